@@ -159,10 +159,8 @@ def center_align(
     shares = as_weights(weights, "weights", len(slices))
     start, others = _with_common_genes(center, slices, layer)
     spots, table = start.spots, filled(start.table)
-    rng = np.random.default_rng(seed)
     rank = min(as_count(n_components, "n_components"), *table.shape)
-    loadings = rng.uniform(0.5, 1.5, (len(spots), rank))
-    programs = rng.uniform(0.5, 1.5, (rank, table.shape[1])) * table.mean(axis=0) / rank
+    loadings, programs = _random_factors(table, rank, seed)
     loadings, programs = _factorized(table, loadings, programs, dissimilarity)
     objectives: list[float] = []
     made = None
@@ -218,6 +216,14 @@ def _with_common_genes(center, slices, layer):
                 f"{one.name} must not be negative, got {one.table.min():.3g}"
             )
     return start, others
+
+
+def _random_factors(table, rank, seed):
+    """Factors of so many columns, whose product has about the means of the table."""
+    rng = np.random.default_rng(seed)
+    loadings = rng.uniform(0.5, 1.5, (len(table), rank))
+    programs = rng.uniform(0.5, 1.5, (rank, table.shape[1]))
+    return loadings, programs * table.mean(axis=0) / rank
 
 
 def _factorized(table, loadings, programs, kind):

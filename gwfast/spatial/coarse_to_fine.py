@@ -50,9 +50,9 @@ COARSE = Limits(max_outer=40, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 
 
 def race_of(problem, blur, options):
-    """What takes the place of a race for these slices, or None if they have few spots that
-    all have a match, and the options with the tier for "auto": "dense" while that is faster
-    and fits, else one for plans that spread over `blur` spots.
+    """Return `by_levels`, or None if slices of few spots need no more than a race, and the
+    options with the tier for "auto": "dense" while that tier is faster and fits, else a
+    `NeighborTier` for plans that spread over `blur` spots.
 
     The linearized problem takes ``alpha r^2 / d`` times the matched mass for a match of
     the spot in the middle that is r spots too far, in d dimensions, and more for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -261,8 +262,8 @@ def pairwise_align(
         See `gromov_wasserstein`.
     tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
         See `gromov_wasserstein`; for ``method="entropic"`` "auto" is "dense" up to 16,384
-        spots a slice, and above or where that does not fit `memory_limit` a `NeighborTier`
-        of as many spots as the plan spreads over: 174 in the plane if `blur` is 2, more
+        spots a slice, and for more spots or a smaller `memory_limit` a `NeighborTier` of as
+        many spots as the plan spreads over: 174 in the plane if `blur` is 2, more
         with `overlap`. Fewer leave out too much of the plan.
 
     Returns
@@ -340,41 +341,15 @@ def pairwise_align(
     terms: dict[str, Any] = {"p": p, "q": q, "alpha": alpha}
     if overlap is not None:
         terms |= {"marginals": "partial", "mass": overlap}
-
-    def solved(method, init, tol, tier):
-        given = a, b, method, dissimilarity, norm, n_components, few
-        problem = QuadraticProblem(**_spaces(*given), **terms)
-        epsilon, race = 0.0, None
-        if method == "entropic":
-            epsilon = as_positive(alpha, "alpha") * as_positive(blur, "blur") ** 2
-        tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
-        options = SolveOptions(
-            Limits(1000, 10_000, tol, tol, deadline=deadline), init=init,
-            n_threads=n_threads, memory_limit=memory_limit, tier=tier, seed=seed,
-            progress=progress, takes_zero=True, epsilon=epsilon, placement=None,
-        )  # fmt: skip
-        if epsilon and isinstance(init, str) and init == "auto":
-            race, options = race_of(problem, blur, options)
-        if race is not None:
-            kind = dataclasses.replace(ALL, second_look=False)
-            options = dataclasses.replace(options, mechanisms=kind)
-        return solve(problem, options, race), options
-
-    seconds, searches = 0.0, isinstance(init, str) and init == "auto"
-    follows = searches and overlap not in (None, 1)
-    follows = follows and 0 < as_positive(alpha, "alpha", zero=True) < 1
-    if follows and method == "exact":
-        # Plans without entropy do not leave a wrong overlap.
-        first, _ = solved("entropic", init, None, "auto")
-        seconds, init = first.seconds, first.plan
-    gw, options = solved(method, init, tol, tier)
-    if follows:
-        candidates = gw.candidates if method == "entropic" else first.candidates
-        gw = dataclasses.replace(
-            gw, candidates=candidates, seconds=seconds + gw.seconds
-        )
-        if gw.status == Status.CONVERGED and disagree(candidates):
-            gw = dataclasses.replace(gw, status=Status.UNCERTAIN)
+    spaces = dissimilarity, norm, n_components, few
+    solved = functools.partial(
+        _solved, a, b, terms, spaces, blur, n_threads=n_threads, seed=seed,
+        memory_limit=memory_limit, progress=progress, deadline=deadline,
+    )  # fmt: skip
+    if overlap in (None, 1) or not (isinstance(init, str) and init == "auto"):
+        gw, options = solved(method, init, tol, tier)
+    else:
+        gw, options = _overlapping(solved, method, tol, tier, alpha)
     advice = ADVICE.get(gw.status, "")
     if gw.status == Status.TRUNCATED:
         k = NeighborTier.of(options.tier).k
@@ -383,6 +358,43 @@ def pairwise_align(
     # Distances outweigh features the more the larger a slice is, see Notes.
     warn_of(dataclasses.replace(gw, term_ratio=math.nan), options.limits)
     return SliceAlignment(gw, a.spots, b.spots, method, alpha)
+
+
+def _solved(a, b, terms, spaces, blur, method, init, tol, tier, *, deadline, **others):
+    """The `GWResult` by a method from a start, and the options that it was solved with."""
+    problem = QuadraticProblem(**_spaces(a, b, method, *spaces), **terms)
+    tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
+    epsilon, race = 0.0, None
+    if method == "entropic":
+        alpha = as_positive(problem.alpha, "alpha")
+        epsilon = alpha * as_positive(blur, "blur") ** 2
+    options = SolveOptions(
+        Limits(1000, 10_000, tol, tol, deadline=deadline), init=init, tier=tier,
+        epsilon=epsilon, takes_zero=True, placement=None, **others,
+    )  # fmt: skip
+    if epsilon and isinstance(init, str) and init == "auto":
+        race, options = race_of(problem, blur, options)
+    if race is not None:
+        kind = dataclasses.replace(ALL, second_look=False)
+        options = dataclasses.replace(options, mechanisms=kind)
+    return solve(problem, options, race), options
+
+
+def _overlapping(solved, method, tol, tier, alpha):
+    """The `GWResult` and the options for slices that overlap in part."""
+    if not 0 < as_positive(alpha, "alpha", zero=True) < 1:
+        return solved(method, "auto", tol, tier)
+    if method == "entropic":
+        gw, options = solved(method, "auto", tol, tier)
+    else:
+        # Plans without entropy do not leave a wrong overlap.
+        first, _ = solved("entropic", "auto", None, "auto")
+        gw, options = solved(method, first.plan, tol, tier)
+        seconds = first.seconds + gw.seconds
+        gw = dataclasses.replace(gw, candidates=first.candidates, seconds=seconds)
+    if gw.status == Status.CONVERGED and disagree(gw.candidates):
+        gw = dataclasses.replace(gw, status=Status.UNCERTAIN)
+    return gw, options
 
 
 def _pair(slice_a, slice_b, use_rep, layer):
