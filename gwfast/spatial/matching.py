@@ -15,7 +15,6 @@ from scipy.spatial.distance import cdist
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
 from ..quadratic.stopping import Limits
-from ..quadratic.stores import NeighborTier
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents
@@ -252,6 +251,7 @@ def pairwise_align(
         spots that the other lacks (PASTE2: Liu, Zeira and Raphael, Genome Research
         2023). None is all. With ``init="auto"`` the search then begins with plans for
         which distances weigh little; "uncertain" says that its two lowest plans differ.
+        More than the slices have in common forces spots to wrong places, less does not.
     init : str, start or array-like of shape (n, m), default="auto"
         See `gromov_wasserstein`; PASTE begins at "product". Anything but "auto" leaves
         out the coarse levels of ``method="entropic"``.
@@ -352,8 +352,8 @@ def pairwise_align(
         gw, options = _overlapping(solved, method, tol, tier, alpha)
     advice = ADVICE.get(gw.status, "")
     if gw.status == Status.TRUNCATED:
-        k = NeighborTier.of(options.tier).k
-        advice = f"try tier='tiled', tier=NeighborTier(k={2 * k}), or a smaller blur"
+        more = f"NeighborTier(k={2 * options.tier.k})" if tier == "auto" else "'auto'"
+        advice = f"try tier='tiled', tier={more}, or a smaller blur"
     gw = dataclasses.replace(gw, advice=advice, labels=(a.names, b.names))
     # Distances outweigh features the more the larger a slice is, see Notes.
     warn_of(dataclasses.replace(gw, term_ratio=math.nan), options.limits)
