@@ -3,6 +3,7 @@ with less entropy. What a level hands on is small, whatever the number of its sp
 state of its linearization, and potentials.
 """
 
+import contextlib
 import dataclasses
 import math
 
@@ -18,6 +19,7 @@ from ..solvers.agreement import TIE
 from ..solvers.contestants import Contestant
 from ..solvers.levels import fits, spread
 from ..solvers.race import search
+from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressEvent
 
@@ -103,8 +105,11 @@ def by_levels(problem, options, report):
             if 0 < problem.alpha < 1 and not problem.is_balanced:
                 least = min(1.0, MOST_ALPHA / problem.alpha) * size / largest
                 given = Schedule(last, first, FACTOR), here
-                rivals = [_led_by_features(part, least * x, *given) for x in SHARES]
-                field = sorted([winner, *rivals], key=lambda one: one.gw_cost)
+                field = [winner]
+                for share in SHARES:
+                    with contextlib.suppress(OutOfTime):
+                        field.append(_led_by_features(part, share * least, *given))
+                field.sort(key=lambda one: one.gw_cost)
                 winner, tie = field[0], False
                 candidates = [
                     one.with_outcome("lost" if k else "won").candidate()
@@ -121,7 +126,10 @@ def by_levels(problem, options, report):
 
 
 def _led_by_features(part, factor, epsilons, options):
-    """The `Contestant` that begins where distances weigh `factor` of their weight."""
+    """The `Contestant` that begins where distances weigh `factor` of their weight;
+    OutOfTime if there is no time for it.
+    """
+    options.limits.deadline.check()
     costs = part.with_alpha(factor * part.alpha)
     costs = linearize(costs, options.threads(part), mechanisms=options.mechanisms)
     epsilon = Schedule(factor * epsilons.first, factor * epsilons.first)

@@ -349,7 +349,7 @@ def pairwise_align(
     if overlap in (None, 1) or not (isinstance(init, str) and init == "auto"):
         gw, options = solved(method, init, tol, tier)
     else:
-        gw, options = _overlapping(solved, method, tol, tier, alpha)
+        gw, options = _overlapping(solved, method, tol, tier, alpha, time_limit)
     advice = ADVICE.get(gw.status, "")
     if gw.status == Status.TRUNCATED:
         more = f"NeighborTier(k={2 * options.tier.k})" if tier == "auto" else "'auto'"
@@ -380,15 +380,16 @@ def _solved(a, b, terms, spaces, blur, method, init, tol, tier, *, deadline, **o
     return solve(problem, options, race), options
 
 
-def _overlapping(solved, method, tol, tier, alpha):
+def _overlapping(solved, method, tol, tier, alpha, time_limit):
     """The `GWResult` and the options for slices that overlap in part."""
     if not 0 < as_positive(alpha, "alpha", zero=True) < 1:
         return solved(method, "auto", tol, tier)
     if method == "entropic":
         gw, options = solved(method, "auto", tol, tier)
     else:
-        # Plans without entropy do not leave a wrong overlap.
-        first, _ = solved("entropic", "auto", None, "auto")
+        # Plans without entropy do not leave a wrong overlap. Half of the time is theirs.
+        half = Deadline.after(time_limit and time_limit / 2)
+        first, _ = solved("entropic", "auto", None, "auto", deadline=half)
         gw, options = solved(method, first.plan, tol, tier)
         seconds = first.seconds + gw.seconds
         gw = dataclasses.replace(gw, candidates=first.candidates, seconds=seconds)
