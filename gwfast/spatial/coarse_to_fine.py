@@ -29,8 +29,9 @@ FIRST, GROWTH = 1500, 4.0
 # Fraction of all spots from which on a level has all.
 NEARLY_ALL = 0.6
 # Part of the mass of a plan that is farther away than the neighbors that are kept. On
-# hexagonal grids, whose distances are equal in rings, .004 was measured.
-OUTSIDE = 0.001
+# hexagonal grids of 50,000 spots .001 leaves .005 outside and 87 % of the spots right;
+# 250 neighbors, slightly more than these, leave .002 and 97 %, in 1.14 times the time.
+OUTSIDE = 1e-4
 # Pairs of spots up to which a kernel with all entries is the faster one: 1 GiB.
 MAX_DENSE = 1 << 28
 # From one iteration of a level to the next, until there is the epsilon of the next

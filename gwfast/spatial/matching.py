@@ -263,7 +263,7 @@ def pairwise_align(
     tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
         See `gromov_wasserstein`; for ``method="entropic"`` "auto" is "dense" up to 16,384
         spots a slice, and for more spots or a smaller `memory_limit` a `NeighborTier` of as
-        many spots as the plan spreads over: 174 in the plane if `blur` is 2, more
+        many spots as the plan spreads over: 232 in the plane if `blur` is 2, more
         with `overlap`. Fewer leave out too much of the plan.
 
     Returns
