@@ -121,7 +121,9 @@ class NewtonSteps:
         self._factored = made is not None
         if self._factored:
             scalings.u[:], scalings.v[:] = made
-        return 1
+            # The next error is that of the rows, which says nothing of these columns.
+            kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
+        return 2
 
 
 def iterated_step(kernel, p, q, scalings, limits):

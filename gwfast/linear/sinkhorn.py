@@ -18,9 +18,10 @@ from ..utils.callers import outside
 from ..utils.deadline import NEVER, Deadline
 from ..utils.labels import in_order, labels_of
 from ..utils.pot_names import LINEAR, knows_pot_names
-from ..utils.precision import SINGLE
+from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
+from .newton import ITERATED_FROM
 from .rules import as_rule
 from .sinkhorn_solver import in_units
 
@@ -97,9 +98,12 @@ def sinkhorn(
     n_threads = resolve_n_threads(n_threads, work=n * m)
 
     limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
+    # Few points have Newton's steps in float64 alone, which takes no longer there.
+    limits["precision"] = SINGLE if max(n, m) >= ITERATED_FROM else DOUBLE
     plan, potentials, marginals, n_iter, late = entropic_plan(
         cost, rule, epsilon, n_threads, **limits
     )
+    plan = plan.astype(np.float32, copy=False)
     error = rule.error(*marginals)
     status = Status.CONVERGED
     if not error <= tol:

@@ -105,8 +105,8 @@ class SinkhornSolver:
                     continue
                 rate = relaxation.rate(error, LOOK_EVERY)
                 newton = newton or NewtonSteps(kernel.shape, self.precision)
-                # Two iterations are left for the plan after a step to have its columns.
-                limits = StepLimits(max_iter - n_iter - 2, aim, deadline)
+                # Three iterations are left for the plan after a step to have its columns.
+                limits = StepLimits(max_iter - n_iter - 3, aim, deadline)
                 if allowed.newton and newton.pays(error, rate, pace, limits):
                     n_iter += newton.take(kernel, p, q, scalings, error, limits)
                     relaxation = OverRelaxation()

@@ -1,6 +1,7 @@
 """The linearized cost between point clouds, of which only factors are ever formed."""
 
 import copy
+import functools
 
 import numpy as np
 
@@ -9,11 +10,13 @@ from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.log_domain import LogDomain, Potentials
 from ..results.coupling import ArrayCoupling, Coupling, FactoredCoupling
 from ..utils.mechanisms import ALL
+from ..utils.precision import SINGLE
 from ..utils.trees import as_saved
 from .acceleration import combined
 from .factored_terms import FactoredTerms
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
+from .stopping import STALLED_AFTER
 from .stores import (
     CHOICE_BYTES,
     NeighborStore,
@@ -59,6 +62,8 @@ class Factored(Linearization):
     # The state A sums over all entries, whose roundings cancel.
     change_is_rounded = False
     method = PGD
+    # How many of the last changes were rounding.
+    _n_rounded = 0
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, mechanisms=mechanisms)
@@ -125,8 +130,14 @@ class Factored(Linearization):
         x, y, p, q = problem.x, problem.y, problem.p, problem.q
         rows, cols = x.n_coordinates, y.n_coordinates
         means = np.outer(x.mean(p)[:rows], y.mean(q)[:cols])
-        size = np.sqrt(x.mean_square(p) * y.mean_square(q) or 1.0)
-        return (self.state[:rows, :cols] - means) / size
+        return (self.state[:rows, :cols] - means) / (self._largest_state or 1.0)
+
+    @functools.cached_property
+    def _largest_state(self):
+        """The largest norm of the part of the state that is of points."""
+        problem = self.problem
+        squares = problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)
+        return float(np.sqrt(squares))
 
     def start_from(self, coarse, rows, cols):
         self.state = coarse.state
@@ -185,6 +196,12 @@ class Factored(Linearization):
         self._step = self.before, _ = before, self.state
         self._last = kernel.epsilon, solution.potentials
         change = relative_change(before, self.state)
+        # Of centered points under the product plan the state is nearly zero, and its change
+        # relative to that is rounding; what leaves a saddle has grown by then.
+        moved = change * np.linalg.norm(self.state)
+        rounded = moved <= SINGLE.rounding / 2 * self._largest_state
+        self._n_rounded = self._n_rounded + 1 if rounded else 0
+        change = 0.0 if self._n_rounded > STALLED_AFTER else change
         self._look_outside(kernel, solution, rows)
         masses = self.problem.p, self.problem.q
         self._store.truncate(kernel, solution.scalings, masses, change)

@@ -70,7 +70,8 @@ def doubted(problem, result):
     """The result of a search with its `confidence`, and "uncertain" if that is low;
     problems that are not balanced have none.
     """
-    if not problem.is_balanced:
+    constant = problem.x.is_constant or problem.y.is_constant
+    if not problem.is_balanced or (constant and not problem.is_fused):
         return result
     chance, low = verdict(result.candidates, result.status, exact=result.method == "cg")
     result = dataclasses.replace(result, confidence=chance)
@@ -134,7 +135,13 @@ def _diagnose(solution, tie, untried):
     # If all costs of a side are equal, or it is a point, no plan can match anything.
     most = min(mass_entropy(problem.p), mass_entropy(problem.q))
     at_rest = at_rest and most > 0
-    different = at_rest and not (problem.x.is_constant or problem.y.is_constant)
+    constant = problem.x.is_constant or problem.y.is_constant
+    if at_rest and constant and not problem.is_fused and status == Status.CONVERGED:
+        return Status.TIE, (
+            "all plans have the same objective, as all costs of a side are equal; costs "
+            "that differ, or a linear_cost, decide"
+        )
+    different = at_rest and not constant
     if different and solution.information[0] < MIN_INFORMATION * most:
         advice = _near_product_advice(linearization, epsilon, untried)
         return Status.NEAR_PRODUCT, advice
