@@ -21,6 +21,8 @@ from .shard import KernelSpec
 class Sharded(Factored):
     """`Factored` on a team, which all forks share."""
 
+    is_elsewhere = True
+
     def __init__(self, problem, n_threads, team):
         self.team = team
         super().__init__(problem, n_threads, team.tier)

@@ -140,7 +140,8 @@ class DenseCost:
     def is_constant(self) -> bool:
         """Whether all costs are one number, up to rounding."""
         low, high = self.extremes
-        return high - low <= CONSTANT * max(abs(low), abs(high))
+        rounding = min(CONSTANT, 8 * float(np.finfo(self.matrix.dtype).eps))
+        return high - low <= rounding * max(abs(low), abs(high))
 
     def square_times(self, p: Float64Array) -> Float64Array:
         """``(C * C) @ p``, float64."""

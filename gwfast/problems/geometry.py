@@ -33,6 +33,9 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points that medians of costs and coordinates are taken of, at least if there are more.
 SAMPLED = 2000
+# Typical deviations of coordinates by which mean and median differ where far points set
+# the mean.
+FAR = 100.0
 
 
 def within_range(x: NDArray[Any], name: str) -> NDArray[Any]:
@@ -56,6 +59,16 @@ def unit_rows(x: ArrayLike, name: str) -> Float64Array:
         )
     x = x / top
     return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def center_of(x: Float64Array) -> Float64Array:
+    """The mean of points (n, d), or a median where far points, which must not take the
+    digits of all others, set the mean.
+    """
+    mean, some = x.mean(axis=0), x[:: max(len(x) // SAMPLED, 1)]
+    median = np.median(some, axis=0)
+    spread = np.median(np.abs(some - median))
+    return median if np.abs(mean - median).max() > FAR * spread else mean
 
 
 def radius_of(largest: float, d: int) -> float:
@@ -143,13 +156,11 @@ class PointCloud:
         self.labels = labels_of(x)
         x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", METRICS)
-        self.n, center, radius = x.shape[0], 0.0, 1.0
+        self.n, center, radius = x.shape[0], np.zeros(x.shape[1]), 1.0
         if metric != "cosine":
             x = x.astype(np.float64)
-            # Distances do not see the shift; float32 products do. A median, since a few
-            # far points must not take the digits of all others.
-            some = x[:: max(len(x) // SAMPLED, 1)]
-            center = 0.0 if metric == "dot" else np.median(some, axis=0)
+            # Distances do not see the shift; float32 products do.
+            center = np.zeros(x.shape[1]) if metric == "dot" else center_of(x)
             radius = radius_of(np.abs(x - center).max(), x.shape[1])
         self.scale = radius if metric == "euclidean" else radius**2
         self.features = features_of(x, metric, center, radius)

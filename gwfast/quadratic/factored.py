@@ -1,7 +1,6 @@
 """The linearized cost between point clouds, of which only factors are ever formed."""
 
 import copy
-import functools
 
 import numpy as np
 
@@ -110,13 +109,8 @@ class Factored(Linearization):
         if plan is None:
             self.state = self._terms.product_state(problem.p, problem.q)
         else:
-            self.state = self._state_of(self._as_coupling(plan))
+            self.state = self._state_of(as_coupling(plan, self.n_threads))
         return self._objective(problem.p, problem.q)
-
-    def _as_coupling(self, plan):
-        if isinstance(plan, Coupling):
-            return plan
-        return ArrayCoupling(plan.astype(np.float32, copy=False), self.n_threads)
 
     def _state_of(self, coupling):
         terms = self._terms
@@ -126,18 +120,14 @@ class Factored(Linearization):
 
     def deviation(self):
         # Of the points only: other features are squared lengths and ones.
-        problem = self.problem
-        x, y, p, q = problem.x, problem.y, problem.p, problem.q
-        rows, cols = x.n_coordinates, y.n_coordinates
-        means = np.outer(x.mean(p)[:rows], y.mean(q)[:cols])
-        return (self.state[:rows, :cols] - means) / (self._largest_state or 1.0)
-
-    @functools.cached_property
-    def _largest_state(self):
-        """The largest norm of the part of the state that is of points."""
-        problem = self.problem
-        squares = problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)
-        return float(np.sqrt(squares))
+        sides = zip(
+            (self.problem.x, self.problem.y),
+            (self.problem.p, self.problem.q),
+            strict=True,
+        )
+        means = np.outer(*(x.mean(p)[: x.n_coordinates] for x, p in sides))
+        state = self.state[: means.shape[0], : means.shape[1]]
+        return (state - means) / (largest_state(self.problem) or 1.0)
 
     def start_from(self, coarse, rows, cols):
         self.state = coarse.state
@@ -195,11 +185,8 @@ class Factored(Linearization):
         cols = solution.scalings.cols
         self._step = self.before, _ = before, self.state
         self._last = kernel.epsilon, solution.potentials
-        change = relative_change(before, self.state)
-        # Of centered points under the product plan the state is nearly zero, and its change
-        # relative to that is rounding; what leaves a saddle has grown by then.
-        moved = change * np.linalg.norm(self.state)
-        rounded = moved <= SINGLE.rounding / 2 * self._largest_state
+        change = relative_change(before, state := self.state)
+        rounded = not self.is_elsewhere and is_rounding(self.problem, change, state)
         self._n_rounded = self._n_rounded + 1 if rounded else 0
         change = 0.0 if self._n_rounded > STALLED_AFTER else change
         self._look_outside(kernel, solution, rows)
@@ -268,10 +255,31 @@ class Factored(Linearization):
         return self._terms.linear_value(self.state, update.rows, update.cols)
 
 
+def as_coupling(plan, n_threads):
+    """A plan, or a `Coupling`, as a `Coupling` in float32."""
+    if isinstance(plan, Coupling):
+        return plan
+    return ArrayCoupling(plan.astype(np.float32, copy=False), n_threads)
+
+
 def relative_change(before, after):
     """Relative change of a state in the Frobenius norm."""
     size = np.linalg.norm(after)
     return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
+
+
+def largest_state(problem):
+    """The largest norm of the part of a state that is of points."""
+    squares = problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)
+    return float(np.sqrt(squares))
+
+
+def is_rounding(problem, change, state):
+    """Whether a relative change of a state is rounding: of centered points under the product
+    plan the state is nearly zero.
+    """
+    moved = change * np.linalg.norm(state)
+    return moved <= SINGLE.rounding / 2 * largest_state(problem)
 
 
 def is_sampled(shape, tier):

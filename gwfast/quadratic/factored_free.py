@@ -6,7 +6,7 @@ from scipy.spatial import cKDTree
 from ..kernels._kernels import mass_entropy
 from ..linear.log_domain import Potentials
 from ..utils.trees import as_saved
-from .factored import Factored, relative_change
+from .factored import Factored, as_coupling, relative_change
 from .linearization import Update
 
 
@@ -32,7 +32,7 @@ class FreeFactored(Factored):
             self.state = self._terms.product_state(rows, cols) / mass
             entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
         else:
-            coupling = self._as_coupling(plan)
+            coupling = as_coupling(plan, self.n_threads)
             self.state = self._state_of(coupling)
             (rows, cols), entropy = coupling.marginals, coupling.entropy()
         self._standing = rows, cols, entropy

@@ -75,6 +75,8 @@ class Linearization:
         Whether `SmallDescent` can make its iterations.
     can_damp : bool
         Whether a mean of two states is a state.
+    is_elsewhere : bool
+        Whether points and plan are on other machines.
     least_error : float
         Error of the marginals, as a fraction of the mass, that is no error: so much
         mass a plan lacks because its kernel keeps few entries.
@@ -84,6 +86,7 @@ class Linearization:
     """
 
     accelerates, is_small, can_damp, samples = False, False, False, False
+    is_elsewhere = False
     least_error = 0.0
     # Weight of the former state in each new one.
     _damping, _is_fork = 0.0, False

@@ -106,7 +106,8 @@ class Solution:
         """That of the plan: `gw_cost`, or computed anew in float64 where rounding, or
         marginals that the plan misses, may have moved that.
         """
-        if self._error() <= reference.MAX_ERROR * abs(self.gw_cost):
+        known = self._error() <= reference.MAX_ERROR * abs(self.gw_cost)
+        if known or self.linearization.is_elsewhere:
             return self.gw_cost
         problem = self.linearization.problem
         value = reference.objective(problem, self.coupling, self.linear_value)

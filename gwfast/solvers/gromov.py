@@ -9,7 +9,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ..kernels._kernels import LEAST_ENTRY
 from ..kernels.threads import single_threaded_blas
+from ..linear.newton import ITERATED_FROM
 from ..linear.rules import Marginals, Rho
 from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import EpsilonLike
@@ -22,11 +24,12 @@ from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
 from ..quadratic.stores import NeighborTier
 from ..results.candidates import Candidates
+from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names
-from ..utils.precision import SINGLE, Dtype
+from ..utils.precision import DOUBLE, SINGLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import DESCENT, NOT_KEPT, opened
@@ -35,13 +38,17 @@ from .diagnosis import conclude, doubted, other_starts, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
-from .product_plan import completed, unsolved
+from .product_plan import completed, quadratic_mean, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
 from .small import SmallSolve, descend_all
 from .stages import UPDATES, descend, go_on, warm_start_limits
 from .starts import Given, Product
+
+# Price of a marginal, as a fraction of the mean cost, below which small unbalanced problems
+# are solved in float64: with .005 float32 came to no end, with .02 both found one plan.
+SMALL_PRICE = 0.01
 
 
 @knows_pot_names(QUADRATIC)
@@ -317,6 +324,7 @@ def solve(problem, options, race=None):
     what takes the place of the search for the best start, and returns the same.
     """
     began, problem = time.perf_counter(), _by_fewest_numbers(problem, options)
+    dtype = options.precision.dtype
     small = SmallSolve.of(problem, options)
     if small is not None:
         with reporting(options.progress) as report:
@@ -325,6 +333,8 @@ def solve(problem, options, race=None):
         result = small.result(time.perf_counter() - began)
         if result is not None:
             return result
+    if problem.rule.is_relaxed and max(problem.shape) < ITERATED_FROM:
+        problem, options = _with_small_price(problem, options)
     if options.is_exact:
         check_exact(problem, options)
         start, limit = options.start_of(problem), check_memory(problem, options)
@@ -341,8 +351,30 @@ def solve(problem, options, race=None):
                 result = _solve(problem, start, options, report, race or _race)
         except OutOfTime:
             result = unsolved(problem, options)
+    if not options.is_exact:
+        result = _in_dtype(result, dtype)
     seconds = options.checkpoint.seconds + time.perf_counter() - began
     return completed(problem, result, seconds, limit)
+
+
+def _with_small_price(problem, options):
+    """The problem and the options, in float64 where missing a marginal costs so little
+    that float32 has no numbers for the plans on the way.
+    """
+    if not min(problem.rule.rho) < SMALL_PRICE * quadratic_mean(problem):
+        return problem, options
+    dense = problem.with_geometries(problem.x.to_dense(), problem.y.to_dense())
+    return dense, dataclasses.replace(options, dtype=DOUBLE.dtype.name)
+
+
+def _in_dtype(result, dtype):
+    """The result with a plan of that dtype."""
+    plan = result.coupling
+    if plan.dtype == dtype:
+        return result
+    made = plan.toarray().astype(dtype)
+    made[made < LEAST_ENTRY[dtype]] = 0.0
+    return dataclasses.replace(result, coupling=ArrayCoupling(made, plan.n_threads))
 
 
 def _by_fewest_numbers(problem, options):

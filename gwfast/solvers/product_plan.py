@@ -84,7 +84,7 @@ def completed(problem, result, seconds, limit=math.inf):
         p, q = problem.rule.product()
         size = _mean_size(problem.between, p, q)
         linear = (1.0 - problem.alpha) * size / problem.mass
-        quadratic = problem.alpha * max(_quadratic(problem), 0.0)
+        quadratic = problem.alpha * max(quadratic_mean(problem), 0.0)
         added["term_ratio"] = quadratic / linear if linear else math.inf
         avoided = (1.0 - problem.alpha) * abs(result.linear_cost) <= FORBIDDEN * linear
         share = result.epsilon / quadratic if quadratic else 0.0
@@ -141,7 +141,7 @@ def _objective(problem, method, placement):
         kind = dict(method=method, placement=placement)
         return linearize(problem, 1, "tiled", **kind).start(), 0.0
     p, q = problem.rule.product()
-    value, penalty = _quadratic(problem), problem.rule.penalty(p, q)
+    value, penalty = quadratic_mean(problem), problem.rule.penalty(p, q)
     if not problem.is_fused:
         return value + penalty, 0.0
     between = problem.between
@@ -150,8 +150,8 @@ def _objective(problem, method, placement):
     return problem.alpha * value + (1.0 - problem.alpha) * linear + penalty, linear
 
 
-def _quadratic(problem):
-    """The quadratic term of the objective, without `alpha`."""
+def quadratic_mean(problem):
+    """The quadratic term of the objective of the product plan, without `alpha`."""
     plain = problem.without_linear()
     if is_factored(plain):
         return linearize(plain, 1, "tiled").start()

