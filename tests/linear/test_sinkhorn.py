@@ -126,3 +126,13 @@ def test_input_is_left_alone():
     gwfast.sinkhorn(cost, p, p, epsilon=0.1)
     np.testing.assert_array_equal(cost, before[0])
     np.testing.assert_array_equal(p, before[1])
+
+
+@pytest.mark.parametrize("n", [20, 100, 150, 199])
+@pytest.mark.parametrize("tol", [1e-4, 1e-6])
+def test_few_points_have_newtons_steps(n, tol):
+    points = np.random.default_rng(3).normal(size=(n, 3))
+    cost = np.linalg.norm(points[:, None] - points, axis=2)
+    result = gwfast.sinkhorn(cost, epsilon=0.05, tol=tol)
+    assert result.converged and result.n_iter < 200  # 4738 of 100 points without
+    assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6

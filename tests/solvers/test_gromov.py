@@ -214,3 +214,38 @@ def test_leaving_a_saddle_is_not_taken_for_the_end():
     assert min(step.change for step in result.history[:15]) < 1e-4
     assert max(step.change for step in result.history) > 0.1
     np.testing.assert_allclose(result.gw_cost, 7.70977, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("rho", [1e-3, 1e-2])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_price_comes_to_an_end(rho, seed):
+    rng = np.random.default_rng(seed)
+    x, y = rng.random((6, 6)), rng.random((6, 6))
+    y = (y + y.T < 0.6) * 1.0
+    given = dict(marginals="unbalanced", rho=rho, epsilon="0.5%", init="product")
+    result = gwfast.gromov_wasserstein(x, y, time_limit=20, **given)
+    assert result.status != "time_limit"
+    assert result.plan.dtype == np.float32
+    # No plan at all costs the price of both marginals, and entropy adds to it.
+    assert 0 <= result.gw_cost <= 2 * rho * 1.01
+    clouds = [gwfast.PointCloud(rng.normal(size=(n, 2))) for n in (6, 8)]
+    result = gwfast.gromov_wasserstein(*clouds, time_limit=20, **given)
+    assert result.status != "time_limit" and result.mass <= 1
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("d", [5, 20, 150])
+def test_rounding_of_centered_clouds_does_not_go_on(d):
+    """Under the product plan the sum of their products is nothing but rounding."""
+    rng = np.random.default_rng(d)
+    x = rng.standard_exponential((120, d)) ** 1.5
+    y = x[rng.permutation(120)] @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+    for points in (x, y):
+        points -= points.mean(axis=0)
+        points /= np.linalg.norm(points, axis=1, keepdims=True)
+        points -= points.mean(axis=0)
+    for metric in ("cosine", "dot"):
+        clouds = [gwfast.PointCloud(one, metric) for one in (x, y)]
+        given = dict(epsilon="50%", init="product")
+        assert gwfast.gromov_wasserstein(*clouds, **given).n_outer < 200
