@@ -38,7 +38,12 @@ from .diagnosis import conclude, doubted, other_starts, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
-from .product_plan import completed, quadratic_mean, unsolved
+from .product_plan import (
+    completed,
+    no_worse_than_product,
+    quadratic_mean,
+    unsolved,
+)
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
@@ -332,7 +337,7 @@ def solve(problem, options, race=None):
             descend_all([small], options.limits.deadline)
         result = small.result(time.perf_counter() - began)
         if result is not None:
-            return result
+            return no_worse_than_product(problem, result, options)
     if problem.rule.is_relaxed and max(problem.shape) < ITERATED_FROM:
         problem, options = _with_small_price(problem, options)
     if options.is_exact:
@@ -352,7 +357,7 @@ def solve(problem, options, race=None):
         except OutOfTime:
             result = unsolved(problem, options)
     if not options.is_exact:
-        result = _in_dtype(result, dtype)
+        result = no_worse_than_product(problem, _in_dtype(result, dtype), options)
     seconds = options.checkpoint.seconds + time.perf_counter() - began
     return completed(problem, result, seconds, limit)
 

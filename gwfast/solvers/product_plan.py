@@ -25,6 +25,8 @@ from ..utils.precision import SINGLE
 # of 6 and 84 % at 0.6, but 61 % at 61 and 34 % at 1/160, where the smaller term hardly
 # counts.
 MAX_RATIO = 30.0
+# How a solve may end long before its plan is a solution.
+LIMITED = Status.MAX_OUTER, Status.MAX_INNER, Status.TIME_LIMIT
 # Share of the quadratic term at the product plan from which on an epsilon blurs the matches
 # that a linear cost allows, and share of the linear term below which a plan keeps to these
 # matches. Of 60 and 100 points in two to four kinds, with a cost between kinds, 97 % of the
@@ -71,6 +73,20 @@ def unsolved(problem, options):
         seconds=0.0,
         **(dict(method="cg", gap=np.inf) if options.is_exact else {}),
     )
+
+
+def no_worse_than_product(problem, result, options):
+    """The result, or the product plan if a limit ended a balanced solve at a plan with a
+    larger objective; what the solve has done is that of the result.
+    """
+    if result.status not in LIMITED or not problem.is_balanced or not result.n_outer:
+        return result
+    product = unsolved(problem, options)
+    if result.gw_cost <= product.gw_cost:
+        return result
+    names = "status", "advice", "n_outer", "n_inner", "history", "candidates", "method"
+    done = {name: getattr(result, name) for name in names}
+    return dataclasses.replace(product, labels=result.labels, **done)
 
 
 def completed(problem, result, seconds, limit=math.inf):

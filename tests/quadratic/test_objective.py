@@ -129,3 +129,21 @@ def test_the_least_epsilon_depends_on_the_dtype_alone(init):
     assert result.epsilon == 0.5 and result.gw_cost >= 0
     with pytest.raises(ValueError, match="epsilon must be at least"):
         gwfast.gromov_wasserstein(costs, costs, **given)
+
+
+@pytest.mark.parametrize("n", [60, 300])
+@pytest.mark.parametrize("cloud", [False, True])
+def test_the_product_plan_is_no_worse_than_what_a_limit_leaves(n, cloud):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 4)) * [1, 2, 3, 4]
+    y = x[rng.permutation(n)] + 0.1 * rng.normal(size=x.shape)
+    costs = [distances(one) ** 2 for one in (x, y)]
+    given = [gwfast.PointCloud(one, "sqeuclidean") for one in (x, y)]
+    uniform = np.full((n, n), 1 / n**2)
+    most = of_plan(*costs, uniform) if n < 100 else 2 * np.var(costs[0])
+    few = dict(init="product", max_outer=1, max_inner=1)
+    result = gwfast.gromov_wasserstein(*(given if cloud else costs), **few)
+    assert result.status == "max_outer" and result.n_outer == 1
+    assert result.gw_cost <= most * 1.05
+    if n < 100:
+        assert result.gw_cost == pytest.approx(of_plan(*costs, result.plan), rel=1e-3)
