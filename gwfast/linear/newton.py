@@ -121,7 +121,7 @@ class NewtonSteps:
         self._factored = made is not None
         if self._factored:
             scalings.u[:], scalings.v[:] = made
-            # The next error is that of the rows, which says nothing of these columns.
+            # The next iteration measures the rows only, and the columns are off as well.
             kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
         return 2
 

@@ -157,8 +157,9 @@ class DenseCost:
         return min(max(mean, low), high)  # rounding may leave the range
 
     def neutral(self, masses: Float64Array) -> DenseCost:
-        """The costs with those of points without mass, which no plan sees, replaced by the
-        mean of the others; the same object where all points have mass.
+        """Return the costs with the mean cost wherever a point has no mass. No plan depends
+        on these entries, but units and shifts would. If all points have mass, the costs
+        are returned as they are.
         """
         if masses.all():
             return self

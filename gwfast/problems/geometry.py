@@ -220,9 +220,9 @@ class PointCloud:
         return part
 
     def neutral(self, masses: Float64Array) -> PointCloud:
-        """The cloud with points without mass, which no plan sees, moved to the place of one
-        that has mass, and features scaled without them; the same object where all points
-        have mass.
+        """Return the cloud with each point that has no mass moved onto a point that has, and
+        features scaled to what is left. If all points have mass, the cloud is returned as
+        it is.
         """
         if masses.all():
             return self

@@ -275,8 +275,8 @@ def largest_state(problem):
 
 
 def is_rounding(problem, change, state):
-    """Whether a relative change of a state is rounding: of centered points under the product
-    plan the state is nearly zero.
+    """Return whether a relative change of a state is rounding error. It is for centered
+    points under the product plan: their state is nearly zero.
     """
     moved = change * np.linalg.norm(state)
     return moved <= SINGLE.rounding / 2 * largest_state(problem)

@@ -13,8 +13,8 @@ from ..utils.blocks import SCRATCH_BYTES, row_blocks
 # Bytes of a linearized cost, that of 5,800 points a side, up to which it is kept rather
 # than made anew from its factors.
 KEPT_BYTES = 32 * SCRATCH_BYTES
-# Error of the objective that a loop knows, as a fraction of it, from which on that of the
-# plan is computed anew.
+# Relative error of the objective of a loop from which on the objective of the plan is
+# computed in float64.
 MAX_ERROR = 1e-4
 # Squared differences that are added up one by one, at most, which takes seconds.
 MOST_DIRECT = 2e9
@@ -90,7 +90,7 @@ class FactoredCosts:
         return sum(x[rows].T @ (plan(rows) @ y) for rows in slices)
 
     def core(self, moved):
-        """What makes the third term of the features of both sides."""
+        """Return the matrix between the features of both sides that makes the third term."""
         left, right = (side.signature for side in self._sides)
         return -2.0 * self.scale * (left @ moved @ right.T)
 
@@ -122,9 +122,11 @@ def nbytes(problem, alternating):
 
 
 def objective(problem, coupling, linear=0.0):
-    """The objective of a plan, whatever its marginals, with ``<linear_cost, plan>`` given.
-    The quadratic term is a mean of losses, so what rounding leaves below zero is zero.
-    Beside float64 copies of the features of point clouds it takes some blocks of rows.
+    """Return the objective of a plan with any marginals; ``<linear_cost, plan>`` is given.
+
+    The quadratic term is a mean of losses, so a negative value is rounding error and
+    becomes zero. Memory: float64 copies of the features of point clouds, and some blocks
+    of rows.
     """
     clouds = stays_factored(problem, alternating=False)
     value = (_of_clouds if clouds else _of_matrices)(problem, coupling)
@@ -172,9 +174,11 @@ def _of_matrices(problem, coupling):
 
 
 def _of_differences(x, y, coupling):
-    """The sum of squared differences, of which no two large terms cancel: with ``E(y)`` the
-    mean of y that a pair of points of the first side goes to, it is the mean of ``(x -
-    E(y))^2`` and of the variance of y, which is taken of one point of the pair at a time.
+    """Return the sum of squared differences without a difference of large terms.
+
+    A pair of points of the first side goes to pairs of the second side, with a mean cost
+    ``E(y)``. The sum is the mean of ``(x - E(y))^2`` plus the mean variance of y. The
+    variance is the sum of two, one for each point of the pair.
     """
     plan = coupling._rows(slice(None)).astype(np.float64)
     rows, cols = plan.sum(axis=1), plan.sum(axis=0)

@@ -21,7 +21,7 @@ class Solution:
     ----------
     status : Status
     gw_cost : float
-        Objective, as the loop knows it: of the given marginals, and rounded.
+        Objective for the given marginals, with the rounding of the loop.
     history : tuple of OuterStep
         All iterations.
     moves : tuple of float
@@ -103,8 +103,8 @@ class Solution:
 
     @functools.cached_property
     def objective(self):
-        """That of the plan: `gw_cost`, or computed anew in float64 where rounding, or
-        marginals that the plan misses, may have moved that.
+        """Objective of the plan. If rounding or missed marginals may move `gw_cost` by more
+        than `MAX_ERROR`, it is computed in float64 from the plan.
         """
         known = self._error() <= reference.MAX_ERROR * abs(self.gw_cost)
         if known or self.linearization.is_elsewhere:

@@ -52,8 +52,8 @@ class OuterStep(NamedTuple):
     iteration : int
         Counted from 1.
     gw_cost : float
-        The objective of the plan, without entropy, as the loop knows it: rounded, and with
-        the given marginals for those of the plan.
+        The objective for the given marginals, without entropy, with the rounding of the
+        loop. `GWResult.gw_cost` is more precise.
     epsilon : float
     change : float
         Relative change that this iteration made to what the next one depends on: for

@@ -99,7 +99,7 @@ class Contestant:
         return dataclasses.replace(self, outcome=outcome)
 
     def candidate(self):
-        # The winner's plan is that of the result, whose objective is more precise.
+        # The result has the winner's plan, and reports the more precise objective.
         won = self.outcome == WON and self.solution is not None
         return Candidate(
             start=self.label,

@@ -383,8 +383,8 @@ def _in_dtype(result, dtype):
 
 
 def _by_fewest_numbers(problem, options):
-    """The problem, or that of the matrices of two clouds with more dimensions than points:
-    their products take less time, and so does the search.
+    """Return the problem. Two clouds with more dimensions than points become matrices, as
+    products and search take less time then.
     """
     x, y = problem.x, problem.y
     if options.tier not in ("auto", "dense") or not is_factored(problem):

@@ -76,8 +76,8 @@ def unsolved(problem, options):
 
 
 def no_worse_than_product(problem, result, options):
-    """The result, or the product plan if a limit ended a balanced solve at a plan with a
-    larger objective; what the solve has done is that of the result.
+    """Return the result, or the product plan if a limit ended a balanced solve at a plan
+    with a larger objective. Status, history and counts stay.
     """
     if result.status not in LIMITED or not problem.is_balanced or not result.n_outer:
         return result

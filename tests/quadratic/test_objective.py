@@ -1,4 +1,4 @@
-"""The objective that a result reports is that of its plan, to the precision of float64."""
+"""Results report the objective of their plan, to the precision of float64."""
 
 import numpy as np
 import pytest

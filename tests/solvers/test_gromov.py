@@ -171,7 +171,7 @@ def test_history_is_the_evidence_of_the_result():
     assert [step.iteration for step in steps] == list(range(1, result.n_outer + 1))
     assert result.n_inner == sum(step.n_inner for step in steps)
     last = steps[-1]
-    # The loop takes the given marginals for those of the plan.
+    # The loop uses the given marginals, the result those of its plan.
     assert last.gw_cost == pytest.approx(result.gw_cost, rel=1e-3)
     assert last.marginal_error == result.marginal_error <= 1e-5
     assert last.change <= 1e-5 and last.epsilon == result.epsilon == 0.005
