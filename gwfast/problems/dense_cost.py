@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -155,6 +156,16 @@ class DenseCost:
             first, _ = self.moments(0.0, masses)
             mean = float(masses @ first) / float(masses.sum()) ** 2
         return min(max(mean, low), high)  # rounding may leave the range
+
+    def middle_of(self, masses: Float64Array) -> float:
+        """A number near the mean of the costs by mass. It is rounded to a power of two, so
+        that it adds no digits to integers and equal sums stay equal.
+        """
+        low, high = self.extremes
+        if not high > low:
+            return low
+        step = 2.0 ** (math.frexp(high - low)[1] - 4)
+        return min(max(round(self.mean_of(masses) / step) * step, low), high)
 
     def neutral(self, masses: Float64Array) -> DenseCost:
         """Return the costs with the mean cost wherever a point has no mass. No plan depends

@@ -141,7 +141,7 @@ class TransformedCost:
     """``h(C - shift) = scale * matrix / weight + center``, and products with the
     marginal for the separable terms, in float64.
 
-    With a `fixed` marginal the center is the mean of a linear h, by mass, which leaves most
+    With a `fixed` marginal the center is near the mean of a linear h, by mass, which leaves most
     digits to the costs between points of much mass, or the middle of the range of another
     h; otherwise it is zero, and `times` makes the separable terms. Unless the costs are
     copied, the matrix is computed when it is read: of symmetric costs, if `keeps_factors`
@@ -173,7 +173,7 @@ class TransformedCost:
         low, high = h(self._ends).tolist()
         middle = (low + high) / 2
         if fixed and keeps_factors:
-            middle = float(h(geometry.mean_of(p) - shift))
+            middle = float(h(geometry.middle_of(p) - shift))
         self.center = middle if fixed else 0.0
         self.scale = max(high - self.center, self.center - low) or 1.0
         self._slope = slope = float(h(1.0) - h(0.0)) if keeps_factors else np.nan

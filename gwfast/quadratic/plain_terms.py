@@ -17,7 +17,7 @@ class PlainTerms(MatrixTerms):
     marginals and without costs between the spaces: by a formula of their own, which for
     20 points takes half the time.
 
-    With a and b, the costs less their means, which are d apart, the
+    With a and b, the costs less numbers near their means, which are d apart, the
     linearized cost is ``row_cost_i + col_cost_j - 2 (a plan b)_ij``, where ``row_cost =
     a^2 p + 2 d a p + d^2 / 2`` and ``col_cost = b^2 q - 2 d b q + d^2 / 2``.
     """
@@ -45,8 +45,10 @@ class PlainTerms(MatrixTerms):
 
 
 def _centered(geometry, masses):
-    """The matrix, the mean of the costs by mass, and the largest distance from that."""
-    (low, high), mean = geometry.extremes, geometry.mean_of(masses)
+    """The matrix, a number near the mean of the costs by mass, and the largest distance
+    from that.
+    """
+    (low, high), mean = geometry.extremes, geometry.middle_of(masses)
     matrix = np.ascontiguousarray(geometry.by_rows, np.float64)
     return matrix, mean, max(high - mean, mean - low) or 1.0
 
