@@ -56,8 +56,8 @@ def test_points_without_mass_change_nothing(fill, epsilon):
     p, q = (np.r_[np.full(n, 1 / n), 0, 0, 0] for n in (15, 12))
     result = gwfast.gromov_wasserstein(*padded, p, q, epsilon=epsilon)
     assert result.status == alone.status
-    assert result.gw_cost == pytest.approx(alone.gw_cost, rel=1e-5)
-    np.testing.assert_allclose(result.plan[:15, :12], alone.plan, atol=1e-6)
+    assert result.gw_cost == pytest.approx(alone.gw_cost, rel=1e-4)
+    np.testing.assert_allclose(result.plan[:15, :12], alone.plan, atol=1e-4)
     assert not result.plan[15:].any() and not result.plan[:, 12:].any()
     twin = float(pot.gromov_wasserstein2(*padded, p, q))
     assert twin == pytest.approx(float(pot.gromov_wasserstein2(x, y)), rel=1e-5)

@@ -163,7 +163,8 @@ def test_warm_starts_go_on_from_where_they_were(dtype, killed, monkeypatch):
     monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
     monkeypatch.setattr(low_rank, "MIN_POINTS", 1)
     monkeypatch.setattr(low_rank, "MAX_LEFT_OUT", 1.0)
-    options = dict(init="profile", dtype=dtype, tol=1e-7, marginal_tol=1e-7)
+    tol = 1e-6 if dtype == "float32" else 1e-7  # what rounding allows
+    options = dict(init="profile", dtype=dtype, tol=tol, marginal_tol=tol)
     problem = metric(60, 50)
     solve = functools.partial(gwfast.gromov_wasserstein, *problem, **options)
     plain = solve()
