@@ -424,6 +424,7 @@ def test_views_that_no_memory_holds_are_refused_unread():
         gwfast.gromov_wasserstein(endless, np.eye(8))
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_tensors_that_require_gradients_are_refused_by_name():
     torch = pytest.importorskip("torch")
     costs = torch.rand(5, 5, requires_grad=True)
