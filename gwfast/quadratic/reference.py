@@ -16,6 +16,9 @@ KEPT_BYTES = 32 * SCRATCH_BYTES
 # Relative error of the objective of a loop from which on the objective of the plan is
 # computed in float64.
 MAX_ERROR = 1e-4
+# Error of the marginals up to which the objective for the given marginals will do, where
+# computing it anew takes more than these multiplications.
+MISSED, MOST_WORK = 1e-5, 1e8
 # Squared differences that are added up one by one, at most, which takes seconds.
 MOST_DIRECT = 2e9
 
@@ -204,6 +207,9 @@ class ReferenceLinearization:
         Rows that are taken at a time.
     rows, cols, mass : (n,) and (m,) ndarrays, float
         Marginals of the plan, and the sum of the sizes of its row sums.
+    confusion : float
+        Most that the objective changes where loops take given marginals for those of the
+        plan, which they do up to an error of `MISSED`.
     cost_scale : float
         Size of the terms that no potential takes up, at most.
     magnitude : float
@@ -240,7 +246,12 @@ class ReferenceLinearization:
             self.cost_scale = max(self.cost_scale, rest * float(np.ptp(linear)) / 4)
             self.magnitude += rest * float(np.abs(linear).max())
         value = self._weight * value + rest * self.linear_cost
-        self.gw_cost = float(value)
+        self.gw_cost, missed = float(value), 0.0
+        if problem.is_balanced:
+            missed = np.abs(self.rows - problem.p).sum()
+            missed += np.abs(self.cols - problem.q).sum()
+        largest = np.abs(f).max() + np.abs(g).max() + costs.magnitude
+        self.confusion = 2 * self._weight * min(missed, MISSED) * largest
 
     def _dot(self, cost):
         """The sum of a cost, some rows at a time, times the plan."""

@@ -118,7 +118,9 @@ class Solution:
         linearization = self.linearization
         problem, error = linearization.problem, linearization.precision.cost_rounding
         error *= linearization.magnitude
-        if problem.is_balanced:
+        (n, m), missed = problem.shape, self.history[-1].marginal_error
+        counts = missed > reference.MISSED or n * m * (n + m) <= reference.MOST_WORK
+        if problem.is_balanced and counts:
             costs = linearization.row_cost, linearization.col_cost
             given = zip(costs, self.marginals, (problem.p, problem.q), strict=True)
             error += 2 * sum(np.abs(c) @ np.abs(own - of) for c, own, of in given)

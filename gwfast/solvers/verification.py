@@ -299,7 +299,7 @@ def _objectives(at, given, gw_cost, entropy):
     """How far the reported objectives are from those of the plan."""
     # Solvers compute the objective anew where it may be off by more.
     made, bound = {}, 2 * reference.MAX_ERROR * abs(gw_cost)
-    bound += DOUBLE.cost_rounding * at.magnitude
+    bound += DOUBLE.cost_rounding * at.magnitude + at.confusion
     if given.gw_cost is not None:
         made["objective"] = Residual(abs(given.gw_cost - gw_cost), bound)
     if given.reg_cost is not None:
