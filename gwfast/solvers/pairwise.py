@@ -256,7 +256,8 @@ class Spaces:
             ]
         shift = 0.0
         if LOSSES[loss].shift_invariant:
-            shift = float(np.mean([one.matrix.mean() for one in geometries]))
+            pairs = zip(geometries, checked, strict=True)
+            shift = float(np.mean([one.mean_of(mass) for one, mass in pairs]))
         return cls(geometries, checked, features, alpha, loss, shift)
 
     def __len__(self):

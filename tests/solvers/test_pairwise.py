@@ -255,3 +255,17 @@ def test_bad_arguments_are_named(arguments, error, match):
     given = dict(spaces=[np.zeros((2, 2)), np.ones((2, 2))]) | arguments
     with pytest.raises(error, match=match):
         pairwise_gromov_wasserstein(given.pop("spaces"), **given)
+
+
+@pytest.mark.parametrize("fill", [1e6, 1e9, 1e20])
+def test_points_without_mass_change_no_pair(fill):
+    rng = np.random.default_rng(0)
+    x = rng.standard_exponential((13, 3)) * [1, 2, 4]
+    costs = np.linalg.norm(x[:, None] - x, axis=2)
+    spaces = [costs, costs[:10, :10] ** 1.1]
+    masses = [np.full(len(one), 1 / len(one)) for one in spaces]
+    want = gwfast.pairwise_gromov_wasserstein(spaces, masses=masses).costs
+    padded = [np.pad(one, (0, 3), constant_values=fill) for one in spaces]
+    masses = [np.pad(one, (0, 3)) for one in masses]
+    got = gwfast.pairwise_gromov_wasserstein(padded, masses=masses).costs
+    np.testing.assert_allclose(got, want, rtol=1e-6)
