@@ -100,7 +100,8 @@ class CoOptimal:
             feat.solve(cost + feat.linear)
             if k % every and k + 1 < limit:
                 continue
-            value = float(np.vdot(cost, feat.plan) + samp.penalty() + feat.penalty())
+            value = max(float(np.vdot(cost, feat.plan)), 0.0)  # but for rounding
+            value += float(samp.penalty() + feat.penalty())
             self.distances.append(value)
             if abs(samp.plan - before).sum() < tol or abs(value - former) < least:
                 self._status = Status.CONVERGED

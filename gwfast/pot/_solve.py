@@ -121,6 +121,7 @@ class Answer:
         if total != 1.0:
             plan, errors = plan * total, [error * total for error in errors]
         plan = plan.astype(dtype, copy=False)
+        quad = max(float(quad), 0.0)  # below zero it is rounding
         terms = [float(x) * total**2 for x in (quad, linear, separable)]
         return cls(problem, epsilon, plan, *terms, errors, *others)
 

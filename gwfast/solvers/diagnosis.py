@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 from ..kernels._kernels import mass_entropy
+from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning
@@ -70,8 +71,7 @@ def doubted(problem, result):
     """The result of a search with its `confidence`, and "uncertain" if that is low;
     problems that are not balanced have none.
     """
-    constant = problem.x.is_constant or problem.y.is_constant
-    if not problem.is_balanced or (constant and not problem.is_fused):
+    if not problem.is_balanced or all_tie(problem):
         return result
     chance, low = verdict(result.candidates, result.status, exact=result.method == "cg")
     result = dataclasses.replace(result, confidence=chance)
@@ -117,6 +117,11 @@ def _diagnose(solution, tie, untried):
         return status, status.advice
     if problem.rule.is_relaxed:
         return _diagnose_unbalanced(solution, status)
+    if status == Status.CONVERGED and all_tie(problem):
+        return Status.TIE, (
+            "all plans have the same objective, as all costs of a side are equal; costs "
+            "that differ, or a linear_cost, decide"
+        )
     if not problem.is_balanced:
         # Points may have no mass here, and steps may go in cycles.
         cycles = status == Status.MAX_OUTER and linearization.method is PGD
@@ -135,19 +140,26 @@ def _diagnose(solution, tie, untried):
     # If all costs of a side are equal, or it is a point, no plan can match anything.
     most = min(mass_entropy(problem.p), mass_entropy(problem.q))
     at_rest = at_rest and most > 0
-    constant = problem.x.is_constant or problem.y.is_constant
-    if at_rest and constant and not problem.is_fused and status == Status.CONVERGED:
-        return Status.TIE, (
-            "all plans have the same objective, as all costs of a side are equal; costs "
-            "that differ, or a linear_cost, decide"
-        )
-    different = at_rest and not constant
-    if different and solution.information[0] < MIN_INFORMATION * most:
+    different = not (problem.x.is_constant or problem.y.is_constant)
+    if at_rest and different and solution.information[0] < MIN_INFORMATION * most:
         advice = _near_product_advice(linearization, epsilon, untried)
         return Status.NEAR_PRODUCT, advice
     if status == Status.CONVERGED and tie:
         status = Status.TIE
     return status, status.advice
+
+
+def all_tie(problem):
+    """Return whether all plans of so much mass have the same objective."""
+    linear = problem.linear_cost if problem.is_fused else np.zeros(1)
+    n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
+    if isinstance(linear, CrossCost) or np.ptp(linear) > 0 or n_points == 1:
+        return False
+    x, y = problem.x.is_constant, problem.y.is_constant
+    if problem.is_balanced:
+        return x or y
+    # Masses of the columns are free, or of both sides.
+    return y and (x or problem.marginals == "semirelaxed")
 
 
 def _diagnose_unbalanced(solution, status):

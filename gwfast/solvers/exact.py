@@ -27,7 +27,7 @@ from ..utils.progress import ProgressEvent, ProgressListener
 from .agreement import SETTLED
 from .annealing import Found, Runner, are_apart, lowest
 from .checkpoint import Checkpoint
-from .diagnosis import doubted
+from .diagnosis import all_tie, doubted
 from .isomorphism import Canonical, isomorphisms, symmetries
 from .race import OfBalanced
 from .starts import (
@@ -144,9 +144,10 @@ def solve_exact(problem, start, options, report, solve):
         if seen.status != Status.TIME_LIMIT:
             solution = seen
     tie = found.is_tie or has_symmetry(canonical.problem, found.solution.plan)
+    tie = all_tie(problem) or (problem.is_balanced and tie)
     solution = canonical.restore(solution)
     result = solution.result(threads, candidates=found.candidates)
-    if tie and problem.is_balanced and result.status == Status.CONVERGED:
+    if tie and result.status == Status.CONVERGED:
         result = dataclasses.replace(
             result, status=Status.TIE, advice=Status.TIE.advice
         )
@@ -164,8 +165,6 @@ def has_symmetry(problem, plan):
     n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
     if problem.is_fused or n_points == 1:
         return False
-    if problem.x.is_constant or problem.y.is_constant:
-        return True
     sides = (problem.x, problem.p, plan), (problem.y, problem.q, plan.T)
     return any(
         are_apart(rows[order], rows)

@@ -266,3 +266,11 @@ def test_arrays_come_back_as_they_came(torch):
         assert type(P) is type(given["X"])
         right, _ = pot.co_optimal_transport(**problem(), epsilon=0.3)
         np.testing.assert_allclose(np.asarray(P), right, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1 / 3, 1e3, 1e-3])
+def test_values_are_not_negative(size):
+    """Of equal matrices they are zero, but for rounding."""
+    path = size * np.abs(np.subtract.outer(np.arange(11.0), np.arange(11.0)))
+    assert pot.co_optimal_transport2(path, path) >= 0
+    assert pot.BAPG_gromov_wasserstein2(path, path, epsilon=size**2) >= 0

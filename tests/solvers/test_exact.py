@@ -279,6 +279,23 @@ def test_several_plans_of_one_objective_are_a_tie(name):
     assert result.status == "tie" and "seeds" in result.advice.lower()
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("epsilon", ["auto", 0])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        dict(linear_cost=np.ones((15, 15)), alpha=0.5),
+        dict(marginals="semirelaxed"),
+    ],
+)
+def test_all_plans_tie_where_the_free_side_and_the_linear_cost_are_constant(
+    kind, epsilon
+):
+    costs = distances(cloud(15, 3, 0)), np.zeros((15, 15))
+    result = gwfast.gromov_wasserstein(*costs, epsilon=epsilon, **kind)
+    assert result.status == "tie" and np.isnan(result.confidence)
+
+
 def test_one_plan_is_no_tie():
     assert solve(np.zeros((1, 1)), line(5)).status == "converged"
     assert solve(*[distances(cloud(12, 3, 0))] * 2).status == "converged"
