@@ -82,7 +82,8 @@ def no_worse_than_product(problem, result, options):
     if result.status not in LIMITED or not problem.is_balanced or not result.n_outer:
         return result
     product = unsolved(problem, options)
-    if result.gw_cost <= product.gw_cost:
+    # Zero may be what rounding leaves of large terms.
+    if result.gw_cost <= product.gw_cost or not product.gw_cost:
         return result
     names = "status", "advice", "n_outer", "n_inner", "history", "candidates", "method"
     done = {name: getattr(result, name) for name in names}

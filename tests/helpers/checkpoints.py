@@ -21,7 +21,8 @@ def check_same(result, expected, *, rel=1e-4):
     # What is nearly zero is known as well as marginals let it be, in units of epsilon.
     tolerance = dict(rel=rel, abs=2e-3 * expected.epsilon)
     assert result.gw_cost == pytest.approx(expected.gw_cost, **tolerance)
-    assert np.abs(result.plan - expected.plan).sum() <= 0.02 * expected.plan.sum()
+    if expected.status != "tie":  # which of several plans depends on the last bits
+        assert np.abs(result.plan - expected.plan).sum() <= 0.02 * expected.plan.sum()
     numbers = [step.iteration for step in result.history]
     assert numbers == [*range(1, result.n_outer + 1)]
 
