@@ -20,6 +20,9 @@ from .stopping import (
 
 # Largest change of a plan that counts as converged where it is rounding.
 MAX_ROUNDED = 0.01
+# Mass of an unbalanced plan, as a fraction of that of the product plan, that is as good as
+# none if so little is left for `STALLED_AFTER` iterations.
+GONE = 1e-4
 # Iterations among which a plan has to be the lowest before proximal steps that
 # overshoot are damped: such steps wander, without a period. Of 200 random semi-relaxed
 # problems of up to 12 points one ended above POT's loss with 20 iterations, none with
@@ -46,7 +49,7 @@ class Monitor:
     def __init__(self, linearization, epsilons):
         self._linearization, self._last_epsilon = linearization, epsilons.last
         self.schedule, self.cycles = InnerSchedule(linearization), Cycles()
-        self.settled, self._confirming = False, False
+        self.settled, self._confirming, self._n_gone = False, False, 0
 
     def is_thorough(self, limits, n_done):
         """Whether the next plan may be the last, whose marginals have to be exact; so
@@ -97,6 +100,9 @@ class Monitor:
         stands = stands_still(history, seen.cost_tol)
         rose = last.gw_cost > gw_before + seen.cost_tol
         self.schedule.adapt(stepped.error, last.change, rose, stands)
+        rule = linearization.problem.rule
+        gone = rule.is_relaxed and stepped.update.rows.sum() < GONE * rule.mass
+        self._n_gone = self._n_gone + 1 if gone else 0
         hidden = self._settle(seen, limits.rule, history, led)
         status = self._status(stepped, limits, history, thorough, floor, ended)
         low = is_low(history, seen.cost_tol, WANDERS if proximal else STALLED_AFTER)
@@ -173,6 +179,8 @@ class Monitor:
             return Status.PRECISION if rounded or moving else Status.CONVERGED
         if ended is not None:
             return ended
+        if self._n_gone >= STALLED_AFTER:
+            return Status.LOST_MASS
         if settled and thorough:
             # The plan stands still, and its marginals do not get better.
             spent = stepped.n_inner >= limits.max_inner

@@ -165,7 +165,7 @@ def all_tie(problem):
 def _diagnose_unbalanced(solution, status):
     """Status and advice of a plan whose mass is free."""
     mass, rule = float(solution.marginals[0].sum()), solution.linearization.problem.rule
-    if not mass > rule.plan_mass(np.zeros(1)):
+    if status == Status.LOST_MASS or not mass > rule.plan_mass(np.zeros(1)):
         return Status.LOST_MASS, (
             "the plan has lost all its mass: at this rho no match is worth its cost; "
             "try a larger rho"
