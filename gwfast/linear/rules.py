@@ -4,6 +4,8 @@ import math
 import numbers
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from ..utils.validation import (
     MASS_TOLERANCE,
     as_marginal,
@@ -51,6 +53,16 @@ def _unbalanced(p, q, rho, shape):
             f"totals, {p.sum():.6g} and {q.sum():.6g}"
         )
     return Unbalanced.of(p, q, rho)
+
+
+def neutral(cost, p, q):
+    """Return costs (n, m) with their mean wherever a point has no mass: no plan depends on
+    these entries, but units would.
+    """
+    if p.all() and q.all():
+        return cost
+    seen = np.multiply.outer(p > 0, q > 0)
+    return np.where(seen, cost, cost[seen].mean())
 
 
 def as_rho(rho):

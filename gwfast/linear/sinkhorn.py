@@ -22,7 +22,7 @@ from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import Buffer, StoredKernel
 from .newton import ITERATED_FROM
-from .rules import as_rule
+from .rules import as_rule, neutral
 from .sinkhorn_solver import in_units
 
 
@@ -90,9 +90,10 @@ def sinkhorn(
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
     p = in_order(p, "p", labels_of(cost), of="cost")
     q = in_order(q, "q", labels_of(cost, 1), of="cost")
-    cost = as_matrix(cost, "cost")
-    n, m = cost.shape
+    given = as_matrix(cost, "cost")
+    n, m = given.shape
     rule = as_rule("balanced", p, q, None, (n, m))
+    costs = neutral(given, rule.p, rule.q)
     epsilon = as_positive(epsilon, "epsilon")
     tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
     n_threads = resolve_n_threads(n_threads, work=n * m)
@@ -101,7 +102,7 @@ def sinkhorn(
     # Few points have Newton's steps in float64 alone, which takes no longer there.
     limits["precision"] = SINGLE if max(n, m) >= ITERATED_FROM else DOUBLE
     plan, potentials, marginals, n_iter, late = entropic_plan(
-        cost, rule, epsilon, n_threads, **limits
+        costs, rule, epsilon, n_threads, **limits
     )
     plan = plan.astype(np.float32, copy=False)
     error = rule.error(*marginals)
@@ -111,7 +112,7 @@ def sinkhorn(
         status = Status.MAX_ITER if n_iter >= max_iter else status
         _warn(status, n_iter, error, tol)
     # Summed in float64.
-    blocks = ((plan[rows].astype(np.float64), cost[rows]) for rows in row_blocks(n, m))
+    blocks = ((plan[rows].astype(np.float64), costs[rows]) for rows in row_blocks(n, m))
     transport_cost = sum(float(np.vdot(*pair)) for pair in blocks)
     entropy = _kernels.entropy(plan, n_threads)
     return SinkhornResult(

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ..kernels._transport import Transport
 from ..kernels.threads import resolve_n_threads
 from ..linear.marginals import Balanced
+from ..linear.rules import neutral
 from ..linear.sinkhorn import entropic_plan
 from ..problems.dense_cost import check_extremes
 from ..results.result import ConvergenceWarning
@@ -194,7 +195,7 @@ def sinkhorn(
         raise LeftToPot("methods but Sinkhorn's, verbose and warmstart are POT's")
     try:
         arrays, p, q, cost, _ = _given(a, b, M)
-        total, reg = float(p.sum()), as_number(reg, "reg")
+        cost, total, reg = neutral(cost, p, q), float(p.sum()), as_number(reg, "reg")
         most, tol = as_limit(numItermax, "numItermax"), as_number(stopThr, "stopThr")
         # Of the L1 error, which evenly spread is that much larger.
         limit = max(tol / total * np.sqrt(min(cost.shape)) / 2, MIN_TOL)
@@ -231,10 +232,10 @@ def _given(a, b, M):
     }
     arrays = Arrays(named | {"M": M})
     cost = as_matrix(arrays["M"], "M").astype(np.float64, order="C", copy=False)
-    largest = float(np.abs(cost).max())
-    check_extremes(0.0, largest, "M")
     p, q = (checked_masses(arrays[x], x, n) for x, n in zip("ab", cost.shape, strict=1))
     p, q = p.astype(np.float64, copy=False), q.astype(np.float64, copy=False)
+    largest = float(np.abs(cost[p > 0][:, q > 0]).max(initial=0.0))
+    check_extremes(0.0, largest, "M")
     if not abs(p.sum() - q.sum()) <= SAME_TOTAL * p.sum():
         raise ValueError(f"a and b must have one total, got {p.sum()}, {q.sum()}")
     return arrays, p, balanced(p, q, "a", "b"), cost, largest

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..linear.marginals import Balanced
-from ..linear.rules import Marginals, Rho, as_rule
+from ..linear.rules import Marginals, Rho, as_rule, neutral
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
@@ -133,10 +133,8 @@ default="balanced"
     ) -> None:
         self._given, self.rule, self.loss = (x, y), rule, loss
         self.x, self.y = x.neutral(rule.p), y.neutral(rule.q)
-        if isinstance(linear_cost, np.ndarray) and not (rule.p.all() and rule.q.all()):
-            # Costs that no plan sees must not set the unit of the others.
-            seen = np.multiply.outer(rule.p > 0, rule.q > 0)
-            linear_cost = np.where(seen, linear_cost, linear_cost[seen].mean())
+        if isinstance(linear_cost, np.ndarray):
+            linear_cost = neutral(linear_cost, rule.p, rule.q)
         self.between, self.alpha = linear_cost, float(alpha)
 
     @classmethod

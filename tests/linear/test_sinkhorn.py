@@ -136,3 +136,19 @@ def test_few_points_have_newtons_steps(n, tol):
     result = gwfast.sinkhorn(cost, epsilon=0.05, tol=tol)
     assert result.converged and result.n_iter < 200  # 4738 of 100 points without
     assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6
+
+
+@pytest.mark.parametrize("fill", [1e9, 1e20])
+def test_points_without_mass_set_no_unit(fill):
+    from gwfast import pot
+
+    cost = np.random.default_rng(0).random((6, 5))
+    padded = np.pad(cost, (0, 1), constant_values=fill)
+    p, q = np.r_[np.full(6, 1 / 6), 0], np.r_[np.full(5, 1 / 5), 0]
+    alone = gwfast.sinkhorn(cost, epsilon=0.1)
+    result = gwfast.sinkhorn(padded, p, q, epsilon=0.1)
+    np.testing.assert_allclose(result.plan[:6, :5], alone.plan, atol=1e-6)
+    assert result.cost == pytest.approx(alone.cost, rel=1e-4)
+    for solve in (pot.emd, lambda *given: pot.sinkhorn(*given, 0.1)):
+        expected = solve(p[:6], q[:5], cost)
+        np.testing.assert_allclose(solve(p, q, padded)[:6, :5], expected, atol=1e-9)

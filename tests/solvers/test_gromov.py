@@ -229,6 +229,10 @@ def test_a_small_price_comes_to_an_end(rho, seed):
     assert result.plan.dtype == np.float32
     # No plan at all costs the price of both marginals, and entropy adds to it.
     assert 0 <= result.gw_cost <= 2 * rho * 1.01
+    if rho == 1e-3:
+        vanishing = dict(given, rho=1e-9, time_limit=20)
+        lost = gwfast.gromov_wasserstein(x, y, **vanishing)
+        assert lost.status in ("lost_mass", "converged") and 0 <= lost.mass < 0.1
     clouds = [gwfast.PointCloud(rng.normal(size=(n, 2))) for n in (6, 8)]
     result = gwfast.gromov_wasserstein(*clouds, time_limit=20, **given)
     assert result.status != "time_limit" and result.mass <= 1
