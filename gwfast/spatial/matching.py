@@ -27,7 +27,7 @@ from ..utils.labels import in_order
 from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
 from ..utils.validation import as_count, as_positive, one_of
-from .coarse_to_fine import disagree, race_of
+from .coarse_to_fine import MOST_ALPHA, disagree, race_of
 from .motions import RigidMotion, rigid_motion
 from .slices import (
     DISSIMILARITIES,
@@ -250,7 +250,8 @@ def pairwise_align(
         The part of the spots' mass, from 0 to 1, that has a match, where each slice has
         spots that the other lacks (PASTE2: Liu, Zeira and Raphael, Genome Research
         2023). None is all. With ``init="auto"`` the search then begins with plans for
-        which distances weigh little; "uncertain" says that its two lowest plans differ.
+        which distances weigh little; "uncertain" says that its two lowest plans differ,
+        or that an `alpha` above 0.1 makes wrong plans with entropy the lowest.
         More than the slices have in common forces spots to wrong places, less does not.
     init : str, start or array-like of shape (n, m), default="auto"
         See `gromov_wasserstein`; PASTE begins at "product". Anything but "auto" leaves
@@ -343,13 +344,13 @@ def pairwise_align(
         terms |= {"marginals": "partial", "mass": overlap}
     spaces = dissimilarity, norm, n_components, few
     solved = functools.partial(
-        _solved, a, b, terms, spaces, blur, n_threads=n_threads, seed=seed,
+        _solved, a, b, spaces, blur, n_threads=n_threads, seed=seed,
         memory_limit=memory_limit, progress=progress, deadline=deadline,
     )  # fmt: skip
     if overlap in (None, 1) or not (isinstance(init, str) and init == "auto"):
-        gw, options = solved(method, init, tol, tier)
+        gw, options = solved(terms, method, init, tol, tier)
     else:
-        gw, options = _overlapping(solved, method, tol, tier, alpha, time_limit)
+        gw, options = _overlapping(solved, terms, method, tol, tier, time_limit)
     advice = ADVICE.get(gw.status, "")
     if gw.status == Status.TRUNCATED:
         more = f"NeighborTier(k={2 * options.tier.k})" if tier == "auto" else "'auto'"
@@ -360,7 +361,7 @@ def pairwise_align(
     return SliceAlignment(gw, a.spots, b.spots, method, alpha)
 
 
-def _solved(a, b, terms, spaces, blur, method, init, tol, tier, *, deadline, **others):
+def _solved(a, b, spaces, blur, terms, method, init, tol, tier, *, deadline, **others):
     """The `GWResult` by a method from a start, and the options that it was solved with."""
     problem = QuadraticProblem(**_spaces(a, b, method, *spaces), **terms)
     tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
@@ -380,20 +381,31 @@ def _solved(a, b, terms, spaces, blur, method, init, tol, tier, *, deadline, **o
     return solve(problem, options, race), options
 
 
-def _overlapping(solved, method, tol, tier, alpha, time_limit):
+def _overlapping(solved, terms, method, tol, tier, time_limit):
     """The `GWResult` and the options for slices that overlap in part."""
-    if not 0 < as_positive(alpha, "alpha", zero=True) < 1:
-        return solved(method, "auto", tol, tier)
+    alpha = as_positive(terms["alpha"], "alpha", zero=True)
+    if not 0 < alpha < 1:
+        return solved(terms, method, "auto", tol, tier)
     if method == "entropic":
-        gw, options = solved(method, "auto", tol, tier)
+        gw, options = solved(terms, method, "auto", tol, tier)
     else:
-        # Plans without entropy do not leave a wrong overlap. Half of the time is theirs.
-        half = Deadline.after(time_limit and time_limit / 2)
-        first, _ = solved("entropic", "auto", None, "auto", deadline=half)
-        gw, options = solved(method, first.plan, tol, tier)
-        seconds = first.seconds + gw.seconds
-        gw = dataclasses.replace(gw, candidates=first.candidates, seconds=seconds)
-    if gw.status == Status.CONVERGED and disagree(gw.candidates):
+        # Plans without entropy do not leave a wrong overlap, and with much weight on
+        # distances those with entropy are wrong. Half of the time is for the starts.
+        weights = sorted({alpha, min(alpha, MOST_ALPHA)})
+        part = time_limit and time_limit / 2 / len(weights)
+        found, seconds = [], 0.0
+        for weight in weights:
+            deadline, given = Deadline.after(part), {**terms, "alpha": weight}
+            first, _ = solved(
+                given, "entropic", "auto", None, "auto", deadline=deadline
+            )
+            gw, options = solved(terms, method, first.plan, tol, tier)
+            seconds += first.seconds + gw.seconds
+            found.append(dataclasses.replace(gw, candidates=first.candidates))
+        gw = min(found, key=lambda one: one.gw_cost)
+        gw = dataclasses.replace(gw, seconds=seconds)
+    doubted = disagree(gw.candidates) or (method == "entropic" and alpha > MOST_ALPHA)
+    if gw.status == Status.CONVERGED and doubted:
         gw = dataclasses.replace(gw, status=Status.UNCERTAIN)
     return gw, options
 
