@@ -38,6 +38,8 @@ from .gradients import traced
 
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
+# Quadratic terms below zero by less than this part of the squared largest cost are rounding.
+NEGATIVE = 1e-9
 # Error of the marginals above which they are put right, at the price of a plan that is
 # no longer quite the solution of its last linear problem.
 MAX_MARGINAL_ERROR = 1e-6
@@ -121,7 +123,9 @@ class Answer:
         if total != 1.0:
             plan, errors = plan * total, [error * total for error in errors]
         plan = plan.astype(dtype, copy=False)
-        quad = max(float(quad), 0.0)  # below zero it is rounding
+        top = max(abs(end) for side in (problem.x, problem.y) for end in side.extremes)
+        if -NEGATIVE * top**2 < quad < 0:
+            quad = 0.0
         terms = [float(x) * total**2 for x in (quad, linear, separable)]
         return cls(problem, epsilon, plan, *terms, errors, *others)
 

@@ -205,7 +205,7 @@ def test_what_is_returned_is_of_the_costs_themselves(matrices, max_outer):
     expected = rows @ (cost_x**2) @ rows + cols @ (cost_y**2) @ cols
     expected -= 2 * ((cost_x @ plan @ cost_y) * plan).sum()
     # While the plan moves products may be wrong, by a part of epsilon.
-    rel = 1e-4 if result.converged else 1e-3
+    rel = 3e-4 if result.converged else 1e-3
     assert result.gw_cost == pytest.approx(expected, rel=rel)
 
 
