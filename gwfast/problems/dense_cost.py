@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..kernels import _costs
 from ..kernels._rows import Shifted
+from ..linear.rules import neutral
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
 from ..utils.fingerprint import KEPT, fingerprint
@@ -174,13 +175,8 @@ class DenseCost:
         """
         if masses.all():
             return self
-        some = masses > 0
-        made = self.matrix.astype(np.promote_types(self.matrix.dtype, np.float32))
-        made[~some] = made[:, ~some] = self.take(np.flatnonzero(some)).mean_of(
-            masses[some]
-        )
         other = copy.copy(self)
-        other.matrix, other._mark = made, None
+        other.matrix, other._mark = neutral(self.matrix, masses, masses), None
         other._look()
         return other
 

@@ -220,9 +220,8 @@ class PointCloud:
         return part
 
     def neutral(self, masses: Float64Array) -> PointCloud:
-        """Return the cloud with each point that has no mass moved onto a point that has, and
-        features scaled to what is left. If all points have mass, the cloud is returned as
-        it is.
+        """Return the cloud with points without mass moved onto one that has mass, and the
+        features scaled again. If all points have mass, the cloud is returned as it is.
         """
         if masses.all():
             return self

@@ -20,8 +20,8 @@ from .stopping import (
 
 # Largest change of a plan that counts as converged where it is rounding.
 MAX_ROUNDED = 0.01
-# Mass of an unbalanced plan, as a fraction of that of the product plan, that is as good as
-# none if so little is left for `STALLED_AFTER` iterations.
+# An unbalanced plan is lost if its mass stays below this fraction of the mass of the product
+# plan for `STALLED_AFTER` iterations.
 GONE = 1e-4
 # Iterations among which a plan has to be the lowest before proximal steps that
 # overshoot are damped: such steps wander, without a period. Of 200 random semi-relaxed

@@ -208,8 +208,8 @@ class ReferenceLinearization:
     rows, cols, mass : (n,) and (m,) ndarrays, float
         Marginals of the plan, and the sum of the sizes of its row sums.
     confusion : float
-        Most that the objective changes where loops take given marginals for those of the
-        plan, which they do up to an error of `MISSED`.
+        Largest change of the objective if a loop uses the given marginals. It does so for
+        plans that miss them by at most `MISSED`.
     cost_scale : float
         Size of the terms that no potential takes up, at most.
     magnitude : float

@@ -85,9 +85,9 @@ def no_worse_than_product(problem, result, options):
     # Zero may be what rounding leaves of large terms.
     if result.gw_cost <= product.gw_cost or not product.gw_cost:
         return result
-    names = "status", "advice", "n_outer", "n_inner", "history", "candidates", "method"
-    done = {name: getattr(result, name) for name in names}
-    return dataclasses.replace(product, labels=result.labels, **done)
+    names = "status advice n_outer n_inner history candidates method labels seconds"
+    done = {name: getattr(result, name) for name in [*names.split(), "term_ratio"]}
+    return dataclasses.replace(product, **done)
 
 
 def completed(problem, result, seconds, limit=math.inf):
