@@ -68,14 +68,10 @@ def openmp_problem(compiler, compile_flags, link_flags):
             objects = compiler.compile(
                 [str(source)], output_dir=folder, extra_postargs=compile_flags
             )
-            compiler.link_executable(
-                objects, str(Path(folder, "probe")), extra_postargs=link_flags
-            )
+            compiler.link_executable(objects, str(Path(folder, "probe")), extra_postargs=link_flags)
         except (CompileError, LinkError) as error:
             return f"A test program did not compile and link: {error}"
-        program = next(
-            p for p in Path(folder).glob("probe*") if p.suffix in ("", ".exe")
-        )
+        program = next(p for p in Path(folder).glob("probe*") if p.suffix in ("", ".exe"))
         try:
             answer = subprocess.run(
                 [program], capture_output=True, text=True, timeout=60, check=True

@@ -7,10 +7,9 @@ of solves next to one another, so that a machine whose speed drifts harms both. 
 round has new processes: where arrays happen to lie is worth a tenth for the whole life
 of one. That the objectives are the same is printed beside them.
 
-``--list`` takes the problems of `ablation.problems` instead, those with all of some
-words in their names, and ends with the geometric mean and the worst ratio of each
-class, its sum of outer iterations, and the objectives that are higher than the other
-tree's by over a thousandth.
+``--list`` takes the problems of `ablation.problems` instead, those with all of some words in their
+names, and ends with the geometric mean and the worst ratio of each class, its sum of outer
+iterations, and the objectives that are higher than the other tree's by over a thousandth.
 """
 
 import argparse
@@ -66,9 +65,7 @@ PROBLEMS = {
     "pot partial 100": lambda: pot(
         "entropic_partial_gromov_wasserstein", 100, m=0.7, reg=0.05, numItermax=50
     ),
-    "pot BAPG 200": lambda: pot(
-        "BAPG_gromov_wasserstein", 200, epsilon=0.1, max_iter=100
-    ),
+    "pot BAPG 200": lambda: pot("BAPG_gromov_wasserstein", 200, epsilon=0.1, max_iter=100),
 }
 
 
@@ -99,11 +96,7 @@ def _solver(path, x, y, cloud=False, **options):
         if not isinstance(made, tuple):
             return made.gw_cost
         log = made[1]
-        return next(
-            log[key]
-            for key in ("gw_dist", "srgw_dist", "partial_gw_dist")
-            if key in log
-        )
+        return next(log[key] for key in ("gw_dist", "srgw_dist", "partial_gw_dist") if key in log)
 
     return run
 
@@ -163,9 +156,7 @@ def turns_of(name, folders, threads, runs):
     for tree in trees:
         tree.ask(name)
         tree.ask()  # warm
-    turns = [
-        [tree.ask() for tree in trees[:: (-1) ** k]][:: (-1) ** k] for k in range(runs)
-    ]
+    turns = [[tree.ask() for tree in trees[:: (-1) ** k]][:: (-1) ** k] for k in range(runs)]
     for tree in trees:
         tree.end()
     return turns
@@ -223,10 +214,7 @@ def summary(found):
         classes[name.split()[0]].append(name)
     rows = []
     for kind, names in [*classes.items(), ("all", list(found))]:
-        ratios = {
-            name: statistics.median(a[0] / b[0] for a, b in found[name])
-            for name in names
-        }
+        ratios = {name: statistics.median(a[0] / b[0] for a, b in found[name]) for name in names}
         worst = max(ratios, key=ratios.get)
         mean = statistics.geometric_mean(ratios.values())
         higher = [

@@ -79,9 +79,7 @@ def judged(plan, x, y, features):
     u, v = (one.points.astype(np.float64) for one in (x, y))
     both = np.square(u.T @ plan @ v).sum()
     own = (np.square(one @ one.T) for one in (u, v))
-    quadratic = (
-        sum(s @ c @ s for s, c in zip((rows, cols), own, strict=True)) - 2 * both
-    )
+    quadratic = sum(s @ c @ s for s, c in zip((rows, cols), own, strict=True)) - 2 * both
     linear = np.vdot(features.toarray(), plan)
     missed = sum(np.abs(sums - 1 / len(sums)).sum() for sums in (rows, cols))
     return ALPHA * quadratic + (1 - ALPHA) * linear, missed

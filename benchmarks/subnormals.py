@@ -69,9 +69,7 @@ def count(call):
     found = [0]
     kernels = [
         (module, name, kernel)
-        for module in map(
-            importlib.import_module, (f"gwfast.kernels.{one}" for one in MODULES)
-        )
+        for module in map(importlib.import_module, (f"gwfast.kernels.{one}" for one in MODULES))
         for name, kernel in vars(module).items()
         if type(kernel).__name__ == "cython_function_or_method"
     ]
@@ -99,9 +97,7 @@ def _counting(kernel, found):
             if isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64):
                 # As whole numbers, so that counting raises no flag.
                 bits = np.ascontiguousarray(x).view(f"u{x.itemsize}")
-                size = bits & np.array(-1, f"i{x.itemsize}").view(
-                    bits.dtype
-                ) >> np.uint8(1)
+                size = bits & np.array(-1, f"i{x.itemsize}").view(bits.dtype) >> np.uint8(1)
                 least = np.array(np.finfo(x.dtype).tiny).view(bits.dtype)
                 found[0] += int(((size > 0) & (size < least)).sum())
         _rows.set_float_control(flags)
@@ -140,12 +136,8 @@ def _asked(name, *options):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(prog="benchmarks.subnormals", description=__doc__)
-    parser.add_argument(
-        "words", nargs="*", help="calls with one of these in their names"
-    )
-    parser.add_argument(
-        "--count", action="store_true", help="count, and measure no time"
-    )
+    parser.add_argument("words", nargs="*", help="calls with one of these in their names")
+    parser.add_argument("--count", action="store_true", help="count, and measure no time")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--flushed", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)

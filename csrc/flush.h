@@ -68,8 +68,7 @@ static inline void gwf_set_float_control(uint64_t control) {
 /* Flush subnormals from now on; returns the control register as it was. */
 static inline uint64_t gwf_flush(void) {
     const uint64_t before = gwf_float_control();
-    if ((before & GWF_FLUSH_BITS) != GWF_FLUSH_BITS)
-        gwf_set_float_control(before | GWF_FLUSH_BITS);
+    if ((before & GWF_FLUSH_BITS) != GWF_FLUSH_BITS) gwf_set_float_control(before | GWF_FLUSH_BITS);
     return before;
 }
 

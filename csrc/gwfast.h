@@ -92,22 +92,21 @@ typedef struct {
 
     /* out[i][j] = exp((f[i] + g[j] - (a b)[i][j]) / epsilon + f_rest[i] + g_rest[j]),
      * columns[j] += column sums unless NULL. Returns the largest exponent. */
-    float (*gibbs_product_rows)(const float *a, const float *b, ptrdiff_t k,
-                                const float *f, const float *f_rest, const float *g,
-                                const float *g_rest, float inv_epsilon, float *out,
-                                double *columns, ptrdiff_t rows, ptrdiff_t m);
+    float (*gibbs_product_rows)(const float *a, const float *b, ptrdiff_t k, const float *f,
+                                const float *f_rest, const float *g, const float *g_rest,
+                                float inv_epsilon, float *out, double *columns, ptrdiff_t rows,
+                                ptrdiff_t m);
 
     /* Columns of draws from a row k[j] v[j] of a plan, in order, how often each was
      * drawn, and the mass of a draw; returns how many columns. Both arrays have room
      * for `draws`. */
-    ptrdiff_t (*sample_row)(const float *k, const float *v, ptrdiff_t draws,
-                            double offset, int32_t *index, int32_t *times, double *step,
-                            ptrdiff_t m);
+    ptrdiff_t (*sample_row)(const float *k, const float *v, ptrdiff_t draws, double offset,
+                            int32_t *index, int32_t *times, double *step, ptrdiff_t m);
 
     /* Entries of a row whose part of the plan, u k[j] v[j], is at least `row` or
      * col[j]: their columns, unless `index` is NULL; returns their number. */
-    ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row,
-                            const float *col, int32_t *index, ptrdiff_t m);
+    ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row, const float *col,
+                            int32_t *index, ptrdiff_t m);
 
     /* The cost x y', the kernel, log-sum-exp in the two halves that columns take, a
      * Sinkhorn row update and the product with y where only the columns index[start[i]]
@@ -115,38 +114,31 @@ typedef struct {
      * vectors of the widest kind. */
     void (*sparse_cost_rows)(const int64_t *start, const int32_t *index, const float *x,
                              const float *y, ptrdiff_t d, float *out, ptrdiff_t rows);
-    float (*sparse_gibbs_rows)(const int64_t *start, const int32_t *index,
-                               const float *x, const float *y, ptrdiff_t d,
-                               const double *f, const float *g, float inv_epsilon,
-                               float *out, ptrdiff_t rows);
-    void (*sparse_logsumexp_rows)(const int64_t *start, const int32_t *index,
-                                  const float *c, const double *g, double inv_epsilon,
-                                  double *lse, ptrdiff_t rows);
+    float (*sparse_gibbs_rows)(const int64_t *start, const int32_t *index, const float *x,
+                               const float *y, ptrdiff_t d, const double *f, const float *g,
+                               float inv_epsilon, float *out, ptrdiff_t rows);
+    void (*sparse_logsumexp_rows)(const int64_t *start, const int32_t *index, const float *c,
+                                  const double *g, double inv_epsilon, double *lse, ptrdiff_t rows);
     void (*sparse_top_cols)(const int64_t *start, const int32_t *index, const float *c,
                             const double *f, float *top, ptrdiff_t rows);
     void (*sparse_exp_cols)(const int64_t *start, const int32_t *index, const float *c,
-                            const double *f, const float *top, double inv_epsilon,
-                            float *sum, ptrdiff_t rows);
-    double (*sparse_sinkhorn_rows)(const int64_t *start, const int32_t *index,
-                                   const float *k, const double *p, float *u,
-                                   const float *v, float omega, double cap,
-                                   float *block, ptrdiff_t rows);
-    void (*sparse_normal_rows)(const int64_t *start, const int32_t *index,
-                               const float *k, const double *weights, const float *x,
-                               double *sums, float *block, ptrdiff_t rows);
-    void (*sparse_product_rows)(const int64_t *start, const int32_t *index,
-                                const float *k, const float *v, const float *y,
-                                ptrdiff_t d, float *moved, double *sums,
-                                ptrdiff_t rows);
+                            const double *f, const float *top, double inv_epsilon, float *sum,
+                            ptrdiff_t rows);
+    double (*sparse_sinkhorn_rows)(const int64_t *start, const int32_t *index, const float *k,
+                                   const double *p, float *u, const float *v, float omega,
+                                   double cap, float *block, ptrdiff_t rows);
+    void (*sparse_normal_rows)(const int64_t *start, const int32_t *index, const float *k,
+                               const double *weights, const float *x, double *sums, float *block,
+                               ptrdiff_t rows);
+    void (*sparse_product_rows)(const int64_t *start, const int32_t *index, const float *k,
+                                const float *v, const float *y, ptrdiff_t d, float *moved,
+                                double *sums, ptrdiff_t rows);
 
     /* out[j] = (x[j] - shift) factor; x are halves, floats or doubles, the former as
      * their bits (IEEE 754's binary16). */
-    void (*shift_f16)(const uint16_t *x, float shift, float factor, float *out,
-                      ptrdiff_t m);
-    void (*shift_f32)(const float *x, float shift, float factor, float *out,
-                      ptrdiff_t m);
-    void (*shift_f64)(const double *x, double shift, double factor, float *out,
-                      ptrdiff_t m);
+    void (*shift_f16)(const uint16_t *x, float shift, float factor, float *out, ptrdiff_t m);
+    void (*shift_f32)(const float *x, float shift, float factor, float *out, ptrdiff_t m);
+    void (*shift_f64)(const double *x, double shift, double factor, float *out, ptrdiff_t m);
 
     /* columns += block, block = 0. */
     void (*fold)(float *block, double *columns, ptrdiff_t m);

@@ -20,8 +20,7 @@ static void hang(gwf_tree *t, int32_t top, int32_t parent) {
 
 /* Of each row how much more it costs at a mean column than at its best, beside the
  * means of the columns, which are left in the potentials of sinks. */
-static void regrets(gwf_tree *t, const double *cost, const gwf_f64 *with,
-                    double *regret) {
+static void regrets(gwf_tree *t, const double *cost, const gwf_f64 *with, double *regret) {
     const ptrdiff_t n = t->n, m = t->m;
     double *of_col = t->potential + n, mean = 0.0;
     ptrdiff_t at;
@@ -33,9 +32,8 @@ static void regrets(gwf_tree *t, const double *cost, const gwf_f64 *with,
     }
     for (ptrdiff_t i = 0; i < n; i++) {
         const double zero = 0.0;
-        regret[i] =
-            regret[i] / m - mean -
-            with->least_of_rows(cost + i * m, &zero, of_col, 1, m, INFINITY, &at);
+        regret[i] = regret[i] / m - mean -
+                    with->least_of_rows(cost + i * m, &zero, of_col, 1, m, INFINITY, &at);
     }
 }
 
@@ -181,8 +179,8 @@ static inline void shift(gwf_tree *t, int32_t node, int32_t depth, double of_sou
  * its node `top`: the way between the two is turned upside down, and carries `flow`
  * down to the top. In preorder each node of that way brings along what was before and
  * after the subtree of the one before it. */
-static void hang_anew(gwf_tree *t, int32_t top, int32_t last, int32_t above,
-                      int64_t flow, double of_sources) {
+static void hang_anew(gwf_tree *t, int32_t top, int32_t last, int32_t above, int64_t flow,
+                      double of_sources) {
     int32_t *next = t->next, *before = t->before, *depth = t->depth;
     int32_t node = top, end = top, after = next[top], inner = before[top];
     int32_t parent = above, deep = depth[above];
@@ -234,8 +232,8 @@ static void pivot(gwf_tree *t, int32_t source, int32_t sink, double reduced) {
         hang_anew(t, sink, last, source, flow, -reduced);
 }
 
-ptrdiff_t gwf_tree_solve(gwf_tree *t, const double *cost, double tolerance,
-                         ptrdiff_t most, const gwf_f64 *with) {
+ptrdiff_t gwf_tree_solve(gwf_tree *t, const double *cost, double tolerance, ptrdiff_t most,
+                         const gwf_f64 *with) {
     const ptrdiff_t n = t->n, m = t->m;
     ptrdiff_t pivots = 0, without = 0;
     price(t, cost);
@@ -243,9 +241,8 @@ ptrdiff_t gwf_tree_solve(gwf_tree *t, const double *cost, double tolerance,
         const ptrdiff_t row = t->row, left = n - (row > without ? row : without);
         const ptrdiff_t rows = left < ROWS ? left : ROWS;
         ptrdiff_t at = 0;
-        const double reduced =
-            with->least_of_rows(cost + row * m, t->potential + row, t->potential + n,
-                                rows, m, -tolerance, &at);
+        const double reduced = with->least_of_rows(cost + row * m, t->potential + row,
+                                                   t->potential + n, rows, m, -tolerance, &at);
         t->row = row + rows == n ? 0 : row + rows;
         without += rows;
         if (reduced < -tolerance) {

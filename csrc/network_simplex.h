@@ -17,7 +17,7 @@
  * one sink. All arrays have n + m entries, one a node, but for `room`. */
 typedef struct {
     ptrdiff_t n, m;
-    const int64_t *mass; /* positive; those of sources have the sum of those of sinks */
+    const int64_t *mass;     /* positive; those of sources have the sum of those of sinks */
     int32_t *parent, *depth; /* the root has the parent -1 */
     int32_t *next, *before;  /* in preorder, a ring */
     int64_t *flow;           /* on the arc to the parent, from source to sink */
@@ -37,7 +37,7 @@ void gwf_tree_greedy(gwf_tree *tree, const double *cost, const gwf_f64 *with);
 /* Pivot to the optimum for the costs (n x m): where no arc is worth more than
  * `tolerance`. Returns how many pivots that took, or -1 where `most` were not enough;
  * the tree is feasible either way. */
-ptrdiff_t gwf_tree_solve(gwf_tree *tree, const double *cost, double tolerance,
-                         ptrdiff_t most, const gwf_f64 *with);
+ptrdiff_t gwf_tree_solve(gwf_tree *tree, const double *cost, double tolerance, ptrdiff_t most,
+                         const gwf_f64 *with);
 
 #endif

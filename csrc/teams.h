@@ -43,9 +43,7 @@ static __thread int gwf_team = 1, gwf_largest_team = 1, gwf_orphan = 0;
  * BLAS takes for each thread that calls it. */
 static size_t gwf_stack = 0, gwf_blas = 0;
 
-static void gwf_set_sizes(size_t stack, size_t blas) {
-    gwf_stack = stack, gwf_blas = blas;
-}
+static void gwf_set_sizes(size_t stack, size_t blas) { gwf_stack = stack, gwf_blas = blas; }
 
 /* The file of the OpenMP library that the kernels call; "" where it is not known. */
 static const char *gwf_runtime(void) {
@@ -65,8 +63,7 @@ static void *gwf_wait(void *gate) {
 }
 
 static void *gwf_map(size_t bytes) {
-    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                0);
+    return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 static int gwf_space_is_limited(void) {
@@ -89,8 +86,7 @@ static int gwf_startable(int wanted) {
     if (wanted > 0 && (stack || !pthread_attr_getstacksize(&attributes, &stack)))
         pthread_attr_setstacksize(&attributes, stack + GWF_SPARE_STACK);
     pthread_mutex_lock(&gate);
-    while (n < wanted && !pthread_create(&started[n], &attributes, gwf_wait, &gate))
-        n++;
+    while (n < wanted && !pthread_create(&started[n], &attributes, gwf_wait, &gate)) n++;
     pthread_mutex_unlock(&gate);
     for (i = 0; i < n; i++) pthread_join(started[i], NULL);
     pthread_attr_destroy(&attributes);
@@ -117,8 +113,7 @@ static int gwf_team_of(int wanted) {
 static int gwf_blas_team_of(int wanted) {
     if (wanted > 1 && gwf_blas > 0 && gwf_space_is_limited()) {
         void *room = MAP_FAILED;
-        while (wanted > 1 && (room = gwf_map((wanted - 1) * gwf_blas)) == MAP_FAILED)
-            wanted--;
+        while (wanted > 1 && (room = gwf_map((wanted - 1) * gwf_blas)) == MAP_FAILED) wanted--;
         if (room != MAP_FAILED) munmap(room, (wanted - 1) * gwf_blas);
     }
     return gwf_team_of(wanted);

@@ -103,9 +103,7 @@ def show_picture(app, docname, source):
         return
     mark = f".. _sphx_glr_download_gallery_{name}.py:"
     picture = f".. image:: /../examples/pictures/{name}.png\n   :alt: {name}\n\n"
-    text = re.sub(
-        r"(?<=[\w)])::\n\n(?=    )", ":\n\n.. code-block:: text\n\n", source[0]
-    )
+    text = re.sub(r"(?<=[\w)])::\n\n(?=    )", ":\n\n.. code-block:: text\n\n", source[0])
     source[0] = text.replace(mark, picture + mark)
 
 

@@ -136,7 +136,5 @@ for column, (family, axes) in enumerate(zip(FAMILIES, panels.T, strict=True)):
             one.plot(*places[chain].T, color="#0072b2", linewidth=1.4)
         one.set_aspect("equal", adjustable="datalim")
         one.set_axis_off()
-    axes[1].text(
-        0.5, -0.2, family, ha="center", transform=axes[1].transAxes, fontsize="small"
-    )
+    axes[1].text(0.5, -0.2, family, ha="center", transform=axes[1].transAxes, fontsize="small")
 figure.savefig(output / "all_pairs.png", dpi=140)

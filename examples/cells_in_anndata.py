@@ -73,10 +73,7 @@ def made_cells(n_cells, n_columns, depth, prefix):
 
 genes = made_cells(240, 400, 0.5, "gene")
 dna = made_cells(200, 600, 0.2, "dna")
-print(
-    f"genes: {genes.n_obs} cells x {genes.n_vars}; "
-    f"openness: {dna.n_obs} cells x {dna.n_vars}"
-)
+print(f"genes: {genes.n_obs} cells x {genes.n_vars}; openness: {dna.n_obs} cells x {dna.n_vars}")
 
 # %%
 # Align

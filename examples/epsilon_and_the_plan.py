@@ -68,11 +68,10 @@ for share in SHARES:
 # %%
 # Which one is best?
 # ------------------
-# At 7 % and above the plan knows next to nothing, and from 2 % down every row has all
-# but chosen. Between them it is right most often. A smaller epsilon lowers the
-# objective a little more, and translates no better: the objective chooses between
-# plans of one epsilon, not between epsilons. Where the best one is depends on the data;
-# here it is above the default.
+# At 7 % and above the plan knows next to nothing, and from 2 % down every row has all but chosen.
+# Between them it is right most often. A smaller epsilon lowers the objective a little more, and
+# translates no better: the objective chooses between plans of one epsilon, not between epsilons.
+# Where the best one is depends on the data; here it is above the default.
 
 # %%
 # A picture

@@ -53,10 +53,7 @@ graph = adjacency(edges)
 n_replaced = round(REPLACED * len(edges))
 unlinked = np.argwhere(np.triu(graph == 0, 1))
 copied = np.concatenate(
-    [
-        rng.permutation(edges)[n_replaced:],
-        rng.permutation(unlinked)[:n_replaced],
-    ]
+    [rng.permutation(edges)[n_replaced:], rng.permutation(unlinked)[:n_replaced]]
 )
 # Node i of the copy is node order[i] of the graph.
 order = rng.permutation(N_NODES)

@@ -2,10 +2,9 @@
 Aligning image features
 =======================
 
-Nothing here is about words: rows of two feature spaces are enough. The same small
-images are described once by their pixels, and once by the directions of the edges in
-them, which have another number of columns and no column in common. Which rows belong to
-the same image?
+Nothing here is about words: rows of two feature spaces are enough. The same small images are
+described once by their pixels, and once by the directions of the edges in them, which have another
+number of columns and no column in common. Which rows belong to the same image?
 
 The images are scikit-learn's handwritten digits. It prints::
 
@@ -65,9 +64,7 @@ images = pixels.reshape(-1, 8, 8)
 order = np.random.default_rng(0).permutation(N_IMAGES)
 left, right = pixels[:N_IMAGES], edges(images[order])
 print(
-    "pixels: {} images, {} columns; edges: {} images, {} columns".format(
-        *left.shape, *right.shape
-    )
+    "pixels: {} images, {} columns; edges: {} images, {} columns".format(*left.shape, *right.shape)
 )
 
 # %%
@@ -134,9 +131,7 @@ row_of = np.argsort(order)
 wrong = np.flatnonzero(~same_image)[:10]
 figure = plt.figure(figsize=(7.4, 3.8), layout="constrained")
 above, below = figure.subfigures(2, 1, squeeze=False).flat
-above.suptitle(
-    "Pixels, and the edges they were matched with", ha="left", x=0.01, fontsize="medium"
-)
+above.suptitle("Pixels, and the edges they were matched with", ha="left", x=0.01, fontsize="medium")
 below.suptitle("Matched with another image", ha="left", x=0.01, fontsize="medium")
 panels = np.concatenate([above.subplots(2, 10), below.subplots(2, 10)])
 for axes in panels.flat:

@@ -32,9 +32,8 @@ output.mkdir(parents=True, exist_ok=True)
 # %%
 # A family of languages
 # ---------------------
-# A dialect has the words of its parent, in another order, with vectors that were
-# rotated and got some noise. Order and rotation change no relation between words, so
-# that only the noise counts.
+# A dialect has the words of its parent, in another order, with vectors that were rotated and got
+# some noise. Order and rotation change no relation between words, so that only the noise counts.
 #
 # "es 1" and "es 2" come from Spanish ("es"), "fr 1" comes from French. "es 1a" comes
 # from "es 1", and changed less.
@@ -72,9 +71,7 @@ branch("fr", "fr 1", noise=0.4)
 # was taken from: within a family it finds every word again.
 
 names = sorted(languages)
-distances = language_distances(
-    {name: languages[name] for name in names}, n_words=N_WORDS, n_jobs=2
-)
+distances = language_distances({name: languages[name] for name in names}, n_words=N_WORDS, n_jobs=2)
 print("100 x distance")
 for pair in sorted(distances.pairs, key=lambda pair: pair.gw_cost):
     line = f"{100 * np.sqrt(pair.gw_cost):6.2f}  {pair.source:5}  {pair.target:5}"
@@ -83,9 +80,7 @@ for pair in sorted(distances.pairs, key=lambda pair: pair.gw_cost):
         line += f"  {100 * same.mean():.0f} % of words found again"
     print(line.rstrip())
 
-(real,) = (
-    pair for pair in distances.pairs if {pair.source, pair.target} == {"es", "fr"}
-)
+(real,) = (pair for pair in distances.pairs if {pair.source, pair.target} == {"es", "fr"})
 gold = gold_standard(dictionary, spanish.words[:N_WORDS], french.words[:N_WORDS])
 score = precision_at_k(real.matches[gold.rows][:, None], gold, ks=(1,))
 print(f"es to fr: {100 * score.at[1]:.0f} % of {score.n_queries} words right")
@@ -93,10 +88,9 @@ print(f"es to fr: {100 * score.at[1]:.0f} % of {score.n_queries} words right")
 # %%
 # A picture
 # ---------
-# On the left all distances: two dark blocks, the families, of which the upper left one
-# has two generations. On the right the same as a tree, which is the one that the
-# dialects were made by: "es 1a" joins its parent first. Nothing but the vectors within
-# each language was compared.
+# On the left all distances: two dark blocks, the families, of which the upper left one has two
+# generations. On the right the same as a tree, which is the one that the dialects were made by:
+# "es 1a" joins its parent first. Nothing but the vectors within each language was compared.
 
 hundredths = 100 * distances.roots
 figure = plt.figure(figsize=(7.4, 3.5), layout="constrained")

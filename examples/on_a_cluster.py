@@ -2,10 +2,9 @@
 Pairs on a cluster
 ==================
 
-Distances between all pairs of many spaces are many solves that know nothing of one
-another. joblib shares them out, and Dask gives it workers: processes of this machine
-here, those of a cluster with another address. The same two lines serve
-`gwfast.words.language_distances`.
+Distances between all pairs of many spaces are many solves that know nothing of one another. joblib
+shares them out, and Dask gives it workers: processes of this machine here, those of a cluster with
+another address. The same two lines serve `gwfast.words.language_distances`.
 
 The spaces are clouds of points made here, of four families. It prints (and how long it
 took)::
@@ -28,9 +27,7 @@ try:
     import joblib
     from dask.distributed import Client, LocalCluster
 except ImportError:
-    raise SystemExit(
-        'on_a_cluster.py needs Dask: pip install joblib "dask[distributed]"'
-    ) from None
+    raise SystemExit('on_a_cluster.py needs Dask: pip install joblib "dask[distributed]"') from None
 
 # %%
 # Spaces
@@ -111,18 +108,14 @@ def draw(found, names, path):
 
 def main():
     parser = argparse.ArgumentParser(description="Pairs on a cluster.")
-    parser.add_argument(
-        "--output", type=Path, default=Path(__file__).parent / "pictures"
-    )
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
     output = parser.parse_args().output
     output.mkdir(parents=True, exist_ok=True)
     clouds, names = made_clouds(np.random.default_rng(0))
     costs = [gwfast.PointCloud(points, "euclidean").to_dense() for points in clouds]
     n_pairs = len(clouds) * (len(clouds) - 1) // 2
     sizes = [len(points) for points in clouds]
-    print(
-        f"{len(clouds)} clouds of {min(sizes)} to {max(sizes)} points, {n_pairs} pairs"
-    )
+    print(f"{len(clouds)} clouds of {min(sizes)} to {max(sizes)} points, {n_pairs} pairs")
 
     began = time.perf_counter()
     found, n_workers = solved_by_dask(costs)
@@ -132,9 +125,7 @@ def main():
     print(f"in {seconds:.1f} s, with starting the workers")
 
     nearest = found.nearest(1).indices[:, 0]
-    alike = sum(
-        names[i].split()[0] == names[j].split()[0] for i, j in enumerate(nearest)
-    )
+    alike = sum(names[i].split()[0] == names[j].split()[0] for i, j in enumerate(nearest))
     print(f"the nearest cloud is of the same family for {alike} of {len(names)}")
     draw(found, names, output / "on_a_cluster.png")
 

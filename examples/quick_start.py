@@ -24,13 +24,7 @@ import matplotlib.pyplot as plt
 
 import gwfast
 from gwfast.plot import plot_candidates, plot_dynamics
-from gwfast.words import (
-    Embeddings,
-    evaluate,
-    load_sample,
-    read_embeddings,
-    write_embeddings,
-)
+from gwfast.words import Embeddings, evaluate, load_sample, read_embeddings, write_embeddings
 
 parser = argparse.ArgumentParser(description="Quick start.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")

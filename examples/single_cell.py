@@ -116,10 +116,9 @@ def steps(table, k):
 # %%
 # Search
 # ------
-# How many neighbors, and which epsilon? Nobody knows the truth, so SCOT tries several
-# of both and takes what ends with the lowest loss. It has to look out for plans that
-# lost their mass, whose loss is low, as POT returns some where epsilon is small; here
-# every plan has its marginals.
+# How many neighbors, and which epsilon? Nobody knows the truth, so SCOT tries several of both and
+# takes what ends with the lowest loss. It has to look out for plans that lost their mass, whose
+# loss is low, as POT returns some where epsilon is small; here every plan has its marginals.
 #
 # A low loss is no proof. Every try begins at the plan that knows nothing, as POT's do.
 # On scGEM, with 8 and 18 neighbors, that leads to mirror images, of which one has the
@@ -154,18 +153,15 @@ for k in np.linspace(n_least // 20, n_least // 6, 3).astype(int):
         if tried[0] < loss:
             (loss, plan), best = tried, (k, epsilon)
 k, epsilon = best
-print(
-    f"{n_tries} tries, lowest loss {loss:.4f} with {k} neighbors, epsilon {epsilon:.3g}"
-)
+print(f"{n_tries} tries, lowest loss {loss:.4f} with {k} neighbors, epsilon {epsilon:.3g}")
 print(f"in {time.perf_counter() - began:.2f} s")
 
 # %%
 # Into one space
 # --------------
-# Every cell of the first table goes to the mean of the cells that its mass went to.
-# Rows of both tables belong together here, which only the scores know: the share of
-# cells that are nearer than the right one, and how often the type of the nearest five
-# is that of the cell.
+# Every cell of the first table goes to the mean of the cells that its mass went to. Rows of both
+# tables belong together here, which only the scores know: the share of cells that are nearer than
+# the right one, and how often the type of the nearest five is that of the cell.
 
 genes, sites = tables
 projected = plan @ sites / plan.sum(axis=1, keepdims=True)
@@ -203,9 +199,7 @@ def components(table):
 def draw(axes, points, kinds_of, title, marker="o"):
     for kind, name, color in zip(kinds, TYPES, COLORS, strict=False):
         some = points[kinds_of == kind]
-        axes.scatter(
-            *some.T, s=16, c=color, marker=marker, linewidth=0.8, zorder=2, label=name
-        )
+        axes.scatter(*some.T, s=16, c=color, marker=marker, linewidth=0.8, zorder=2, label=name)
     axes.set_title(title, fontsize="medium", loc="left")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -217,13 +211,9 @@ draw(panels[0], (genes - mean) @ axes, types[0], "Expression", "+")
 mean, axes = components(sites)
 targets, moved = (sites - mean) @ axes, (projected - mean) @ axes
 draw(panels[1], targets, types[1], "Methylation")
-links = LineCollection(
-    [*np.stack([moved, targets], axis=1)], color="0.8", linewidth=0.6, zorder=1
-)
+links = LineCollection([*np.stack([moved, targets], axis=1)], color="0.8", linewidth=0.6, zorder=1)
 panels[2].add_collection(links)
 draw(panels[2], targets, types[1], "Both")
 draw(panels[2], moved, types[0], "Both", "+")
-figure.legend(
-    *panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=5
-)
+figure.legend(*panels[1].get_legend_handles_labels(), loc="outside lower center", ncols=5)
 figure.savefig(options.output / "single_cell.png", dpi=150)

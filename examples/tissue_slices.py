@@ -2,11 +2,10 @@
 Two slices of tissue
 ====================
 
-Two neighboring slices of a tissue, on each of which genes were counted at some hundred
-spots. The second lay turned on its glass, and of both a part is missing: which spot is
-above which? PASTE (Zeira et al., Nature Methods, 2022) asks for spots that express the
-same genes *and* keep their distances, which is a fused Gromov-Wasserstein problem
-without regularization.
+Two neighboring slices of a tissue, on each of which genes were counted at some hundred spots. The
+second lay turned on its glass, and of both a part is missing: which spot is above which? PASTE
+(Zeira et al., Nature Methods, 2022) asks for spots that express the same genes *and* keep their
+distances, which is a fused Gromov-Wasserstein problem without regularization.
 
 The slices are made here: layers of a bent tissue, and counts with noise, so that the
 truth is known. It prints::
@@ -92,11 +91,10 @@ print(
 # of AnnData objects it would take ``X`` and ``obsm["spatial"]``. PASTE calls POT's
 # conditional gradient from the product plan, and here some starts more are tried.
 #
-# A spot's match is the one that most of its mass goes to. Of those whose place both
-# slices have, how many are matched with it? All mass has to go somewhere, that of spots
-# that the other slice lost as well. It takes the place of a neighbor, whose mass goes
-# one further, and so on to a spot that this slice lost: most wrong matches are in such
-# chains, one spot from where they belong.
+# A spot's match is the one that most of its mass goes to. Of those whose place both slices have,
+# how many are matched with it? All mass has to go somewhere, that of spots that the other slice
+# lost as well. It takes the place of a neighbor, whose mass goes one further, and so on to a spot
+# that this slice lost: most wrong matches are in such chains, one spot from where they belong.
 
 
 def align(name, alpha):
@@ -138,13 +136,9 @@ ends = np.stack([spots_x, spots_y[matched]], axis=1)[::16]
 axes.add_collection(LineCollection([*ends], color="0.75", linewidth=0.5, zorder=0))
 axes.scatter(spots_x[:, 0], spots_x[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x]])
 back = found.gw.plan.argmax(axis=0)
-axes.scatter(
-    spots_y[:, 0], spots_y[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x[back]]]
-)
+axes.scatter(spots_y[:, 0], spots_y[:, 1], s=12, linewidth=0, c=COLORS[layers[kept_x[back]]])
 wrong = spots_x[common & ~right]
-axes.scatter(
-    wrong[:, 0], wrong[:, 1], s=40, facecolor="none", edgecolor="k", linewidth=0.8
-)
+axes.scatter(wrong[:, 0], wrong[:, 1], s=40, facecolor="none", edgecolor="k", linewidth=0.8)
 axes.set_aspect("equal")
 axes.set_axis_off()
 axes.set_title(

@@ -70,15 +70,12 @@ refined = plain.refine()  # or at once: align(..., refine=5)
 # %%
 # Write
 # -----
-# The dictionary gets the pairs that are mutual, each the other's best by CSLS. A
-# refined alignment takes the words of both sides to a common space, so that both are
-# written.
+# The dictionary gets the pairs that are mutual, each the other's best by CSLS. A refined alignment
+# takes the words of both sides to a common space, so that both are written.
 
 matches = refined.best_matches()
 best = matches.forward.indices[:, 0]
-pairs = {
-    spanish.words[i]: {french.words[best[i]]} for i in np.flatnonzero(matches.mutual)
-}
+pairs = {spanish.words[i]: {french.words[best[i]]} for i in np.flatnonzero(matches.mutual)}
 write_dictionary(folder / "es-fr.txt", pairs)
 for name, side, vectors in (
     ("es.mapped.vec", spanish, refined.mapped_source),
@@ -106,10 +103,9 @@ print(f"right of those that the word list has: {100 * right:.0f} % of {len(known
 # by the mapping, the one from the plan or the refined one: "nearest neighbor" takes the
 # smallest angle, the other two correct it for hubs, words that are near everything.
 #
-# Refined, nearest neighbors and CSLS are best. The words of the list are a sample,
-# hence Wilson's intervals; the methods were scored on the same words, though, so that
-# a difference between two of them is surer than the overlap of their intervals
-# suggests.
+# Refined, nearest neighbors and CSLS are best. The words of the list are a sample, hence Wilson's
+# intervals; the methods were scored on the same words, though, so that a difference between two of
+# them is surer than the overlap of their intervals suggests.
 
 METHODS: dict[Any, str] = {
     "coupling": "coupling", "barycentric": "barycentric", "nn": "nearest neighbor",
@@ -127,9 +123,7 @@ scores = {
 print(f"right of {scores['CSLS'].n_queries} words           share  95 % interval")
 for name, score in scores.items():
     low, high = score.interval(1)
-    print(
-        f"  {name:25}  {100 * score.at[1]:.0f} %  {100 * low:.0f} to {100 * high:.0f} %"
-    )
+    print(f"  {name:25}  {100 * score.at[1]:.0f} %  {100 * low:.0f} to {100 * high:.0f} %")
 
 # %%
 # A picture
@@ -150,8 +144,7 @@ left, right = places[: len(rows)], places[len(rows) :]
 
 figure = plt.figure(figsize=(7.4, 7.6), layout="constrained")
 above, below = (
-    part.subplots()
-    for part in figure.subfigures(2, 1, height_ratios=(5, 2.4), squeeze=False).flat
+    part.subplots() for part in figure.subfigures(2, 1, height_ratios=(5, 2.4), squeeze=False).flat
 )
 above.plot(*np.stack([left, right]).transpose(2, 0, 1), color=GREY, linewidth=0.8)
 above.plot(*left.T, "o", color=BLUE, label="Spanish")
@@ -159,14 +152,8 @@ above.plot(*right.T, "s", color=ORANGE, label="French")
 
 
 def label(place, word, color, is_upper):
-    side = (
-        {"xytext": (0, 5), "va": "bottom"}
-        if is_upper
-        else {"xytext": (0, -5), "va": "top"}
-    )
-    above.annotate(
-        word, place, textcoords="offset points", ha="center", color=color, **side
-    )
+    side = {"xytext": (0, 5), "va": "bottom"} if is_upper else {"xytext": (0, -5), "va": "top"}
+    above.annotate(word, place, textcoords="offset points", ha="center", color=color, **side)
 
 
 for row, one, other in zip(rows, left, right, strict=True):

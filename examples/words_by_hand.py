@@ -163,9 +163,7 @@ def draw_links(axes, links, name, shown):
 figure = plt.figure(figsize=(7.4, 6), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=(2, 3.4), squeeze=False).flat
 left, right = above.subplots(1, 2)
-draw_links(
-    left, english_links, "Links of the English words", {word: word for word in PLACES}
-)
+draw_links(left, english_links, "Links of the English words", {word: word for word in PLACES})
 draw_links(right, spanish_links, "Links of the Spanish words", TRANSLATIONS)
 rows = [english.index(word) for word in TRANSLATIONS]
 cols = [spanish.index(word) for word in TRANSLATIONS.values()]

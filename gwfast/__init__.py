@@ -20,10 +20,7 @@ from . import kernels as kernels  # noqa: E402
 
 # Public, beside what `_api` has. What they need may be missing, or take a second.
 _ROOMS = "distributed", "gradients", "plot", "pot", "singlecell", "spatial", "words"
-_HOMES = {
-    "EachSpace": "alignment.each_space",
-    "GromovWassersteinAligner": "alignment.estimator",
-}
+_HOMES = {"EachSpace": "alignment.each_space", "GromovWassersteinAligner": "alignment.estimator"}
 
 if TYPE_CHECKING:
     from . import distributed as distributed
@@ -35,9 +32,7 @@ if TYPE_CHECKING:
     from . import words as words
     from ._api import *  # noqa: F403
     from .alignment.each_space import EachSpace as EachSpace
-    from .alignment.estimator import (
-        GromovWassersteinAligner as GromovWassersteinAligner,
-    )
+    from .alignment.estimator import GromovWassersteinAligner as GromovWassersteinAligner
 else:
 
     def __getattr__(name):

@@ -18,13 +18,7 @@ from .results.candidates import Candidate
 from .results.coupling import Coupling
 from .results.neighbors import Neighbors
 from .results.pairwise import PairwiseResult
-from .results.result import (
-    ConvergenceWarning,
-    GWResult,
-    LabelTransfer,
-    OuterStep,
-    SinkhornResult,
-)
+from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterStep, SinkhornResult
 from .results.verification import Residual, Verification
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein

@@ -126,7 +126,5 @@ def lengths():
 
 def test_functions_and_classes_are_short():
     longest = {ast.FunctionDef: 60, ast.ClassDef: 200}
-    too_long = {
-        name: n_lines for name, kind, n_lines in lengths() if n_lines > longest[kind]
-    }
+    too_long = {name: n_lines for name, kind, n_lines in lengths() if n_lines > longest[kind]}
     assert not too_long

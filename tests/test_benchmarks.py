@@ -27,9 +27,7 @@ def path(monkeypatch):
 def told(task, **job):
     """All that a measurement says."""
     made = {}
-    getattr(module("measures"), task)(
-        {"threads": 1, **job}, lambda **one: made.update(one)
-    )
+    getattr(module("measures"), task)({"threads": 1, **job}, lambda **one: made.update(one))
     return made
 
 
@@ -62,9 +60,7 @@ def test_the_judge_sums_over_all_terms(fused, form):
     quadratic = gw_objective(array, *costs)
     assert found["quadratic"] == pytest.approx(quadratic, rel=1e-9)
     assert found["linear"] == pytest.approx(np.vdot(linear, array), rel=1e-9)
-    error = sum(
-        np.abs(array.sum(axis=k) - 1 / array.shape[1 - k]).sum() for k in (0, 1)
-    )
+    error = sum(np.abs(array.sum(axis=k) - 1 / array.shape[1 - k]).sum() for k in (0, 1))
     assert found["marginal_error"] == pytest.approx(error, abs=1e-12)
     assert found["right"] == array.argmax(axis=1).mean()
     if form == "whole":
@@ -111,10 +107,7 @@ def test_slices_are_measured_spot_by_spot(monkeypatch):
 
 
 def test_memory_is_asked_for_and_taken():
-    problem, options = (
-        {"kind": "clouds", "n": 400},
-        {"tier": "dense", "init": "product"},
-    )
+    problem, options = ({"kind": "clouds", "n": 400}, {"tier": "dense", "init": "product"})
     made = told("memory", problem=problem, options={**options, "max_outer": 2})
     assert made["asked"] > 0 and made["peak"] >= 0
 

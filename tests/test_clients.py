@@ -177,9 +177,7 @@ def test_what_is_not_installed_is_named(monkeypatch, capsys):
     shown.table(["cajal", "scot"], 1)
     text = capsys.readouterr().out
     assert "| CAJAL | not installed: pip install cajal" in text
-    assert (
-        "| SCOT | cells | 1 | 2.5 [2] | 1 [1] | 2.50 | 4.00 | 1 | 0.9 | right |" in text
-    )
+    assert "| SCOT | cells | 1 | 2.5 [2] | 1 [1] | 2.50 | 4.00 | 1 | 0.9 | right |" in text
     assert "Median of the ratios, one a program: 2.50, of solvers 4.00" in text
 
 

@@ -47,9 +47,7 @@ def get(module, name):
 
 PUBLIC = list(public_names())
 CALLABLES = [
-    (module, name)
-    for module, name in PUBLIC
-    if name not in ("CONVENTIONS", "__version__", *ROOMS)
+    (module, name) for module, name in PUBLIC if name not in ("CONVENTIONS", "__version__", *ROOMS)
 ]
 
 

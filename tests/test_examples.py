@@ -64,9 +64,7 @@ def is_kept(promise, line):
         return False
     return all(
         float(came) == pytest.approx(float(number), rel=0.05)
-        for number, came in zip(
-            NUMBER.findall(promise), NUMBER.findall(line), strict=True
-        )
+        for number, came in zip(NUMBER.findall(promise), NUMBER.findall(line), strict=True)
     )
 
 
@@ -97,10 +95,7 @@ def test_the_gallery_is_complete():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
-    [
-        pytest.param(one, marks=[pytest.mark.process] * (one.stem in PARALLEL))
-        for one in SCRIPTS
-    ],
+    [pytest.param(one, marks=[pytest.mark.process] * (one.stem in PARALLEL)) for one in SCRIPTS],
     ids=by_name,
 )
 def test_it_runs(script, run, tmp_path):

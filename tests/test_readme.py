@@ -40,15 +40,12 @@ def blocks(page):
 
 
 PAGES = [
-    path.relative_to(ROOT).as_posix()
-    for path in (README, *sorted((ROOT / "docs").glob("*.md")))
+    path.relative_to(ROOT).as_posix() for path in (README, *sorted((ROOT / "docs").glob("*.md")))
 ]
 EXAMPLES = [
     pytest.param(page, block, printed, id=f"{page}-{number}")
     for page, texts in PRINTED.items()
-    for number, (block, printed) in enumerate(
-        zip(blocks(ROOT / page), texts, strict=False)
-    )
+    for number, (block, printed) in enumerate(zip(blocks(ROOT / page), texts, strict=False))
 ]
 
 

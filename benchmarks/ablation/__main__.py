@@ -1,14 +1,13 @@
 """What each mechanism of the solver is worth: ``python -m benchmarks.ablation``, or of
 some only, ``python -m benchmarks.ablation newton damping --problems words 1000``.
 
-Every problem of `problems.py` is solved with all mechanisms and without each of them,
-in turn, in one process. Printed are the lines of code that stand for a mechanism, the
-geometric mean and the worst of the times without it, as multiples of those with all, by
-class of problems, and the objectives that are higher by more than a thousandth without
-it. Problems whose iterations and objective stay the same to the last digit do not use a
-mechanism: they count as 1.0, and are not among those that `use` it. A whole run takes
-half an hour on two cores; ``--json FILE`` keeps what was measured, and leaves out what
-the file has.
+Every problem of `problems.py` is solved with all mechanisms and without each of them, in turn, in
+one process. Printed are the lines of code that stand for a mechanism, the geometric mean and the
+worst of the times without it, as multiples of those with all, by class of problems, and the
+objectives that are higher by more than a thousandth without it. Problems whose iterations and
+objective stay the same to the last digit do not use a mechanism: they count as 1.0, and are not
+among those that `use` it. A whole run takes half an hour on two cores; ``--json FILE`` keeps what
+was measured, and leaves out what the file has.
 """
 
 import argparse

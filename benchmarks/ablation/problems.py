@@ -219,9 +219,7 @@ def parts(name):
     """
     import gwfast
 
-    (make, *given), epsilon, how = next(
-        rest for known, *rest in PROBLEMS if known == name
-    )
+    (make, *given), epsilon, how = next(rest for known, *rest in PROBLEMS if known == name)
     sides, how = make(*given), dict(how)
     if how.pop("dense", False):
         sides = [side.to_dense().matrix for side in sides]

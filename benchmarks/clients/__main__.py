@@ -1,5 +1,4 @@
-"""Programs with their own solver and with gwfast: ``python -m benchmarks.clients
-[PROGRAM ...]``.
+"""Programs with their own solver and with gwfast: ``python -m benchmarks.clients [PROGRAM ...]``.
 
 Each is run as its users run it, and once more with the lines changed that the page
 "Coming from other packages" names: time, the program's own objective by one judge in
@@ -104,9 +103,7 @@ def ratio_of_solvers(row):
 
 def cells(program, row):
     """A row of the table."""
-    times = [
-        f"{median(some):.3g} [{min(some):.3g}]" for some in (row.theirs_s, row.ours_s)
-    ]
+    times = [f"{median(some):.3g} [{min(some):.3g}]" for some in (row.theirs_s, row.ours_s)]
     objectives = [f"{value:.6g}" for value in row.objectives]
     qualities = [f"{value:.4g}" for value in row.qualities]
     return [

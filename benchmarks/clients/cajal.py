@@ -55,9 +55,7 @@ def theirs(cells, **options):
 
 def ours(cells, **options):
     """What a user has in place of it."""
-    return gwfast.pairwise_gromov_wasserstein(
-        cells, n_threads=settings.THREADS, **options
-    )
+    return gwfast.pairwise_gromov_wasserstein(cells, n_threads=settings.THREADS, **options)
 
 
 def recognized(distances):

@@ -89,9 +89,7 @@ def same_search(costs, limits, trials):
     """GWTune's search with `gwfast.pot` in place of its loop."""
 
     def solve(C1, C2, plan, epsilon):
-        return pot.entropic_gromov_wasserstein(
-            C1, C2, epsilon=epsilon, G0=plan, max_iter=MAX_ITER
-        )
+        return pot.entropic_gromov_wasserstein(C1, C2, epsilon=epsilon, G0=plan, max_iter=MAX_ITER)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gwfast.ConvergenceWarning)

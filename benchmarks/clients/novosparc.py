@@ -44,9 +44,7 @@ def rows(repeats):
         def run(solver, weight=weight, epsilon=epsilon):
             module.gromov_wasserstein_adjusted_norm = solver
             try:
-                return reconstructed(
-                    cells, places, second[:, markers], markers, weight, epsilon
-                )
+                return reconstructed(cells, places, second[:, markers], markers, weight, epsilon)
             finally:
                 module.gromov_wasserstein_adjusted_norm = before
 
@@ -61,9 +59,7 @@ def rows(repeats):
         )
 
 
-def gwfasts(
-    cost_mat, C1, C2, alpha_linear, p, q, loss_fun, epsilon, verbose, random_ini
-):
+def gwfasts(cost_mat, C1, C2, alpha_linear, p, q, loss_fun, epsilon, verbose, random_ini):
     """In place of `gromov_wasserstein_adjusted_norm`."""
     a, M = alpha_linear, cost_mat / cost_mat.max()
     with warnings.catch_warnings():  # of terms that differ by much, as they do here
@@ -80,9 +76,7 @@ def halves():
     counts = slice1["counts"].astype(np.int64)
     counts = counts[:, np.argsort(-counts.mean(axis=0))[:N_GENES]]
     first = rng.binomial(counts, 0.5)
-    logs = (
-        np.log1p(1e4 * x / slice1["total"][:, None]) for x in (first, counts - first)
-    )
+    logs = (np.log1p(1e4 * x / slice1["total"][:, None]) for x in (first, counts - first))
     return *logs, slice1["xy"].astype(float)
 
 

@@ -61,9 +61,7 @@ def distance(source, target, epsilon, precision):
 
     costs = [within(*one) for one in (source, target)]
     dtype = {"single": torch.float32, "double": torch.float64}[precision]
-    C1, C2 = (
-        torch.as_tensor((one - one.min()) / one.max(), dtype=dtype) for one in costs
-    )
+    C1, C2 = (torch.as_tensor((one - one.min()) / one.max(), dtype=dtype) for one in costs)
     p, q = (torch.ones(len(one), dtype=dtype) / len(one) for one in costs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

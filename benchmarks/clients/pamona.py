@@ -15,11 +15,7 @@ from gwfast import pot
 from ..common import pairs
 from .rows import SOLVER, compared, coupling, quadratic
 
-NAME, INSTALL, LINES = (
-    "Pamona",
-    "pamona POT scikit-learn matplotlib torch umap-learn",
-    4,
-)
+NAME, INSTALL, LINES = ("Pamona", "pamona POT scikit-learn matplotlib torch umap-learn", 4)
 # Whether a type lacks in the second modality, and epsilon; 1e-3 is the default.
 PROBLEMS = ((False, 1e-3), (False, 5e-3), (True, 1e-3), (True, 5e-3))
 

@@ -8,20 +8,10 @@ import numpy as np
 
 from gwfast import pot
 
-from .slices import (
-    REGIONS,
-    annotated,
-    breast_cancer,
-    resampled,
-    simulated,
-    swapped_row,
-    within,
-)
+from .slices import REGIONS, annotated, breast_cancer, resampled, simulated, swapped_row, within
 
 NAME, LINES = "PASTE", 1
-INSTALL = (
-    '"paste-bio==1.4.0" "POT==0.9.0" "numpy<2" "scipy<1.14" "anndata<0.12" "zarr<3"'
-)
+INSTALL = '"paste-bio==1.4.0" "POT==0.9.0" "numpy<2" "scipy<1.14" "anndata<0.12" "zarr<3"'
 SPOTS = 1200
 
 
@@ -55,9 +45,7 @@ def row(problem, slices, quality, score, options, repeats):
 
 def solver(M, C1, C2, p, q, G_init=None, loss_fun="square_loss", alpha=0.5, **_):
     """PASTE's function with its statement replaced."""
-    return pot.fused_gromov_wasserstein(
-        M, C1, C2, p, q, loss_fun, alpha=alpha, G0=G_init, log=True
-    )
+    return pot.fused_gromov_wasserstein(M, C1, C2, p, q, loss_fun, alpha=alpha, G0=G_init, log=True)
 
 
 def correlation(x, y):

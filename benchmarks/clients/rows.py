@@ -83,9 +83,7 @@ def compared(problem, theirs, ours, objective, quality, score, repeats):
         some[-len(times) :] if any(some) else times
         for some, times in zip(of_solver, seconds, strict=True)
     ]
-    objectives, scores = (
-        tuple(float(judge(one)) for one in found) for judge in (objective, score)
-    )
+    objectives, scores = (tuple(float(judge(one)) for one in found) for judge in (objective, score))
     return Row(problem, *seconds, *of_solver, objectives, quality, scores)
 
 

@@ -1,9 +1,8 @@
 """SLOTAlign (Tang et al., ICDE 2023): nodes of two graphs with features, whose costs
 are mixtures, learned on the way, of adjacency and similarities of features.
 
-It is on GitHub alone, and for a GPU; its steps are written out here in torch. The
-graphs are those of neighbors of real cells and, as in the paper, a copy with other
-edges and fewer features.
+It is on GitHub alone, and for a GPU; its steps are written out here in torch. The graphs are those
+of neighbors of real cells and, as in the paper, a copy with other edges and fewer features.
 """
 
 import numpy as np
@@ -44,9 +43,7 @@ def exact(A, B, plan, steps, inner):
     """In place of the last of its calls of `proximal`."""
     import torch
 
-    found = gwfast.gromov_wasserstein(
-        A.numpy(), B.numpy(), init=plan.numpy(), epsilon=0
-    )
+    found = gwfast.gromov_wasserstein(A.numpy(), B.numpy(), init=plan.numpy(), epsilon=0)
     return torch.from_numpy(found.plan)
 
 
@@ -118,10 +115,7 @@ def graphs(edges, features):
     copy[rows, columns] = copy[columns, rows] = copied
     kept = rng.permutation(cells.shape[1])[round(features * cells.shape[1]) :]
     order = rng.permutation(N_NODES)
-    found = (
-        mixed(graph, cells),
-        mixed(copy[np.ix_(order, order)], cells[order][:, kept]),
-    )
+    found = (mixed(graph, cells), mixed(copy[np.ix_(order, order)], cells[order][:, kept]))
     return *found, np.argsort(order)
 
 

@@ -18,13 +18,10 @@ def shown(facts, date, loads):
     """Machine, versions, load and limits."""
     config = facts["config"]
     versions = ", ".join(
-        f"{name} {version or 'not installed'}"
-        for name, version in facts["versions"].items()
+        f"{name} {version or 'not installed'}" for name, version in facts["versions"].items()
     )
     load = f", load average {min(loads):.1f} to {max(loads):.1f}" if loads else ""
-    environment = "".join(
-        f", {name}={value}" for name, value in facts["environment"].items()
-    )
+    environment = "".join(f", {name}={value}" for name, value in facts["environment"].items())
     return (
         f"{facts['cpu']}, {facts['cpus']} CPUs, {facts['memory'] / 1e9:.0f} GB,"
         f" {facts['threads']} threads each where nothing else is said,"

@@ -41,10 +41,7 @@ def run(worker, job, limit):
     environment = {**os.environ, **settings.environment(job["threads"])}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            command(worker, json.dumps(job)),
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env=environment,
+            command(worker, json.dumps(job)), stdout=subprocess.PIPE, stderr=errors, env=environment
         )
         try:
             _listen(process, result, limit)

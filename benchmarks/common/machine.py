@@ -38,12 +38,7 @@ def limits(n_threads):
         it comes and with the widest kernels, of which `sgemm` is the larger.
     """
     reads, sgemms = read_bandwidths(n_threads), sgemm_rates(n_threads)
-    return {
-        "read": fastest(reads),
-        "sgemm": max(sgemms.values()),
-        "reads": reads,
-        "sgemms": sgemms,
-    }
+    return {"read": fastest(reads), "sgemm": max(sgemms.values()), "reads": reads, "sgemms": sgemms}
 
 
 def read_bandwidths(n_threads):
@@ -69,9 +64,7 @@ def read_methods(x, pool, n_threads):
     """
     half = len(x) // 2
     left, right = x[:half], x[half : 2 * half]
-    lefts, rights = (
-        np.array_split(part.reshape(-1), n_threads) for part in (left, right)
-    )
+    lefts, rights = (np.array_split(part.reshape(-1), n_threads) for part in (left, right))
     return {
         "NumPy max": lambda: list(pool.map(np.max, (*lefts, *rights))),
         # Unlike `x @ y`, np.dot releases the GIL for vectors.
@@ -96,9 +89,7 @@ def sgemm_rates(n_threads):
     again = command(__spec__.name, n_threads)
     environment = {**os.environ, **WIDEST}
     try:
-        done = subprocess.run(
-            again, env=environment, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(again, env=environment, capture_output=True, text=True, check=True)
         (setting,) = WIDEST.items()
         rates[f"with {'='.join(setting)}"] = float(done.stdout)
     except (OSError, subprocess.CalledProcessError, ValueError):

@@ -11,8 +11,7 @@ from scipy.spatial import cKDTree
 from gwfast import words
 
 FOLDER = Path(
-    os.environ.get("GWFAST_DATA")
-    or Path(__file__).resolve().parents[3] / "shared" / "data"
+    os.environ.get("GWFAST_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data"
 )
 # Name: files of both languages, and their codes in the dictionaries.
 LANGUAGES = {
@@ -63,10 +62,7 @@ def dictionary(source, target):
     if "en" in (source, target):
         return both(source, target)
     first, second = both(source, "en"), both("en", target)
-    joined = {
-        word: set().union(*(second.get(one, ()) for one in by))
-        for word, by in first.items()
-    }
+    joined = {word: set().union(*(second.get(one, ()) for one in by)) for word, by in first.items()}
     return {word: found for word, found in joined.items() if found}
 
 

@@ -8,9 +8,7 @@ def _number(name, default):
 
 
 def _numbers(name, default):
-    return [
-        int(one) for one in os.environ.get(f"GWFAST_BENCH_{name}", default).split(",")
-    ]
+    return [int(one) for one in os.environ.get(f"GWFAST_BENCH_{name}", default).split(",")]
 
 
 # Threads of everything but the part that varies them.

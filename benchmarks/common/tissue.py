@@ -127,9 +127,7 @@ def turned(spots, angle=ANGLE, shift=SHIFT):
 
 
 def two_slices(n, seed=0):
-    """Two slices of a tissue, and where the spots of the first would be on the second
-    (n, 2).
-    """
+    """Two slices of a tissue, and where the spots of the first would be on the second (n, 2)."""
     tissue = Tissue(n, seed)
     first, second = tissue.cut(), tissue.cut(is_bent=True)
     second = second._replace(spots=turned(second.spots))
@@ -144,9 +142,7 @@ def rigidly(spots, truth):
 
 
 def nearest_by_expression(first, second):
-    """For each spot of the first slice the one of the second whose expression is
-    nearest (n,).
-    """
+    """For each spot of the first slice the one of the second whose expression is nearest (n,)."""
     x, y = (one.features.astype(np.float32) for one in (first, second))
     half, nearest = np.square(y).sum(axis=1) / 2, np.empty(len(x), dtype=np.int64)
     for start in range(0, len(x), 500):

@@ -23,8 +23,7 @@ def blas_environment():
     return {
         name: value
         for name, value in os.environ.items()
-        if name.startswith(("OPENBLAS_", "MKL_", "BLIS_"))
-        and not name.endswith("_NUM_THREADS")
+        if name.startswith(("OPENBLAS_", "MKL_", "BLIS_")) and not name.endswith("_NUM_THREADS")
     }
 
 

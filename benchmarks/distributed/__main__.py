@@ -197,8 +197,7 @@ def _compared(client, machine, n, n_workers, tier, max_outer=2, max_inner=6):
 def _projected(machine):
     """A million points on machines of 16 cores, as fast a core, at 10 Gbit/s."""
     faster = [
-        rate._replace(entry=rate.entry / 16, feature=rate.feature / 16)
-        for rate in machine[:5]
+        rate._replace(entry=rate.entry / 16, feature=rate.feature / 16) for rate in machine[:5]
     ]
     big = type(machine)(*faster, latency=2e-3, bandwidth=1.25e9)
     rows = []

@@ -15,15 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gwfast.kernels import (
-    _exponentials,
-    _kernels,
-    _products,
-    _rows,
-    _sparse,
-    reference,
-    threads,
-)
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference, threads
 
 from ..common import machine, settings
 
@@ -50,10 +42,9 @@ def measure(request, bench, limits, n_threads):
     nanoseconds an entry. With `restore` the first argument, which the kernel
     overwrites, gets sane values again before each round, untimed.
 
-    The share of the limit is a median over rounds. On a matrix too large for caches
-    each round of a kernel that is counted in bytes has a limit of its own, measured
-    right before it on the same matrix: virtual machines change their bandwidth by
-    a third within seconds.
+    The share of the limit is a median over rounds. On a matrix too large for caches each round of
+    a kernel that is counted in bytes has a limit of its own, measured right before it on the same
+    matrix: virtual machines change their bandwidth by a third within seconds.
     """
     n = request.param
 

@@ -27,9 +27,7 @@ def pairwise_table(title, spaces, peers, turns):
             print(f"({name} left out: not installed)")
     rivals = contenders(settings.THREADS, peers)
     seconds, costs = in_turns([solve for *_, solve in rivals], spaces, turns)
-    named = {
-        (name, threads): number for number, (name, threads, _) in enumerate(rivals)
-    }
+    named = {(name, threads): number for number, (name, threads, _) in enumerate(rivals)}
     pairs = np.triu_indices(len(spaces), 1)
     costs = [some[pairs] for some in costs]
     references = [name for name in peers if is_installed(name)]
@@ -83,9 +81,7 @@ def shares(costs, others, least):
 def check(spaces):
     """How far costs are from the sum over the plan, with its four indices taken two at
     a time, in float64."""
-    found = gwfast.pairwise_gromov_wasserstein(
-        spaces, n_starts=0, plans=True, n_threads=1
-    )
+    found = gwfast.pairwise_gromov_wasserstein(spaces, n_starts=0, plans=True, n_threads=1)
     errors = []
     for i, j in itertools.combinations(range(len(spaces)), 2):
         plan, x, y = found.plans[i, j].toarray(), spaces[i], spaces[j]

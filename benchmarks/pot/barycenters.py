@@ -62,9 +62,7 @@ def compared(pot, ours, kind, sizes, name, options):
             warnings.simplefilter("ignore")
             return getattr(module, name)(**given, log=True)
 
-    seconds, results = in_turns(
-        [lambda module=module: call(module) for module in (pot, ours)]
-    )
+    seconds, results = in_turns([lambda module=module: call(module) for module in (pot, ours)])
     middle = [median(some) for some in seconds]
     times = [
         f"{1e3 * value:.3g} [{1e3 * min(some):.3g}]"

@@ -27,9 +27,7 @@ def batch_table(_, ours):
     for kind in KINDS:
         for n in SIZES:
             rng = np.random.default_rng(n)
-            costs = [
-                np.array([kind(rng, n) for _ in range(N_PROBLEMS)]) for _ in range(2)
-            ]
+            costs = [np.array([kind(rng, n) for _ in range(N_PROBLEMS)]) for _ in range(2)]
             for reg in REGS:
                 name = kind.__name__.replace("_", " ")
                 rows.append([name, str(n), f"{reg:g}", *_compared(ours, costs, reg)])
@@ -60,7 +58,5 @@ def _solved(module, costs, reg):
 def _loss(T, C1, C2):
     """The squared loss of each problem, by its own marginals."""
     rows, cols = T.sum(axis=2), T.sum(axis=1)
-    separable = [
-        np.einsum("ki,kij,kj->k", x, C**2, x) for x, C in ((rows, C1), (cols, C2))
-    ]
+    separable = [np.einsum("ki,kij,kj->k", x, C**2, x) for x, C in ((rows, C1), (cols, C2))]
     return sum(separable) - 2 * np.einsum("kij,kij->k", C1 @ T, T @ C2)

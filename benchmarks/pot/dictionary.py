@@ -29,18 +29,14 @@ def dictionary_table(pot, ours):
     graphs, rows = _graphs(), []
     for fused in (False, True):
         learn = functools.partial(_learned, graphs, fused)
-        seconds, results = in_turns(
-            [functools.partial(learn, one) for one in (pot, ours)]
-        )
+        seconds, results = in_turns([functools.partial(learn, one) for one in (pot, ours)])
         name = _name(fused, "dictionary_learning")
         middle = [median(times) for times in seconds]
         times = [
-            f"{value:.2f} [{min(some):.2f}]"
-            for value, some in zip(middle, seconds, strict=True)
+            f"{value:.2f} [{min(some):.2f}]" for value, some in zip(middle, seconds, strict=True)
         ]
         losses = [
-            f"{np.mean([_loss(pot, graphs, fused, one) for one in made]):.4g}"
-            for made in results
+            f"{np.mean([_loss(pot, graphs, fused, one) for one in made]):.4g}" for made in results
         ]
         rows.append((name, *times, f"{middle[0] / middle[1]:.1f}", *losses))
     show(f"{N_ATOMS} atoms of {N_GRAPHS} graphs, {len(SEEDS)} times", HEADS, rows)

@@ -92,11 +92,7 @@ def ratios(found):
     row = [str(len(losses))]
     for i in (1, 2):
         to_pot = losses[:, i] / losses[:, 0]
-        row += [
-            f"{to_pot.mean():.3f}",
-            f"{to_pot.max():.3f}",
-            str((to_pot > 1.1).sum()),
-        ]
+        row += [f"{to_pot.mean():.3f}", f"{to_pot.max():.3f}", str((to_pot > 1.1).sum())]
     return row + [f"{1e3 * one:.3g}" for one in np.median(seconds, axis=0)]
 
 
@@ -142,9 +138,7 @@ def compared(pot, ours, name, arrays, options):
             warnings.simplefilter("ignore")
             return getattr(module, name)(*arrays, log=True, **options)
 
-    seconds, results = in_turns(
-        [lambda module=module: call(module) for module in (pot, ours)]
-    )
+    seconds, results = in_turns([lambda module=module: call(module) for module in (pot, ours)])
     middle = [median(some) for some in seconds]
     times = [
         f"{1e3 * value:.3g} [{1e3 * min(some):.3g}]"

@@ -13,14 +13,7 @@ from ..common.markdown import show
 from .timings import in_turns
 
 SIZES, SHARES = (10, 20, 50, 100, 300, 1000), (0.5, 0.1, 0.02)
-HEADS = (
-    "call",
-    "points",
-    "ms, POT, median [min]",
-    "ms, gwfast.pot",
-    "ratio",
-    "objectives",
-)
+HEADS = ("call", "points", "ms, POT, median [min]", "ms, gwfast.pot", "ratio", "objectives")
 
 
 def loops_table(_, ours):
@@ -66,8 +59,7 @@ def _row(name, n, functions, given, objective):
         seconds, plans = in_turns(calls)
     middle = [1e3 * median(some) for some in seconds]
     times = [
-        f"{value:.3g} [{1e3 * min(some):.3g}]"
-        for value, some in zip(middle, seconds, strict=True)
+        f"{value:.3g} [{1e3 * min(some):.3g}]" for value, some in zip(middle, seconds, strict=True)
     ]
     both = ", ".join(f"{objective(plan):.6g}" for plan in plans)
     return [name, str(n), *times, f"{middle[0] / middle[1]:.2f}", both]

@@ -11,8 +11,7 @@ from ..common import pairs, settings
 from ..common.markdown import show
 from .calls import OURS, solved
 
-# Cells of each modality, all where there are fewer, and neighbors, with SCOT's default
-# of epsilon.
+# Cells of each modality, all where there are fewer, and neighbors, with SCOT's default of epsilon.
 N_CELLS, NEIGHBORS, EPSILON = (1000, 2000), (20, 110), 1e-3
 
 

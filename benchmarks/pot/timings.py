@@ -101,9 +101,7 @@ def tiny_row(pot, ours, name):
             warnings.simplefilter("ignore")
             return getattr(module, name)(*given, **options)
 
-    seconds, _ = in_turns(
-        [lambda module=module: call(module) for module in (pot, ours)]
-    )
+    seconds, _ = in_turns([lambda module=module: call(module) for module in (pot, ours)])
     theirs, own = (1e6 * median(some) for some in seconds)
     return [name, f"{theirs:.0f}", f"{own:.0f}", f"{theirs / own:.2f}"]
 

@@ -82,11 +82,7 @@ def objective(plan, costs, rho, epsilon):
     x, y, rows, cols = *costs, plan.sum(axis=1), plan.sum(axis=0)
     value = rows @ x**2 @ rows + cols @ y**2 @ cols - 2 * np.vdot(plan, x @ plan @ y)
     p, q = (np.full(len(cost), 1 / len(cost)) for cost in costs)
-    for a, b, price in (
-        (rows, p, rho),
-        (cols, q, rho),
-        (plan, np.outer(p, q), epsilon),
-    ):
+    for a, b, price in ((rows, p, rho), (cols, q, rho), (plan, np.outer(p, q), epsilon)):
         mass, given = a.sum(), b.sum()
         divergence = rel_entr(a, b).sum() - mass + given
         value += price * (2 * mass * divergence + (mass - given) ** 2)
@@ -110,14 +106,10 @@ def _peer(n, rho, epsilon):
         return np.nan, np.nan
     torch.set_num_threads(settings.THREADS)
     costs = costs_of(n)
-    masses, x, y = (
-        torch.from_numpy(np.asarray(one)) for one in (np.full(n, 1 / n), *costs)
-    )
+    masses, x, y = (torch.from_numpy(np.asarray(one)) for one in (np.full(n, 1 / n), *costs))
 
     def call():
-        return exp_ugw_sinkhorn(
-            masses, x, masses, y, eps=epsilon, rho=rho, **PEERS_LIMITS
-        )
+        return exp_ugw_sinkhorn(masses, x, masses, y, eps=epsilon, rho=rho, **PEERS_LIMITS)
 
     seconds, plans = in_turns([call])
     return median(seconds[0]), objective(plans[0].numpy(), costs, rho, epsilon)

@@ -1,10 +1,9 @@
 """How good the translations are, and what refinement adds to the plan's mapping.
 
-``python -m benchmarks.accuracy [NAMES]`` prints P@1 for each pair of languages whose
-data are there (``GWFAST_DATA``, see benchmarks/README.md): no refinement, orthogonal
-refinement as MUSE's, refinement with matches weighed all alike, and the default, which
-weighs them by their CSLS. The supervised ceiling is Procrustes on a random half of the
-dictionary, CSLS on the other half.
+``python -m benchmarks.accuracy [NAMES]`` prints P@1 for each pair of languages whose data are
+there (``GWFAST_DATA``, see benchmarks/README.md): no refinement, orthogonal refinement as MUSE's,
+refinement with matches weighed all alike, and the default, which weighs them by their CSLS. The
+supervised ceiling is Procrustes on a random half of the dictionary, CSLS on the other half.
 """
 
 import argparse
@@ -58,8 +57,7 @@ def measured(name, n_words, n_vocabulary, n_scored):
         yield [name, f"not run: no {error.filename}"] + ["-"] * (len(METHODS) + 2)
         return
     x, y = (
-        words.Embeddings(side.words[:n_vocabulary], side.vectors[:n_vocabulary])
-        for side in (x, y)
+        words.Embeddings(side.words[:n_vocabulary], side.vectors[:n_vocabulary]) for side in (x, y)
     )
     scored = set(x.words[:n_scored])
     dictionary = {word: dictionary[word] for word in dictionary if word in scored}
@@ -70,9 +68,7 @@ def measured(name, n_words, n_vocabulary, n_scored):
         title += f", first {n_scored:,} scored"
     for label, refinement in REFINEMENTS.items():
         result = plain if refinement is None else plain.refine(refinement)
-        found = words.evaluate(
-            result, dictionary, x.words, y.words, methods=METHODS, ks=(1,)
-        )
+        found = words.evaluate(result, dictionary, x.words, y.words, methods=METHODS, ks=(1,))
         shares = [f"{score.at[1]:.3f}" for score in found.values()]
         queries = f"{found['coupling'].n_queries:,} / {found['nn'].n_queries:,}"
         yield [title, label, *shares, queries, f"{ceiling:.3f}"]

@@ -1,11 +1,10 @@
 """What cells are best compared by: ``python -m benchmarks.cells [PAIR ...]``.
 
-Pairs of data sets, most of them simulated, so that which cells belong together is
-known; each way to compare their cells leads to a plan of `gwfast.singlecell.align`.
-Told are FOSCTTM (0 is best, 0.5 chance) and the share of types that are transferred
-rightly, on the mean of several draws of the same kind; single draws end in another
-optimum now and then. It takes two to three minutes. Real data that are not there are
-left out.
+Pairs of data sets, most of them simulated, so that which cells belong together is known; each way
+to compare their cells leads to a plan of `gwfast.singlecell.align`. Told are FOSCTTM (0 is best,
+0.5 chance) and the share of types that are transferred rightly, on the mean of several draws of
+the same kind; single draws end in another optimum now and then. It takes two to three minutes.
+Real data that are not there are left out.
 """
 
 import argparse

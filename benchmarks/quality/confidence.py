@@ -14,13 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gwfast.results.candidates import Candidate
-from gwfast.solvers.agreement import (
-    LEVEL,
-    WEIGHTS,
-    Evidence,
-    confidence,
-    costs_nothing,
-)
+from gwfast.solvers.agreement import LEVEL, WEIGHTS, Evidence, confidence, costs_nothing
 
 from ..common.markdown import show
 
@@ -41,9 +35,7 @@ def confidence_table(path=None, picture=None):
     for row in json.loads(Path(path).read_text()):
         tried = [Candidate(**one) for one in row["candidates"]]
         if not costs_nothing(tried):
-            rows.append(
-                (row["family"], Evidence.of(tried, row["status"]), row["found"])
-            )
+            rows.append((row["family"], Evidence.of(tried, row["status"]), row["found"]))
     families, evidence, found = zip(*rows, strict=True)
     families, found = np.array(families), np.array(found, dtype=float)
     evidence, said = np.array(evidence), np.zeros(len(found))

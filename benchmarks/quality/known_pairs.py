@@ -51,9 +51,7 @@ def _row(name, x, y, dictionary, known):
     if len(known):
         rows, columns = known.T
         alone = gwfast.AlignedSpaces(
-            mapping=gwfast.procrustes(
-                found.source.rows[rows], found.target.rows[columns]
-            ),
+            mapping=gwfast.procrustes(found.source.rows[rows], found.target.rows[columns]),
             source=found.source,
             target=found.target,
             n_words=found.n_words,
@@ -62,15 +60,11 @@ def _row(name, x, y, dictionary, known):
     shown = []
     for one in (found, alone):
         for spaces in (one, one and one.refine(N_ROUNDS)):
-            shown.append(
-                "-" if spaces is None else _precision(spaces, dictionary, x, y)
-            )
+            shown.append("-" if spaces is None else _precision(spaces, dictionary, x, y))
     print(name, len(known), *shown, file=sys.stderr, flush=True)
     return name, str(len(known)), *shown
 
 
 def _precision(spaces, dictionary, x, y):
-    score = words.evaluate(
-        spaces, dictionary, x.words, y.words, methods=("csls",), ks=(1,)
-    )
+    score = words.evaluate(spaces, dictionary, x.words, y.words, methods=("csls",), ks=(1,))
     return f"{score['csls'].at[1]:.3f}"

@@ -91,8 +91,7 @@ def _climb(rung, n_random):
         "known": solve(init=gwfast.Seeds(rung.known)).gw_cost,
         "product": solve(init="product").gw_cost,
         "random": min(
-            (solve(init="random", seed=k).gw_cost for k in range(n_random)),
-            default=np.nan,
+            (solve(init="random", seed=k).gw_cost for k in range(n_random)), default=np.nan
         ),
     }
     began = time.perf_counter()
@@ -123,9 +122,7 @@ def _breaking(found):
         return sum(1 for _ in itertools.takewhile(lambda one: not broken(one), found))
 
     search = rungs_until(lambda one: above(one, "auto", "known"))
-    problem = rungs_until(
-        lambda one: any(above(one, "known", other) for other in STARTS)
-    )
+    problem = rungs_until(lambda one: any(above(one, "known", other) for other in STARTS))
     return search, problem
 
 
@@ -174,15 +171,11 @@ def _cells_with_dropout():
     for lost in (0.0, 0.1, 0.2, 0.3, 0.4, 0.5):
         rng = np.random.default_rng(3)
         other = np.where(rng.random(points.shape) < lost, 0.0, points)
-        yield Rung(
-            f"{lost:g}", *(pairs.hops(one, 20) for one in (points, other)), known
-        )
+        yield Rung(f"{lost:g}", *(pairs.hops(one, 20) for one in (points, other)), known)
 
 
 def _digits():
-    """Images as pixels against histograms of the directions of their edges, which get
-    coarser.
-    """
+    """Images as pixels against histograms of the directions of their edges, which get coarser."""
     from sklearn.datasets import load_digits
 
     images = load_digits().images[:N_IMAGES]

@@ -38,16 +38,12 @@ class Words:
     def __init__(self, name, n):
         self.x, self.y, dictionary = pairs.language_pair(name)
         self.name, self.n_words = f"{name}, {n} words", n
-        self.taking_part = words.gold_standard(
-            dictionary, self.x.words[:n], self.y.words[:n]
-        )
+        self.taking_part = words.gold_standard(dictionary, self.x.words[:n], self.y.words[:n])
         # The rarest words are hardly in the dictionaries, and not what is asked for.
         self.all = words.gold_standard(dictionary, self.x.words[:5000], self.y.words)
 
     def solve(self, **options):
-        result = gwfast.align(
-            self.x.vectors, self.y.vectors, n_words=self.n_words, **options
-        )
+        result = gwfast.align(self.x.vectors, self.y.vectors, n_words=self.n_words, **options)
         found = []
         for gold, method in ((self.taking_part, "coupling"), (self.all, "csls")):
             best = result.translate(gold.rows, method=method, k=1).indices
@@ -85,10 +81,7 @@ class Graphs:
     def turned(self, rng):
         """Objective with the cells in another order."""
         orders = (rng.permutation(len(cost)) for cost in self.costs)
-        costs = (
-            cost[np.ix_(order, order)]
-            for cost, order in zip(self.costs, orders, strict=True)
-        )
+        costs = (cost[np.ix_(order, order)] for cost, order in zip(self.costs, orders, strict=True))
         return gwfast.gromov_wasserstein(*costs).gw_cost
 
     def swapped(self):

@@ -1,5 +1,4 @@
-"""Whether the search finds what known matches lead to: ``python -m benchmarks.search
-TABLE``.
+"""Whether the search finds what known matches lead to: ``python -m benchmarks.search TABLE``.
 
 Tables: ``copies`` (50 graphs of 10 to 60 nodes against themselves in another order,
 under every marginal rule and two epsilons), ``languages`` (all ten pairs of the five
@@ -84,8 +83,7 @@ def _copies_row(name, share, rule):
         result = gwfast.gromov_wasserstein(*costs, **options)
         seconds.append(time.perf_counter() - began)
         product, known = (
-            gwfast.gromov_wasserstein(*costs, init=init, **options)
-            for init in ("product", match)
+            gwfast.gromov_wasserstein(*costs, init=init, **options) for init in ("product", match)
         )
         least = known.gw_cost * (1 + NEAR) + NOTHING * float(np.square(cost).mean())
         found += result.gw_cost <= least or result.status == "tie"
@@ -150,9 +148,7 @@ def _language_rows(name, x, y, dictionary, n_words):
     ):
         clocks = time.perf_counter, time.process_time
         began = [clock() for clock in clocks]
-        result = gwfast.align(
-            x.vectors, y.vectors, n_words=n_words, refine=5, **options
-        )
+        result = gwfast.align(x.vectors, y.vectors, n_words=n_words, refine=5, **options)
         seconds = [f"{clock() - t:.1f}" for clock, t in zip(clocks, began, strict=True)]
         score = words.evaluate(result, dictionary, x.words, y.words, methods=("csls",))
         won = [row.start for row in result.gw.candidates if row.fate == "won"]

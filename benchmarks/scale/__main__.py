@@ -1,11 +1,10 @@
 """Large problems beside the machine's limits: ``python -m benchmarks.scale [PART]``.
 
-Parts: ``words`` (Spanish and French, 10,000 and 20,000), ``clouds`` (a noisy rotation
-of 100,000 points, whose plan is never stored), ``million`` (of up to a million),
-``tissue`` (two slices of up to 50,000 spots, matched spot by spot), ``growth`` (how the
-time grows from 1000 to 100,000 points), ``low_rank`` (a fused problem of the slices
-beside OTT-JAX's low-rank solver as moscot calls it), ``memory`` (what solves ask for
-beside what they take).
+Parts: ``words`` (Spanish and French, 10,000 and 20,000), ``clouds`` (a noisy rotation of 100,000
+points, whose plan is never stored), ``million`` (of up to a million), ``tissue`` (two slices of up
+to 50,000 spots, matched spot by spot), ``growth`` (how the time grows from 1000 to 100,000
+points), ``low_rank`` (a fused problem of the slices beside OTT-JAX's low-rank solver as moscot
+calls it), ``memory`` (what solves ask for beside what they take).
 
 Every solve is in a process of its own. Tables are printed as parts end; what is going
 on is told on the standard error.
@@ -36,9 +35,7 @@ def main(argv=None):
     add("--sizes", nargs="+", type=int, metavar="N", help="points a side, of all parts")
     add("--limit", type=float, default=LIMIT, help="seconds for a solve (a day)")
     add("--json", type=Path, help="file for the numbers, written as they come")
-    text = (
-        "of `low_rank`: most iterations of OTT-JAX (default 3000); 0 leaves them to it"
-    )
+    text = "of `low_rank`: most iterations of OTT-JAX (default 3000); 0 leaves them to it"
     add("--iterations", type=int, default=3000, metavar="N", help=text)
     text = f"of `low_rank`: {', '.join(INITIALIZERS)}; default the first two"
     start = {"nargs": "+", "choices": [*INITIALIZERS], "default": [*INITIALIZERS][:2]}

@@ -58,8 +58,7 @@ def judged(plan, case):
     rows, state = moved[:, -1], left.T @ moved[:, :size]
     both = np.vdot(_core(state), state)
     own = (
-        np.vdot(_core(gram), gram)
-        for gram in ((left.T * rows) @ left, (right.T * cols) @ right)
+        np.vdot(_core(gram), gram) for gram in ((left.T * rows) @ left, (right.T * cols) @ right)
     )
     quadratic = sum(own) - 2 * both
     lengths = (np.square(one).sum(axis=1) for one in (u, v))

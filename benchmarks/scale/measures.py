@@ -42,10 +42,9 @@ def solve(job, tell):
 
 
 def slices(job, tell):
-    """`gwfast.spatial.pairwise_align` of two slices of the tissue: by its plan which
-    spots are right, best matches and means, beside what is nearest by expression alone
-    and the best rigid motion of the true places, above which no rigid registration can
-    come.
+    """`gwfast.spatial.pairwise_align` of two slices of the tissue: by its plan which spots are
+    right, best matches and means, beside what is nearest by expression alone and the best rigid
+    motion of the true places, above which no rigid registration can come.
     """
     first, second, truth = tissue.two_slices(**job["problem"])
     _say(job, tell, f"{len(first.spots)} x {len(second.spots)} spots")

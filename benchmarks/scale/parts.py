@@ -109,9 +109,7 @@ PARTS = {
     "clouds": Part(clouds, (100_000,)),
     "million": Part(million, (100_000, 300_000, 1_000_000), tables.grown),
     "tissue": Part(tissue, (5000, 20_000, 50_000), tables.matched),
-    "growth": Part(
-        growth, (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000), tables.grown
-    ),
+    "growth": Part(growth, (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000), tables.grown),
     "low_rank": Part(low_rank, (10_000, 50_000), tables.judged),
     "memory": Part(memory, (2000, 5000, 10_000, 20_000), tables.memory),
 }

@@ -130,9 +130,7 @@ def _coarse(result):
 def _levels(result):
     shown = [
         f"{size or 'other'}: {seconds:.3g}" + (f" ({outer})" if outer else "")
-        for size, seconds, outer in sorted(
-            result["levels"], key=lambda one: one[0] or math.inf
-        )
+        for size, seconds, outer in sorted(result["levels"], key=lambda one: one[0] or math.inf)
     ]
     return ", ".join(shown)
 
@@ -175,12 +173,8 @@ _CELLS = {
     "rigid": _number("rigid", ".3f"),
     "outer": _number("n_outer", "d"),
     "inner": _number("n_inner", "d"),
-    "s / product": lambda result, _: (
-        f"{_product(result):.3g}" if _product(result) else ""
-    ),
-    "% of SGEMM": lambda result, sgemm: (
-        _share(result, sgemm) if _product(result) else ""
-    ),
+    "s / product": lambda result, _: f"{_product(result):.3g}" if _product(result) else "",
+    "% of SGEMM": lambda result, sgemm: _share(result, sgemm) if _product(result) else "",
     "points: s (outer)": lambda result, _: _levels(result),
     "marginal error": _number("marginal_error", ".0e"),
     "left out": _number("left_out", ".1e"),
@@ -197,8 +191,6 @@ _CELLS = {
     "s / outer": lambda result, _: f"{result['seconds'] / result['n_outer']:.3g}",
     "asked MB": _number("asked", ".0f"),
     "taken MB": _number("peak", ".0f"),
-    "asked / taken": lambda result, _: (
-        f"{result['asked'] / max(result['peak'], 1):.2f}"
-    ),
+    "asked / taken": lambda result, _: f"{result['asked'] / max(result['peak'], 1):.2f}",
     "": lambda result, _: _against(result),
 }

@@ -155,11 +155,7 @@ def contenders(problems, epsilon):
 def ours(problems, **options):
     """One call for all of them."""
     found = gwfast.gromov_wasserstein_batch(
-        problems,
-        dtype="float64",
-        init="product",
-        n_threads=settings.THREADS,
-        **options,
+        problems, dtype="float64", init="product", n_threads=settings.THREADS, **options
     )
     return [result.plan for result in found]
 
@@ -170,9 +166,7 @@ def pot_loop(problems, epsilon, n_threads, **options):
 
     with threadpoolctl.threadpool_limits(n_threads):
         return [
-            entropic_gromov_wasserstein(
-                *pair, epsilon=2 * absolute(epsilon, *pair), **options
-            )
+            entropic_gromov_wasserstein(*pair, epsilon=2 * absolute(epsilon, *pair), **options)
             for pair in problems
         ]
 

@@ -50,9 +50,7 @@ def ott_table(n_problems):
             compiled.append(time.perf_counter() - began)
         seconds, results = in_turns(calls)
         rows = []
-        for name, took, first, (plan, outer) in zip(
-            names, seconds, compiled, results, strict=True
-        ):
+        for name, took, first, (plan, outer) in zip(names, seconds, compiled, results, strict=True):
             value, error = judged(plan, *problem.costs, problem.epsilon)
             row = name, *_milliseconds(took, seconds[0]), outer, f"{value:.6g}"
             rows.append((*row, f"{error:.0e}", f"{first - median(took):.1f}"))
@@ -62,9 +60,7 @@ def ott_table(n_problems):
 
 
 def starts_table(n_problems):
-    """All pairs of small spaces without entropy, from some random plans beside the
-    product plan.
-    """
+    """All pairs of small spaces without entropy, from some random plans beside the product plan."""
     kind, spaces = neurons(min(n_problems, SPACES))
     calls = [
         functools.partial(
@@ -79,10 +75,7 @@ def starts_table(n_problems):
     seconds, _ = in_turns(calls)
     rows = []
     for n_starts, plans, took in zip(STARTS, found, seconds, strict=True):
-        values = [
-            judged(plan.toarray(), spaces[i], spaces[j])[0]
-            for (i, j), plan in plans.items()
-        ]
+        values = [judged(plan.toarray(), spaces[i], spaces[j])[0] for (i, j), plan in plans.items()]
         rows.append((n_starts, *_milliseconds(took, seconds[0]), f"{mean(values):.6g}"))
     heads = "random starts", "ms, median [min]", "ratio", "mean objective"
     show(f"{len(values)} pairs of {len(spaces)} {kind}, no entropy", heads, rows)
@@ -94,21 +87,15 @@ def search_table(n_problems):
     options = {"epsilon": 0, "n_threads": settings.THREADS}
     calls = {
         "gwfast, default search": lambda: _plans(_each(problems, **options)),
-        'gwfast, init="product"': lambda: _plans(
-            _each(problems, init="product", **options)
-        ),
-        "gwfast, a batch": lambda: _plans(
-            gwfast.gromov_wasserstein_batch(problems, **options)
-        ),
+        'gwfast, init="product"': lambda: _plans(_each(problems, init="product", **options)),
+        "gwfast, a batch": lambda: _plans(gwfast.gromov_wasserstein_batch(problems, **options)),
     }
     if importlib.util.find_spec("ot"):
         calls["POT, product plan"] = lambda: _by_pot(problems)
     seconds, found = in_turns(list(calls.values()))
     rows = []
     for name, took, plans in zip(calls, seconds, found, strict=True):
-        values = [
-            judged(plan, *pair)[0] for plan, pair in zip(plans, problems, strict=True)
-        ]
+        values = [judged(plan, *pair)[0] for plan, pair in zip(plans, problems, strict=True)]
         cells = _milliseconds(took, seconds[0], len(problems))
         rows.append((name, *cells, f"{mean(values):.6g}"))
     heads = "solver", "ms a problem, median [min]", "ratio", "mean objective"

@@ -119,10 +119,7 @@ def mirrored(n, seed):
 
 KINDS = {
     "cycles": [cycle(n) for n in (20, 37, 64, 100)],
-    "grids": [
-        product(path(a), path(b))
-        for a, b in ((1, 20), (2, 16), (5, 5), (7, 8), (10, 10))
-    ],
+    "grids": [product(path(a), path(b)) for a, b in ((1, 20), (2, 16), (5, 5), (7, 8), (10, 10))],
     "tori, prisms": [product(cycle(a), cycle(b)) for a, b in ((5, 6), (8, 8), (9, 11))]
     + [product(path(2), cycle(25))],
     "hypercubes": [hypercube(5), hypercube(6)],
@@ -138,9 +135,7 @@ KINDS = {
         circulant(60, (1, 7, 13)),
         circulant(90, (1, 2, 30)),
     ],
-    "generalized Petersen": [
-        petersen(*one) for one in ((10, 2), (10, 3), (12, 5), (30, 7))
-    ],
+    "generalized Petersen": [petersen(*one) for one in ((10, 2), (10, 3), (12, 5), (30, 7))],
     "strongly regular": [
         paley(29),
         paley(37),
@@ -159,9 +154,7 @@ KINDS = {
 
 
 def problems(kind):
-    """Costs and the permutation of their copy, of each graph its edges and its shortest
-    paths.
-    """
+    """Costs and the permutation of their copy, of each graph its edges and its shortest paths."""
     rng = np.random.default_rng(0)
     for graph in KINDS[kind]:
         order = rng.permutation(len(graph))
@@ -195,11 +188,7 @@ def symmetric_table(n_problems):
         rows.append(row)
     heads = "{}: found by search, product", "ms, search", "ms, product"
     about = [head.format(name) for name in ("exact", "entropic") for head in heads]
-    show(
-        "permuted copies of graphs of 20 to 100 nodes",
-        ("graphs", "problems", *about),
-        rows,
-    )
+    show("permuted copies of graphs of 20 to 100 nodes", ("graphs", "problems", *about), rows)
 
 
 def _solved(epsilon, pairs, inits):

@@ -1,10 +1,9 @@
 """The solvers that are compared, each as it is called and with what it is given.
 
-A solver is ``solver(problem, n_threads, **options)``: it converts, untimed, and returns
-the function that is timed. That is called with the number of the run and returns a plan
-and the outer iterations made (None where they are not known). All solve the same
-problem: product start, uniform marginals, float32 or float64 as each does by default.
-Every solver takes ``max_outer``.
+A solver is ``solver(problem, n_threads, **options)``: it converts, untimed, and returns the
+function that is timed. That is called with the number of the run and returns a plan and the outer
+iterations made (None where they are not known). All solve the same problem: product start, uniform
+marginals, float32 or float64 as each does by default. Every solver takes ``max_outer``.
 
 POT hands Sinkhorn the whole gradient, twice ours, so its epsilon is twice ours. OTT's
 and TorchGW's is ours.
@@ -129,14 +128,12 @@ def ott_solver(problem, n_threads, **options):
 
 
 def torchgw_solver(problem, n_threads, *, m_anchors=400, max_outer=500, **options):
-    """TorchGW on the dense matrices, whose making is not timed; the number of the run
-    is its seed.
+    """TorchGW on the dense matrices, whose making is not timed; the number of the run is its seed.
 
-    It divides each space's sampled columns by their largest entry, and lets epsilon
-    decay tenfold but not below 5e-4. Costs only matter up to a shift and a sign, so
-    they are shifted to have a diagonal of `unit`, the largest entry of every column:
-    then both are divided by `unit`, and epsilon, which is ours, by its square, which
-    is chosen such that there is no decay.
+    It divides each space's sampled columns by their largest entry, and lets epsilon decay tenfold
+    but not below 5e-4. Costs only matter up to a shift and a sign, so they are shifted to have a
+    diagonal of `unit`, the largest entry of every column: then both are divided by `unit`, and
+    epsilon, which is ours, by its square, which is chosen such that there is no decay.
     """
     import torch
     from torchgw import sampled_gw

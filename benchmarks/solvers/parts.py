@@ -57,9 +57,7 @@ class Runner:
         return result
 
     def compare(self, problem, names, rounds=None):
-        """Results of all of them, or of the first only, if that could not even load
-        the problem.
-        """
+        """Results of all of them, or of the first only, if that could not even load the problem."""
         for name in self.wanted(names):
             result = self.solve(problem, name, rounds=rounds)
             yield result

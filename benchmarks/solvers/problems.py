@@ -67,9 +67,8 @@ class Problem:
         Returns
         -------
         dict
-            ``gw_cost``, ``sum_ijkl (C1_ik - C2_jl)^2 T_ij T_kl``, exactly the sum also
-            for a plan that is no coupling; ``marginal_error``, that of both in L1;
-            ``accuracy``.
+            ``gw_cost``, ``sum_ijkl (C1_ik - C2_jl)^2 T_ij T_kl``, exactly the sum also for a plan
+            that is no coupling; ``marginal_error``, that of both in L1; ``accuracy``.
         """
         plan = np.asarray(plan)
         n, m = plan.shape
@@ -108,9 +107,7 @@ class Problem:
 
 def make(kind, **options):
     """The problem of that kind, see the functions below."""
-    return {"words": word_problem, "graph": graph_problem, "hops": hop_problem}[kind](
-        **options
-    )
+    return {"words": word_problem, "graph": graph_problem, "hops": hop_problem}[kind](**options)
 
 
 def word_problem(pair, n, epsilon, raw=True):

@@ -41,11 +41,7 @@ def compared(results):
 
 def grown(results):
     """All sizes of each solver."""
-    own = {
-        result["problem"]["n"]: result
-        for result in results
-        if result["contender"] == REFERENCE
-    }
+    own = {result["problem"]["n"]: result for result in results if result["contender"] == REFERENCE}
     references = [own.get(result["problem"]["n"]) for result in results]
     return _table(GROWN, results, references)
 
@@ -197,9 +193,7 @@ _COLUMNS = {
     "gw_cost": _if_run(_gw_cost),
     "difference": _against(lambda *pair: f"{_off(*pair):+.2%}"),
     "equal": _against(lambda *pair: "yes" if abs(_off(*pair)) <= EQUAL else "**no**"),
-    "marginal error": _if_run(
-        lambda result: f"{_median(result, 'marginal_error'):.0e}"
-    ),
+    "marginal error": _if_run(lambda result: f"{_median(result, 'marginal_error'):.0e}"),
     "accuracy": _if_run(_accuracy),
     "outer": _if_run(_outer),
     "s / outer": _each_outer,

@@ -106,11 +106,7 @@ class AlignmentResult(AlignedSpaces):
         return dataclasses.replace(refined, seconds=seconds)
 
     def translate(
-        self,
-        rows: ArrayLike | None = None,
-        *,
-        method: Ranking = "csls",
-        k: int = 10,
+        self, rows: ArrayLike | None = None, *, method: Ranking = "csls", k: int = 10
     ) -> Neighbors:
         """The best target rows of source rows, or of other vectors.
 
@@ -145,9 +141,7 @@ class AlignmentResult(AlignedSpaces):
         means = coupling.transform(target[: coupling.shape[1]])[rows]
         unmatched = ~means.any(axis=1)
         means[unmatched] = target[0]  # any row, as zeros have no angle
-        found = nearest_neighbors(
-            means, target, method="nn", k=k, n_threads=self.n_threads
-        )
+        found = nearest_neighbors(means, target, method="nn", k=k, n_threads=self.n_threads)
         found.indices[unmatched], found.scores[unmatched] = -1, 0.0
         return found
 
@@ -233,8 +227,7 @@ def align(
         "time_limit"), or the refinement without further rounds.
     max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
     search_time, checkpoint, callback, progress
-        See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent
-        1500 rows.
+        See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent 1500 rows.
 
     Returns
     -------

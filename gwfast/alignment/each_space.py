@@ -67,9 +67,7 @@ class EachSpace(TransformerMixin, BaseEstimator):
         """
         if not isinstance(X, TwoSpaces):
             raise TypeError(f"X must be TwoSpaces(x, y), got {type(X).__name__}")
-        self.source_, self.target_ = (
-            clone(self.transformer).fit(space) for space in (X.x, X.y)
-        )
+        self.source_, self.target_ = (clone(self.transformer).fit(space) for space in (X.x, X.y))
         return self
 
     def transform(self, X: TwoSpaces | ArrayLike) -> Any:

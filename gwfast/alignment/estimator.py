@@ -21,12 +21,7 @@ from .align import Masses, align
 from .normalize import NormalizeStep
 from .refine import Refinement
 from .retrieval import METHODS, Retrieval, nearest_neighbors
-from .scikit_learn import (
-    BaseEstimator,
-    TransformerMixin,
-    check_is_fitted,
-    validate_data,
-)
+from .scikit_learn import BaseEstimator, TransformerMixin, check_is_fitted, validate_data
 from .two_spaces import TwoSpaces
 
 if TYPE_CHECKING:
@@ -42,8 +37,7 @@ ONE_COLUMN = (
     "metric='sqeuclidean', normalize=('center',)"
 )
 AT_THE_MEAN = (
-    "fits labels in one column, some of them at the mean of all, which has no angle to "
-    "be found by"
+    "fits labels in one column, some of them at the mean of all, which has no angle to be found by"
 )
 ONE_DIMENSION = "hands labels in one dimension, which are no space"
 # What `check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)` is told of
@@ -79,12 +73,11 @@ EXPECTED_FAILED_CHECKS = {
 class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     """Learn a map from one embedding space to another without any pairs.
 
-    It needs scikit-learn, of whose estimators it has all manners. Where these have
-    labels `y` it has the other space: rows without any order in common with those of
-    `X`, and as many as there are. Of the checks of ``check_estimator``, which hand one
-    column of labels instead, those fail that `EXPECTED_FAILED_CHECKS` of this module
-    lists with reasons: 23, and 8 where a column is a space, which is with
-    ``metric="sqeuclidean", normalize=("center",)``.
+    It needs scikit-learn, of whose estimators it has all manners. Where these have labels `y` it
+    has the other space: rows without any order in common with those of `X`, and as many as there
+    are. Of the checks of ``check_estimator``, which hand one column of labels instead, those fail
+    that `EXPECTED_FAILED_CHECKS` of this module lists with reasons: 23, and 8 where a column is a
+    space, which is with ``metric="sqeuclidean", normalize=("center",)``.
 
     Parameters
     ----------
@@ -110,13 +103,12 @@ refine, scale_costs, checkpoint
     ``make_pipeline(EachSpace(PCA(30)), aligner).fit(TwoSpaces(x, y))``: they are for
     each space apart, see `EachSpace`.
 
-    *Splitting two spaces.* Rows of the two do not belong together, so they are split
-    apart: ``GridSearchCV(aligner, grid).fit(TwoSpaces(x, y))``, of an aligner or of
-    such a pipeline, with any splitter, which takes a share of both spaces
-    (`TwoSpaces`). ``GridSearchCV(pipeline, grid).fit(x[:n], y[:n])`` of another
-    pipeline needs as many rows of each, of which splitters take those of the same
-    numbers; that they share a number is not used. Either way the choice is by `score`,
-    which needs no known pairs. With such, pass ``scoring=function`` of the fitted
+    *Splitting two spaces.* Rows of the two do not belong together, so they are split apart:
+    ``GridSearchCV(aligner, grid).fit(TwoSpaces(x, y))``, of an aligner or of such a pipeline, with
+    any splitter, which takes a share of both spaces (`TwoSpaces`). ``GridSearchCV(pipeline,
+    grid).fit(x[:n], y[:n])`` of another pipeline needs as many rows of each, of which splitters
+    take those of the same numbers; that they share a number is not used. Either way the choice is
+    by `score`, which needs no known pairs. With such, pass ``scoring=function`` of the fitted
     aligner.
 
     Examples
@@ -189,9 +181,7 @@ refine, scale_costs, checkpoint
         least = {"ensure_min_samples": 2}
         least["ensure_min_features"] = 2 if self.metric == "cosine" else 1
         checks = FLOATS | least
-        source, target = validate_data(
-            self, source, target, validate_separately=(checks, checks)
-        )
+        source, target = validate_data(self, source, target, validate_separately=(checks, checks))
         options = self.get_params(deep=False)
         one_of(options.pop("retrieval"), "retrieval", METHODS)
         self.result_ = align(source, target, p=p, q=q, **options)
@@ -267,9 +257,7 @@ refine, scale_costs, checkpoint
             targets, sources = self.result_.mapped_target, self.result_.mapped_source
         else:
             targets, sources = self.result_.transform_target(target), mapped
-        found = nearest_neighbors(
-            mapped, targets, k=1, sources=sources, n_threads=self.n_threads
-        )
+        found = nearest_neighbors(mapped, targets, k=1, sources=sources, n_threads=self.n_threads)
         return float(found.scores.mean(dtype=np.float64))
 
     def __sklearn_is_fitted__(self):

@@ -94,9 +94,7 @@ class MappedSpaces:
         sizes = len(self.source.rows), len(self.target.rows)
         for name, own, n in zip(("source", "target"), words, sizes, strict=True):
             if len(own) != n:
-                raise ValueError(
-                    f"{name} must have {n} words, one for each row, got {len(own)}"
-                )
+                raise ValueError(f"{name} must have {n} words, one for each row, got {len(own)}")
             for word in own:
                 if not isinstance(word, str):
                     came = type(word).__name__
@@ -128,8 +126,7 @@ class MappedSpaces:
         - ``mapping`` (d, d'), and where the target is mapped as well
           ``target_mapping`` (d', d'), float32;
         - ``source_steps``, and so on of the target as well: "unit" and "center" in the
-          order in which they are applied, and ``source_means``: a row for each
-          "center", float64;
+          order in which they are applied, and ``source_means``: a row for each "center", float64;
         - ``source_rows``: all rows, normalized, float32;
         - ``source_words``: UTF-8, one word after the other, as uint8, and
           ``source_word_ends``: where in it each of them ends, int64;

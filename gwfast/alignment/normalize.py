@@ -38,9 +38,7 @@ class Normalizer:
     rows: Float32Array
 
     @classmethod
-    def fit(
-        cls, steps: Sequence[NormalizeStep], x: FloatArray, name: str
-    ) -> Normalizer:
+    def fit(cls, steps: Sequence[NormalizeStep], x: FloatArray, name: str) -> Normalizer:
         """Learn the means of the rows of `x`; `name` is for messages."""
         means: tuple[Float64Array, ...] = ()
         steps = check_steps(steps)

@@ -18,17 +18,13 @@ MIN_SINGULAR_VALUE = 1e-5
 
 
 class Maps(NamedTuple):
-    """What takes both sides to a common space; `target` is None where that is the
-    target's.
-    """
+    """What takes both sides to a common space; `target` is None where that is the target's."""
 
     source: Float32Array  # (d, e)
     target: Float32Array | None  # (d', e)
 
 
-def procrustes(
-    x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None
-) -> Float32Array:
+def procrustes(x: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Float32Array:
     """The (semi-)orthogonal map that takes the rows of `x` closest to those of `y`.
 
     Minimizes ``sum_i w_i |x_i P - y_i|^2``: the supervised baseline of word
@@ -83,14 +79,12 @@ def fit_maps(
     reweight: float = 0.0,
     weights: ArrayLike | None = None,
 ) -> Maps:
-    """Maps of both sides from paired rows, in the steps of Artetxe, Labaka and Agirre
-    (AAAI 2018).
+    """Maps of both sides from paired rows, in the steps of Artetxe, Labaka and Agirre (AAAI 2018).
 
-    `whiten` makes all directions vary alike before the orthogonal map, and undoes that
-    after. Each direction is multiplied, on both sides, by the correlation of the two
-    along it to the power `reweight`. Without either the map is that of `procrustes`,
-    and `target` None. The common space has the coordinates of the target's. `weights`
-    (n,) are of the pairs; None is all alike.
+    `whiten` makes all directions vary alike before the orthogonal map, and undoes that after. Each
+    direction is multiplied, on both sides, by the correlation of the two along it to the power
+    `reweight`. Without either the map is that of `procrustes`, and `target` None. The common space
+    has the coordinates of the target's. `weights` (n,) are of the pairs; None is all alike.
     """
     reweight = as_positive(reweight, "reweight", zero=True)
     if not whiten and not reweight:

@@ -22,9 +22,8 @@ from .retrieval import best_matches
 
 # A refinement ends when at most this fraction of the rows change their best match.
 MIN_CHANGE = 1e-3
-# Mutual matches for each column from which on maps are whitened. With 1.3 that was
-# worse than an orthogonal map on word vectors, with 1.7 better (es-en with 50 columns,
-# es-fr with 200).
+# Mutual matches for each column from which on maps are whitened. With 1.3 that was worse than an
+# orthogonal map on word vectors, with 1.7 better (es-en with 50 columns, es-fr with 200).
 MIN_PAIRS_PER_COLUMN = 2
 
 
@@ -32,10 +31,9 @@ MIN_PAIRS_PER_COLUMN = 2
 class Refinement:
     """How to refine a mapping.
 
-    By default the maps of both sides are vecmap's, see
-    `gwfast.alignment.procrustes.fit_maps`: on word vectors their translations were
-    right for 1 to 5 of 100 words more often than with an orthogonal map. What MUSE fits
-    is ``Refinement(whiten=False, reweight=0, weighted=False)``.
+    By default the maps of both sides are vecmap's, see `gwfast.alignment.procrustes.fit_maps`: on
+    word vectors their translations were right for 1 to 5 of 100 words more often than with an
+    orthogonal map. What MUSE fits is ``Refinement(whiten=False, reweight=0, weighted=False)``.
 
     Parameters
     ----------
@@ -160,9 +158,7 @@ def refine_maps(
             )
             break
         text, done = f"refinement {iteration}", iteration - 1
-        report_progress(
-            ProgressEvent("refinement", text, iteration, done, refinement.n_iter)
-        )
+        report_progress(ProgressEvent("refinement", text, iteration, done, refinement.n_iter))
         found = best_matches(
             x @ maps.source,
             y if maps.target is None else y @ maps.target,

@@ -22,8 +22,7 @@ from ..utils.validation import as_count, as_matrix, as_positive, one_of
 # Bytes of float32 similarities held at a time: small enough to leave a good part in
 # cache until the largest entries are picked.
 CHUNK_BYTES = 32 * 2**20
-# Rows of them that are made at a time at least, or products with many targets wait for
-# memory.
+# Rows of them that are made at a time at least, or products with many targets wait for memory.
 MIN_CHUNK_ROWS = 256
 
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
@@ -108,9 +107,7 @@ def nearest_neighbors(
             n_threads=n_threads,
         )
     elif np.shape(penalty) != (len(targets),):
-        raise ValueError(
-            f"penalty must have shape ({len(targets)},), got {np.shape(penalty)}"
-        )
+        raise ValueError(f"penalty must have shape ({len(targets)},), got {np.shape(penalty)}")
     targets = unit_rows_float32(targets, "targets")
     found = []
     for cosine in _chunks(queries, targets, n_threads):
@@ -195,9 +192,7 @@ def best_matches(
     x, y = as_matrix(x, "x"), as_matrix(y, "y")
     k = min(as_count(k, "k"), len(y))
     if penalty is None:
-        penalty = hubness(
-            y, x, method="csls", n_neighbors=n_neighbors, n_threads=n_threads
-        )
+        penalty = hubness(y, x, method="csls", n_neighbors=n_neighbors, n_threads=n_threads)
     x, y = unit_rows_float32(x, "x"), unit_rows_float32(y, "y")
     found, start = [], 0
     # Of every target: the best source so far, and its cosine less its own penalty.
@@ -221,8 +216,7 @@ def _same_columns(x, other, name):
     if other.shape[1] != x.shape[1]:
         whose = "queries" if name == "targets" else "targets"
         raise ValueError(
-            f"{name} must have as many columns as {whose}, {x.shape[1]}, "
-            f"got {other.shape[1]}"
+            f"{name} must have as many columns as {whose}, {x.shape[1]}, got {other.shape[1]}"
         )
 
 

@@ -77,8 +77,7 @@ def read_alignment(path: PathLike) -> dict[str, Any]:
         # Of zip files, compression, NumPy's headers, and what the arrays should be.
         except Exception as error:
             raise ValueError(
-                f"{path}: damaged, or no file of AlignmentResult.save "
-                f"({shortened(error)})"
+                f"{path}: damaged, or no file of AlignmentResult.save ({shortened(error)})"
             ) from error
     raise ValueError(
         f"{path}: from a later version of gwfast, in format {version}; this one reads "
@@ -92,9 +91,7 @@ def _from_arrays(read, names):
         as_matrix(found, name)
         for size, expected in zip(found.shape, (rows, columns), strict=True):
             if expected not in (None, size):
-                raise ValueError(
-                    f"{name} must have shape {(rows, columns)}, got {found.shape}"
-                )
+                raise ValueError(f"{name} must have shape {(rows, columns)}, got {found.shape}")
         return found
 
     def normalizer(name, n_columns):
@@ -146,10 +143,7 @@ def _words(read, name, n_rows):
     # Differences could overflow.
     ordered = ordered and ends[0] >= 0 and not (ends[1:] < ends[:-1]).any()
     if not ordered or ends[-1] != len(text):
-        raise ValueError(
-            f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes"
-        )
+        raise ValueError(f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes")
     return tuple(
-        text[start:end].decode(*_ENCODING)
-        for start, end in itertools.pairwise([0, *ends.tolist()])
+        text[start:end].decode(*_ENCODING) for start, end in itertools.pairwise([0, *ends.tolist()])
     )

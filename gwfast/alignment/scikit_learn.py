@@ -19,10 +19,4 @@ except ImportError:
             )
 
 
-__all__ = [
-    "BaseEstimator",
-    "TransformerMixin",
-    "check_is_fitted",
-    "clone",
-    "validate_data",
-]
+__all__ = ["BaseEstimator", "TransformerMixin", "check_is_fitted", "clone", "validate_data"]

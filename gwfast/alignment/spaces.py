@@ -105,11 +105,7 @@ class AlignedSpaces(MappedSpaces):
         )
 
     def translate(
-        self,
-        rows: ArrayLike | None = None,
-        *,
-        method: retrieval.Retrieval = "csls",
-        k: int = 10,
+        self, rows: ArrayLike | None = None, *, method: retrieval.Retrieval = "csls", k: int = 10
     ) -> Neighbors:
         """The best target rows of source rows, or of other vectors.
 
@@ -135,9 +131,7 @@ class AlignedSpaces(MappedSpaces):
         if np.ndim(rows) == 2:  # type: ignore[arg-type]
             mapped = self.transform(rows)  # type: ignore[arg-type]
         else:
-            mapped = self.mapped_source[
-                self._as_rows(rows, len(self.source.rows), method)
-            ]
+            mapped = self.mapped_source[self._as_rows(rows, len(self.source.rows), method)]
         return retrieval.nearest_neighbors(
             mapped,
             self.mapped_target,
@@ -189,9 +183,7 @@ class AlignedSpaces(MappedSpaces):
         if rows.size == 0:
             raise ValueError("rows must not be empty")
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise TypeError(
-                f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}"
-            )
+            raise TypeError(f"rows must be a 1-D array of integers, got {rows.ndim}-D {rows.dtype}")
         if rows.min() < 0 or rows.max() >= n:
             raise ValueError(
                 f"rows must be some of 0 to {n - 1} for method={method!r}, "
@@ -217,10 +209,7 @@ class AlignedSpaces(MappedSpaces):
         mark = [fingerprint(part) for part in parts if part is not None]
         if self._known_hubness.get(method, [None])[0] != mark:
             made = retrieval.hubness(
-                self.mapped_target,
-                self.mapped_source,
-                method=method,
-                n_threads=self.n_threads,
+                self.mapped_target, self.mapped_source, method=method, n_threads=self.n_threads
             )
             self._known_hubness[method] = mark, made
         return self._known_hubness[method][1]
@@ -251,8 +240,7 @@ def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSp
     Returns
     -------
     AlignedSpaces
-        Without the solve, of which nothing was kept: `AlignmentResult.save` says what
-        that is.
+        Without the solve, of which nothing was kept: `AlignmentResult.save` says what that is.
 
     Raises
     ------

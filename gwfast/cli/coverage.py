@@ -20,9 +20,7 @@ def looked_up(dictionary, names, vocabularies, convention):
     if not len(gold):
         advice = "is it of other languages?"
         if n_turned:
-            advice = (
-                f"the other way round there are {n_turned:,}: --reverse-dictionary?"
-            )
+            advice = f"the other way round there are {n_turned:,}: --reverse-dictionary?"
         raise ValueError(
             f"dictionary must have a pair whose words are in {names[0]} and {names[1]},"
             f" got {len(dictionary)} source words and no such pair; {advice}"

@@ -18,9 +18,7 @@ from .menu import cli
 
 def _folder(help, **attributes):
     path = click.Path(exists=True, file_okay=False, path_type=Path)
-    return click.option(
-        "--data", "folder", type=path, metavar="DIR", help=help, **attributes
-    )
+    return click.option("--data", "folder", type=path, metavar="DIR", help=help, **attributes)
 
 
 def _epsilon_text(text):
@@ -101,9 +99,7 @@ _run_options = common.gathered(
         help="Where finished jobs are kept; by default in --output.",
     ),
     click.option("--again", is_flag=True, help="Do finished jobs once more."),
-    click.option(
-        "--force", is_flag=True, help="Use --output though it holds other files."
-    ),
+    click.option("--force", is_flag=True, help="Use --output though it holds other files."),
     common.JSON,
     common.QUIET,
 )
@@ -125,9 +121,7 @@ def _add_table(kind):
     """Make the command of a table."""
 
     @experiment.command(kind.name, help=kind.help)
-    @_folder(
-        "Where the files are, under the names they are published with.", required=True
-    )
+    @_folder("Where the files are, under the names they are published with.", required=True)
     @click.option(
         "--pairs",
         type=_pairs,
@@ -155,9 +149,7 @@ def _add_table(kind):
             help="Divide the costs of each side by this statistic of them; give it"
             " several times to compare.",
         ),
-        common.count(
-            "--refine", "rounds", default=5, help="Rounds of refinement, at most."
-        ),
+        common.count("--refine", "rounds", default=5, help="Rounds of refinement, at most."),
         common.convention(kind.default_convention),
         common.SEED,
         _TIME_LIMIT,
@@ -173,18 +165,10 @@ _add_table(Table2)
 
 @experiment.command()
 @click.argument("files", metavar="[SRC TGT]", type=common.FILE, nargs=-1)
-@_folder(
-    "Instead of SRC and TGT: files in the layout of MUSE, of which --pairs are traced."
-)
+@_folder("Instead of SRC and TGT: files in the layout of MUSE, of which --pairs are traced.")
+@click.option("--dictionary", type=common.FILE, help="For SRC and TGT: 'source target' a line.")
 @click.option(
-    "--dictionary", type=common.FILE, help="For SRC and TGT: 'source target' a line."
-)
-@click.option(
-    "--pairs",
-    type=_pairs,
-    default="en-fr,en-ru",
-    metavar="en-fr,...",
-    help="Directions to run.",
+    "--pairs", type=_pairs, default="en-fr,en-ru", metavar="en-fr,...", help="Directions to run."
 )
 @common.gathered(
     "settings",
@@ -228,17 +212,13 @@ def dynamics(files, folder, dictionary, pairs, settings, options):
 @click.argument("files", metavar="[NAME=FILE]...", nargs=-1, callback=_files)
 @_folder("Compare all wiki.xx.vec there as well.")
 @click.option(
-    "--languages",
-    type=_names,
-    metavar="en,...",
-    help="Those of --data to compare; by default all.",
+    "--languages", type=_names, metavar="en,...", help="Those of --data to compare; by default all."
 )
 @common.gathered(
     "settings",
     common.n_words(2000, least=2),
     common.epsilon(
-        convert=_epsilon_text,
-        text="Of the entropic plans that matchings are made from.",
+        convert=_epsilon_text, text="Of the entropic plans that matchings are made from."
     ),
     common.scale_costs("language"),
     common.SEED,

@@ -93,9 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     except click.ClickException as error:
         message = error.format_message()
     except OSError as error:
-        message = (
-            f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        )
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     except MemoryError as error:
         message = str(error) or "out of memory"
     except ValueError as error:  # gwfast's own say which argument or which file

@@ -167,10 +167,7 @@ solver_options = gathered(
     ),
     count("--max-outer", help="Limit of outer iterations."),
     click.option(
-        "--tol",
-        type=POSITIVE,
-        metavar="FLOAT",
-        help="Relative change at which the solve stops.",
+        "--tol", type=POSITIVE, metavar="FLOAT", help="Relative change at which the solve stops."
     ),
     time_limit("Time after which solve and refinement end with the best so far."),
     click.option(
@@ -195,8 +192,7 @@ solver_options = gathered(
         "--tier",
         type=click.Choice(get_args(TierName)),
         default="auto",
-        help="How the kernel is kept: all of it, nothing, or of each word the nearest"
-        " neighbors.",
+        help="How the kernel is kept: all of it, nothing, or of each word the nearest neighbors.",
     ),
     click.option(
         "--checkpoint",
@@ -212,9 +208,7 @@ solver_options = gathered(
         help="Rounds of fitting the mapping to mutual CSLS matches, at most; 0 leaves"
         " the one of the plan.",
     ),
-    click.option(
-        "--whiten/--no-whiten", default=True, help="Whiten both sides in each round."
-    ),
+    click.option("--whiten/--no-whiten", default=True, help="Whiten both sides in each round."),
     click.option(
         "--reweight",
         type=click.FloatRange(0),

@@ -60,9 +60,7 @@ def check_output(settings, *inputs):
         if path.is_dir():
             raise ValueError(f"--output must not have a folder {path.name}")
         if path.resolve() in inputs:
-            raise ValueError(
-                f"--output must not hold what is read: {path} would be replaced"
-            )
+            raise ValueError(f"--output must not hold what is read: {path} would be replaced")
 
 
 @contextmanager
@@ -97,13 +95,11 @@ def write(outcome, folder):
     - ``mapping.npz`` holds what maps and translates: what ``AlignmentResult.save``
       writes, with all rows and words, see `gwfast.alignment.saving`.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
-      words that took part, the plan: the words that most of their mass goes to, and
-      which share of it. In lines of rank 1, `mutual` says whether the
-      word is in turn CSLS' best for its translation ("yes" or "no"). Control
-      characters, line separators, backslashes and spaces at the ends of words are
-      written as in Python (``\\t``, ``\\x1b``, ``\\u2028``, ``\\\\``), and
-      ``field.encode("latin-1", "backslashreplace").decode("unicode_escape")`` is the
-      word again.
+      words that took part, the plan: the words that most of their mass goes to, and which share of
+      it. In lines of rank 1, `mutual` says whether the word is in turn CSLS' best for its
+      translation ("yes" or "no"). Control characters, line separators, backslashes and spaces at
+      the ends of words are written as in Python (``\\t``, ``\\x1b``, ``\\u2028``, ``\\\\``), and
+      ``field.encode("latin-1", "backslashreplace").decode("unicode_escape")`` is the word again.
     - ``dictionary.txt``: the mutual pairs among them, for `read_dictionary`, without
       words that have control characters.
     - ``source.vec`` and ``target.vec`` (or ``.bin``), where the settings ask for them:

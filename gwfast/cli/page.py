@@ -22,13 +22,7 @@ from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.coupling import shares_of
 from ..results.status import Status
-from .wording import (
-    METHOD_LABELS,
-    given_start,
-    printable,
-    right_translations,
-    threads_of,
-)
+from .wording import METHOD_LABELS, given_start, printable, right_translations, threads_of
 
 # What they are, on the page.
 _METHOD_MEANINGS = {
@@ -87,9 +81,7 @@ def render(outcome):
         lstrip_blocks=True,
     )
     gw = outcome.result.gw
-    names = [
-        _elided(Path(given.name).name) for given in (outcome.source, outcome.target)
-    ]
+    names = [_elided(Path(given.name).name) for given in (outcome.source, outcome.target)]
     return environment.get_template("report.html").render(
         version=__version__,
         names=names,

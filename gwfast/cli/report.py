@@ -121,9 +121,7 @@ def _warnings_told(told, category):
 def _check_vectors(given):
     vectors = given.embeddings.vectors
     if vectors.shape[1] == 1:
-        raise ValueError(
-            f"{given.name}: vectors have one column: is this an embedding file?"
-        )
+        raise ValueError(f"{given.name}: vectors have one column: is this an embedding file?")
     nonzero = vectors.any(axis=1)
     if not nonzero.all():
         word = given.embeddings.words[int(np.argmin(nonzero))]
@@ -188,9 +186,7 @@ def _solve(x, y, settings, init):
     reweight = settings.reweight
     if reweight is None:
         reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
-    refine = gwfast.Refinement(
-        n_iter=settings.refine, whiten=settings.whiten, reweight=reweight
-    )
+    refine = gwfast.Refinement(n_iter=settings.refine, whiten=settings.whiten, reweight=reweight)
     watch = Watch(settings.tol or _TOL, settings.max_outer)
     with reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress:
 
@@ -220,9 +216,7 @@ def _solve(x, y, settings, init):
 
 @contextlib.contextmanager
 def connected(address):
-    """A block in which large problems are solved by the workers of a Dask scheduler;
-    None is here.
-    """
+    """Solve large problems on the workers of a Dask scheduler; None means this process."""
     if address is None:
         yield
         return

@@ -46,8 +46,7 @@ def translate(folder, asked, k, as_json):
     path = folder / "translations.tsv"
     if not path.is_file():
         raise click.UsageError(
-            "DIR must be what gwfast align --output wrote, got "
-            f"{folder} without {path.name}"
+            f"DIR must be what gwfast align --output wrote, got {folder} without {path.name}"
         )
     names, found, alike = _look_up(path, asked)
     for word in asked:
@@ -74,9 +73,7 @@ def _look_up(path, asked):
     with open(path, encoding="utf-8", newline="\n") as stream:
         header = tuple(stream.readline().rstrip("\n").split("\t"))
         if header not in _OF_PLAN:
-            raise click.UsageError(
-                f"{path} must begin with the columns {', '.join(TRANSLATIONS)}"
-            )
+            raise click.UsageError(f"{path} must begin with the columns {', '.join(TRANSLATIONS)}")
         for line in stream:
             key = line.partition("\t")[0]
             if key in wanted:
@@ -94,13 +91,9 @@ def _as_object(chosen, of_plan):
     return {
         word: {
             "mutual": rows[0][6] == "yes",
-            "csls": [
-                {"word": word_of(row[2]), "score": json.loads(row[3])} for row in rows
-            ],
+            "csls": [{"word": word_of(row[2]), "score": json.loads(row[3])} for row in rows],
             "coupling": [
-                {"word": word_of(row[4]), of_plan: json.loads(row[5])}
-                for row in rows
-                if row[4]
+                {"word": word_of(row[4]), of_plan: json.loads(row[5])} for row in rows if row[4]
             ],
         }
         for word, rows in chosen.items()

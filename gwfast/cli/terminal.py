@@ -110,10 +110,7 @@ def _facts(outcome):
         last = result.refinement[-1]
         times = f"{last.iteration} times, on {last.n_pairs:,} mutual matches"
         facts.append(("refined", times))
-    cost = (
-        f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g},"
-        f" marginal error {gw.marginal_error:.1e}"
-    )
+    cost = f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g}, marginal error {gw.marginal_error:.1e}"
     facts.append(("gw_cost", cost))
     folder = outcome.settings.output
     if folder is not None:

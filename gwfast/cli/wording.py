@@ -46,9 +46,7 @@ def best_targets(outcome, row):
 
 def right_translations(gold):
     """Sets of target rows by source row; empty without dictionary."""
-    return (
-        {} if gold is None else dict(zip(gold.rows.tolist(), gold.targets, strict=True))
-    )
+    return {} if gold is None else dict(zip(gold.rows.tolist(), gold.targets, strict=True))
 
 
 def printable(value):

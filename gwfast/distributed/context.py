@@ -57,10 +57,9 @@ def cluster(
     results are those of one machine. The plan stays on the workers, which answer
     `Coupling.topk`, `Coupling.apply`, `Coupling.transform` and `GWResult.match`.
 
-    Another worker replaces one that dies, and one that joins takes over a shard from a
-    worker with several. The result is the same, because the calling process has all
-    that a solve needs to go on. With a `checkpoint` a solve also goes on after the
-    calling process or the scheduler died.
+    Another worker replaces one that dies, and one that joins takes over a shard from a worker with
+    several. The result is the same, because the calling process has all that a solve needs to go
+    on. With a `checkpoint` a solve also goes on after the calling process or the scheduler died.
 
     Parameters
     ----------
@@ -85,8 +84,7 @@ def cluster(
         From a solve, if there is none for five minutes, or if they are lost again and
         again, as where they run out of memory.
     RuntimeError
-        From a solve, if a worker has another version of gwfast, or the client is
-        closed.
+        From a solve, if a worker has another version of gwfast, or the client is closed.
 
     Examples
     --------
@@ -114,9 +112,7 @@ def cluster(
     True
     """
     if not hasattr(client, "scheduler_info"):
-        raise TypeError(
-            f"client must be a distributed.Client, got {type(client).__name__}"
-        )
+        raise TypeError(f"client must be a distributed.Client, got {type(client).__name__}")
     if client.asynchronous:
         raise ValueError("client must not be asynchronous")
     if n_shards is not None:

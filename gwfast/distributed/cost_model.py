@@ -1,5 +1,4 @@
-"""What an iteration of a problem on many machines takes, from what single operations on
-some take.
+"""What an iteration of a problem on many machines takes, from what single operations on some take.
 
 A worker has n / W rows of a kernel of m columns, made of d features. Work is shared,
 messages are not: one process tells all workers the scalings of the columns, and gets
@@ -119,13 +118,7 @@ class Prediction(NamedTuple):
 
 
 def predict(
-    machine: Machine,
-    n: int,
-    m: int,
-    rank: int,
-    n_workers: int,
-    *,
-    tier: str = "dense",
+    machine: Machine, n: int, m: int, rank: int, n_workers: int, *, tier: str = "dense"
 ) -> Prediction:
     """What iterations take with so many workers.
 
@@ -215,9 +208,7 @@ def measure(client: Client, rank: int | None = None) -> Machine:
         max(several, key=lambda rate: Rate(*rate).seconds(1.0, ranks[1]))
         for several in zip(*client.gather(made), strict=True)
     ]
-    actors = [
-        client.submit(_Echo, workers=[one], actor=True, **kind) for one in addresses
-    ]
+    actors = [client.submit(_Echo, workers=[one], actor=True, **kind) for one in addresses]
     echoes = [one.result() for one in actors]
     short, long = (_round_trip(echoes, size) for size in (SHORT, LONG))
     bandwidth = 2.0 * (LONG - SHORT) * len(echoes) / max(long - short, 1e-9)
@@ -260,10 +251,7 @@ def _rates(ranks):
 def _seconds(rank, n_threads):
     """Of each operation of a `Machine`, in its order."""
     rng = np.random.default_rng(0)
-    x, y = (
-        rng.standard_normal((size, rank)).astype(np.float32) / np.sqrt(rank)
-        for size in POINTS
-    )
+    x, y = (rng.standard_normal((size, rank)).astype(np.float32) / np.sqrt(rank) for size in POINTS)
     p, q = (np.full(size, 1.0 / size) for size in POINTS)
     u, v = (np.ones(size, dtype=np.float32) for size in POINTS)
     core, shared = 0.1 * np.eye(rank, dtype=np.float32), Shared(f"of {rank}", y, q)

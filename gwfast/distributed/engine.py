@@ -42,8 +42,7 @@ class Remote:
 
 
 class DaskEngine:
-    """Starts shards and asks them, as actors of a `distributed.Client`, which is not
-    asynchronous.
+    """Starts shards and asks them, as actors of a `distributed.Client`, which is not asynchronous.
 
     A handle is whatever `start` returns. Answers are those of the methods of `Shard`,
     or the exceptions that these have raised, or `Lost`.
@@ -137,8 +136,7 @@ class DaskEngine:
                 return Lost()
             except (ImportError, AttributeError) as error:
                 raise RuntimeError(
-                    f"worker {address} must have gwfast {__version__} with dask, and "
-                    f"said: {error}"
+                    f"worker {address} must have gwfast {__version__} with dask, and said: {error}"
                 ) from error
             except KilledWorker as error:
                 raise _died(error) from error
@@ -157,8 +155,7 @@ class DaskEngine:
     def _check(self):
         if self.client.status != "running":
             raise RuntimeError(
-                f"the client of the cluster must be running, got "
-                f"{self.client.status!r}; {RESUMED}"
+                f"the client of the cluster must be running, got {self.client.status!r}; {RESUMED}"
             )
 
 

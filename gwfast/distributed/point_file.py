@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..alignment.normalize import Normalizer, NormalizeStep, check_steps
-from ..problems.geometry import (
-    CONSTANT,
-    Metric,
-    PointCloud,
-    features_of,
-    radius_of,
-    signature_of,
-)
+from ..problems.geometry import CONSTANT, Metric, PointCloud, features_of, radius_of, signature_of
 from ..quadratic.placement import over
 from ..utils.types import Float32Array, Float64Array, PathLike
 from ..utils.validation import as_count, one_of
@@ -100,14 +93,9 @@ class PointFile(PointCloud):
         normalize: Sequence[NormalizeStep] = (),
         n_words: int | None = None,
     ) -> None:
-        self.metric, steps = (
-            one_of(metric, "metric", FILE_METRICS),
-            check_steps(normalize),
-        )
+        self.metric, steps = (one_of(metric, "metric", FILE_METRICS), check_steps(normalize))
         rows = open_rows(os.fsdecode(path), over)
-        self.n = (
-            rows.n if n_words is None else min(as_count(n_words, "n_words"), rows.n)
-        )
+        self.n = rows.n if n_words is None else min(as_count(n_words, "n_words"), rows.n)
         status = os.stat(rows.path)
         self._file = rows.path, status.st_size, status.st_mtime_ns
         means: tuple[Float64Array, ...] = ()
@@ -181,8 +169,7 @@ class PointFile(PointCloud):
     def _parts(self) -> list[FilePart]:
         step = max(PART_BYTES // (8 * self._part.rows.d), 1)
         return [
-            self.part(slice(start, min(start + step, self.n)))
-            for start in range(0, self.n, step)
+            self.part(slice(start, min(start + step, self.n))) for start in range(0, self.n, step)
         ]
 
     def _over(self, function: Any, *given: Any) -> list[Any]:
@@ -192,8 +179,7 @@ class PointFile(PointCloud):
         items = []
         for part in self._parts():
             own = [
-                one[part.start : part.stop] if np.shape(one) == (self.n,) else one
-                for one in given
+                one[part.start : part.stop] if np.shape(one) == (self.n,) else one for one in given
             ]
             items.append((part, *own))
         return over(function, items)

@@ -129,9 +129,7 @@ def open_rows(path, over):
             names = archive.files
         name = names[0] if len(names) == 1 else "vectors"
         if name not in names:
-            raise ValueError(
-                f"{path}: expected one array, or one named 'vectors', got {names}"
-            )
+            raise ValueError(f"{path}: expected one array, or one named 'vectors', got {names}")
         with _member(path, name) as (_, header):
             return MemberRows(path, *_checked(path, *header), name)
     return _text_rows(path, over)
@@ -141,8 +139,7 @@ def _checked(path, shape, in_columns, dtype):
     if len(shape) != 2 or in_columns or dtype.kind not in "fiu":
         order = " in column order" if in_columns else ""
         raise ValueError(
-            f"{path}: expected a 2-d array of numbers, got {dtype} of shape {shape}"
-            f"{order}"
+            f"{path}: expected a 2-d array of numbers, got {dtype} of shape {shape}{order}"
         )
     return shape
 
@@ -157,8 +154,7 @@ def _text_rows(path, over):
     if d < 1 or (has_header and len(second) <= d):
         raise ValueError(f"{path}: expected vectors, one a line, got {first[:5]}")
     ranges = [
-        (path, start, min(start + RANGE_BYTES, size))
-        for start in range(0, size, RANGE_BYTES)
+        (path, start, min(start + RANGE_BYTES, size)) for start in range(0, size, RANGE_BYTES)
     ]
     numbers, offsets, line = [], [], 0
     for found, count in over(_line_starts, ranges):

@@ -117,9 +117,8 @@ class Shard(Points):
     # --- Plans ------------------------------------------------------------------------
 
     def of_plan(self, spec, scalings, method, *args):
-        """What the rows of a plan here, a `Coupling`, answer; `spec` has the potentials
-        of the plan. With `scalings` of the kernel with that number the plan may take
-        its place.
+        """What the rows of a plan here, a `Coupling`, answer; `spec` has the potentials of the
+        plan. With `scalings` of the kernel with that number the plan may take its place.
         """
         coupling = self._coupling(spec, scalings)
         *sides, name = method.split(".")

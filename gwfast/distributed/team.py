@@ -61,9 +61,7 @@ class Team:
         self._losses = [0] * len(self.rows)
 
     def __reduce__(self):
-        raise TypeError(
-            "a plan on a cluster cannot be pickled; `toarray` or `tocsr` can"
-        )
+        raise TypeError("a plan on a cluster cannot be pickled; `toarray` or `tocsr` can")
 
     def ask(self, method, each=(), *, told=None):
         """The answers of all shards, in their order, to a method of `Shard`: with a

@@ -13,13 +13,7 @@ from ..alignment.normalize import Normalizer
 from ..alignment.spaces import AlignedSpaces
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import parse_epsilon
-from ..words import (
-    CONVENTIONS,
-    evaluate,
-    gold_standard,
-    read_dictionary,
-    read_embeddings,
-)
+from ..words import CONVENTIONS, evaluate, gold_standard, read_dictionary, read_embeddings
 
 KS = (1, 5, 10)
 NORMALIZE = ("unit", "center", "unit")
@@ -45,10 +39,7 @@ def _read_files(files, settings):
     """Embeddings of both sides, and the dictionary that scores them."""
     # MUSE counts its 200,000 words in lower case.
     options = {"lower": CONVENTIONS[settings.convention].lower, "cache": settings.cache}
-    x, y = (
-        read(files[side], settings.max_vocab, **options)
-        for side in ("source", "target")
-    )
+    x, y = (read(files[side], settings.max_vocab, **options) for side in ("source", "target"))
     return x, y, read_pairs(files["dictionary"], settings.convention)
 
 

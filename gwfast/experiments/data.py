@@ -62,12 +62,9 @@ class BenchmarkFiles:
         """All languages that there are vectors of, sorted; names without capitals."""
         before = self.vectors[0].split("{language}")[0]
         found = {
-            path.name.removeprefix(before).split(".")[0]
-            for path in Path(folder).glob(before + "*")
+            path.name.removeprefix(before).split(".")[0] for path in Path(folder).glob(before + "*")
         }
-        return sorted(
-            name for name in found if first_file(folder, self.vectors_names(name))
-        )
+        return sorted(name for name in found if first_file(folder, self.vectors_names(name)))
 
     def describe_absent(
         self, folder: Path | None, absent: Mapping[str, Sequence[str]]

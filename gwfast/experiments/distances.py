@@ -126,10 +126,7 @@ class Distances(Experiment):
             "n_words": found.n_words,
             "matrix": found.matrix,
             "roots": found.roots,
-            "pairs": [
-                {name: getattr(pair, name) for name in _PAIR_FIELDS}
-                for pair in found.pairs
-            ],
+            "pairs": [{name: getattr(pair, name) for name in _PAIR_FIELDS} for pair in found.pairs],
         }
 
 

@@ -60,10 +60,7 @@ class Dynamics(Experiment):
             steps = [
                 # Of a number JSON has null.
                 SimpleNamespace(
-                    **{
-                        name: np.nan if one is None else one
-                        for name, one in step.items()
-                    }
+                    **{name: np.nan if one is None else one for name, one in step.items()}
                 )
                 for step in result["history"]
             ]

@@ -63,16 +63,10 @@ TABLE1 = {
 #: three rows are copied there from Artetxe et al. (ACL 2018), with minutes on a GPU.
 TABLE2 = {
     "zhang": _table2("Zhang et al. 2017", "0 46.6 0 46.0 0.07 44.9 0.07 43.0"),
-    "conneau": _table2(
-        "Conneau et al. 2018", "45.40 46.1 47.27 45.4 1.62 44.4 36.20 45.3"
-    ),
-    "artetxe": _table2(
-        "Artetxe et al. 2018", "48.53 8.9 48.47 7.3 33.50 12.9 37.60 9.1"
-    ),
+    "conneau": _table2("Conneau et al. 2018", "45.40 46.1 47.27 45.4 1.62 44.4 36.20 45.3"),
+    "artetxe": _table2("Artetxe et al. 2018", "48.53 8.9 48.47 7.3 33.50 12.9 37.60 9.1"),
     "gw": _table2("G-W", "44.4 35.2 37.83 36.7 6.8 15.6 12.5 18.4"),
-    "gw normalize": _table2(
-        "G-W + normalize", "49.21 36 46.5 33.2 18.3 42.1 37.60 38.2"
-    ),
+    "gw normalize": _table2("G-W + normalize", "49.21 36 46.5 33.2 18.3 42.1 37.60 38.2"),
 }
 
 DYNAMICS = (

@@ -9,8 +9,7 @@ _LEAST = 1e-4
 _LESS = 2.0
 _MISSED = "a plan that misses its marginals can be cheaper than any that has them"
 _ENTROPY = (
-    "what an iteration lowers is gw_cost together with the entropy, and gw_cost alone"
-    " may rise"
+    "what an iteration lowers is gw_cost together with the entropy, and gw_cost alone may rise"
 )
 
 

@@ -17,13 +17,7 @@ from ..kernels.threads import resolve_n_threads
 from ..utils.atomic_files import check_folder
 from ..utils.config import versions
 from ..utils.parallel import in_parallel
-from ..utils.progress import (
-    ProgressEvent,
-    ProgressListener,
-    console,
-    log,
-    reporting_on_terminal,
-)
+from ..utils.progress import ProgressEvent, ProgressListener, console, log, reporting_on_terminal
 from .data import MUSE
 from .store import Store, as_json, plain, write_json
 
@@ -35,8 +29,7 @@ JOBS = "jobs"
 class Job:
     """What can be computed, kept and computed again by itself.
 
-    `function` is of a module, and called with `n_threads` and `progress` after its
-    arguments.
+    `function` is of a module, and called with `n_threads` and `progress` after its arguments.
     """
 
     label: str
@@ -84,11 +77,7 @@ class Experiment(ABC):
 
     def summary(self, found: Any) -> dict[str, Any]:
         """What goes into ``results.json`` beside the jobs."""
-        return {
-            "settings": vars(self.settings),
-            "missing": self.absent,
-            "paper": self.paper,
-        }
+        return {"settings": vars(self.settings), "missing": self.absent, "paper": self.paper}
 
 
 def _check(options):
@@ -101,8 +90,7 @@ def _check(options):
         ours = (folder / RESULTS).exists() or (folder / JOBS).exists()
         if any(folder.iterdir()) and not ours:
             raise ValueError(
-                "--output must be empty, or of an earlier run, without --force,"
-                f" got {folder}"
+                f"--output must be empty, or of an earlier run, without --force, got {folder}"
             )
 
 
@@ -117,9 +105,7 @@ def run(experiment: Experiment, options: SimpleNamespace) -> None:
     if not jobs:
         for line in missing:
             err.print(line, soft_wrap=True)
-        raise ValueError(
-            f"{experiment.name} must have {experiment.needs} to run on, got too few"
-        )
+        raise ValueError(f"{experiment.name} must have {experiment.needs} to run on, got too few")
     store = Store(options.state)
     if options.state is None and options.output is not None:
         store = Store(options.output / JOBS)
@@ -164,9 +150,7 @@ def _results(jobs, store, options, err):
     if not options.quiet and done:
         err.print(f"{done} of {total} jobs were done before: {store.folder}")
     try:
-        with reporting_on_terminal(
-            _line, total, quiet=options.quiet
-        ) as report_progress:
+        with reporting_on_terminal(_line, total, quiet=options.quiet) as report_progress:
             for number, result in _make(jobs, pending, options, report_progress):
                 store.put(jobs[number].key, result)
                 results[number] = result

@@ -25,16 +25,12 @@ def print_columns(
 ) -> None:
     """Print a table of many narrow columns, in parts as wide as fit.
 
-    Every part repeats the columns on the left, of which `heads` are the names. A row
-    holds their texts, then a dict of texts by column; where a part has no text of it,
-    it is left out there.
+    Every part repeats the columns on the left, of which `heads` are the names. A row holds their
+    texts, then a dict of texts by column; where a part has no text of it, it is left out there.
     """
-    lefts = [
-        max(len(head), *(len(row[k]) for row in rows)) for k, head in enumerate(heads)
-    ]
+    lefts = [max(len(head), *(len(row[k]) for row in rows)) for k, head in enumerate(heads)]
     widths = {
-        name: max(len(name), *(len(row[-1].get(name, "")) for row in rows))
-        for name in columns
+        name: max(len(name), *(len(row[-1].get(name, "")) for row in rows)) for name in columns
     }
     room = min(out.width, _WIDTH) - sum(left + _GAP for left in lefts) - 2
     parts: list[list[str]] = [[]]

@@ -13,12 +13,7 @@ from .show import percent, print_columns
 from .store import identity
 
 # What is scored of an alignment, and what it is called here.
-SCORED = {
-    "coupling": "plan",
-    "nn": "nearest",
-    "csls": "CSLS",
-    "refined": "refined, CSLS",
-}
+SCORED = {"coupling": "plan", "nn": "nearest", "csls": "CSLS", "refined": "refined, CSLS"}
 
 
 class Table(Experiment):
@@ -126,11 +121,7 @@ class Table(Experiment):
                 ("", "of", "words", str),
                 ("", covered, "coverage", percent),
             ):
-                yield (
-                    first,
-                    what,
-                    {name: text(one[key]) for name, one in scores.items()},
-                )
+                yield (first, what, {name: text(one[key]) for name, one in scores.items()})
 
     def _minute_rows(self, found):
         for row in self.paper.values():
@@ -139,10 +130,7 @@ class Table(Experiment):
             yield row.label, "paper", minutes
         for (method, *given), by_direction in found.items():
             label = f"GW {_label(*given)}" if method == "align" else "Procrustes"
-            minutes = {
-                name: result["solve_seconds"] / 60
-                for name, result in by_direction.items()
-            }
+            minutes = {name: result["solve_seconds"] / 60 for name, result in by_direction.items()}
             minutes["mean"] = np.mean([*minutes.values()])
             yield label, "here", {name: f"{one:.2f}" for name, one in minutes.items()}
 

@@ -75,8 +75,6 @@ class Minimum:
         # `b` is 2 (m(b) - m(a) a / b).
         masses, others = (rule.p, rule.q)[:: 1 - 2 * side]
         sums, total = plan.sum(axis=1 - side), masses.sum()
-        kept = plan.sum() * np.divide(
-            sums, masses, out=np.zeros_like(sums), where=masses > 0
-        )
+        kept = plan.sum() * np.divide(sums, masses, out=np.zeros_like(sums), where=masses > 0)
         priced = rule.rho[side] * (total - kept)
         return 2.0 * (priced + result.epsilon * (total * others.sum() ** 2 - kept))

@@ -35,8 +35,7 @@ def gromov_wasserstein_loss(
     on_result: Callable[[GWResult], object] | None = None,
     **options: Any,
 ) -> Any:
-    """The least objective that `gromov_wasserstein` finds, with gradients for torch and
-    JAX.
+    """The least objective that `gromov_wasserstein` finds, with gradients for torch and JAX.
 
     Its value is what the solver minimizes: `GWResult.reg_cost`, entropy included, or
     `GWResult.gw_cost` if `epsilon` is 0 or `method` is "ppa". At a minimum gradients
@@ -73,8 +72,7 @@ def gromov_wasserstein_loss(
     Returns
     -------
     tensor or array of shape ()
-        Of the library that came; of NumPy's arrays, a number. Float32 if all arrays
-        are.
+        Of the library that came; of NumPy's arrays, a number. Float32 if all arrays are.
 
     Raises
     ------
@@ -96,9 +94,7 @@ def gromov_wasserstein_loss(
     2.0
     """
     if options.get("method") == "bapg":
-        raise ValueError(
-            "method must be 'pgd' or 'ppa', got 'bapg', whose plans are no minimum"
-        )
+        raise ValueError("method must be 'pgd' or 'ppa', got 'bapg', whose plans are no minimum")
     given: dict[str, Any] = dict(cost_x=cost_x, cost_y=cost_y, p=p, q=q)
     given |= dict(linear_cost=linear_cost, alpha=alpha)
     rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)

@@ -1,6 +1,5 @@
-"""Kernels: arithmetic in C (``csrc/``), loops over rows in ``*.pyx``, their
-float64 NumPy twins in `reference`, thread counts in `threads`, the limits of containers
-in `control_groups`.
+"""Kernels: arithmetic in C (``csrc/``), loops over rows in ``*.pyx``, their float64 NumPy twins in
+`reference`, thread counts in `threads`, the limits of containers in `control_groups`.
 
     solver (Python)  decides        -> what to compute, how often, when to stop
     _rows.pyx        holds          -> matrices by rows, packed factors, column sums
@@ -25,9 +24,8 @@ To add a kernel, in this order:
 4. ``_rows.pxd``: the same slot for Cython, in ``gwf_f32`` and ``gwf_f64``, or in
    ``gwf_isa``;
 5. ``_costs.pyx`` (before a solve), ``_exponentials.pyx`` (entry by entry),
-   ``_kernels.pyx`` (Sinkhorn, sums), ``_products.pyx`` or ``_sparse.pyx``: the loop,
-   which checks every shape, marks every buffer IN or OUT, and adds up partial sums in
-   the order of the chunks;
+   ``_kernels.pyx`` (Sinkhorn, sums), ``_products.pyx`` or ``_sparse.pyx``: the loop, which checks
+   every shape, marks every buffer IN or OUT, and adds up partial sums in the order of the chunks;
 6. the stub of that module (``.pyi``): its signature for type checkers;
 7. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
    ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction
@@ -36,14 +34,13 @@ To add a kernel, in this order:
    counted by, if solves spend time in it.
 
 ``_descent.pyx`` gives its arrays to the loop of ``csrc/descent.inc``, compiled for each
-instruction set with the row kernels that it calls; parts of it are
-``descent_linear.inc`` (the linear problems of each marginal rule: ``_newton``,
-``_priced``) and ``descent_acceleration.inc``. Its test is against iterations that are
-written out there. What keeps state is a class, whose twin
+instruction set with the row kernels that it calls; parts of it are ``descent_linear.inc`` (the
+linear problems of each marginal rule: ``_newton``, ``_priced``) and ``descent_acceleration.inc``.
+Its test is against iterations that are written out there. What keeps state is a class, whose twin
 has the arguments of its constructor and its methods, and a test file of its own.
-``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``,
-compiled once: its loops over rows are slots), ``_frank_wolfe.pyx`` a
-plan and its gradient, ``_exact_pairs.pyx`` one set of buffers for many problems.
+``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``, compiled once:
+its loops over rows are slots), ``_frank_wolfe.pyx`` a plan and its gradient, ``_exact_pairs.pyx``
+one set of buffers for many problems.
 
 An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 """

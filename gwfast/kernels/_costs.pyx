@@ -99,10 +99,9 @@ cdef inline const float *floats_of(
 
 
 def survey(a, b=None, int n_threads=1):  # IN (n, m), IN (m, n)
-    """The least and the largest entry, their sum, and the largest ``|a_ij - b_ji|``, in
-    one read; of both matrices, or of one that is square and compared with itself. Each
-    may be columns of another matrix. If an entry is not finite the sum is not, either;
-    the extremes pass NaN over.
+    """The least and the largest entry, their sum, and the largest ``|a_ij - b_ji|``, in one read;
+    of both matrices, or of one that is square and compared with itself. Each may be columns of
+    another matrix. If an entry is not finite the sum is not, either; the extremes pass NaN over.
     """
     if holds_float64(a):
         return survey_of[double](a, b, n_threads)

@@ -107,10 +107,9 @@ cdef class Descent:
     f, g, rows, cols, log_u, log_v : float64 ndarray
         Potentials and sums of the plan; of partial ones logarithms of scalings.
     steps : (done, 8) float64 ndarray
-        What each iteration has shown, see `FIELDS`: the parts of the objective, of both
-        marginals, of the cost and of `linear`, and all of it; the change of the plan,
-        in L1 and in the Frobenius norm; the L1 error of its marginals; and its inner
-        iterations.
+        What each iteration has shown, see `FIELDS`: the parts of the objective, of both marginals,
+        of the cost and of `linear`, and all of it; the change of the plan, in L1 and in the
+        Frobenius norm; the L1 error of its marginals; and its inner iterations.
     """
 
     cdef gwf_descent_f32 single
@@ -251,8 +250,7 @@ cdef call_each(
 cdef void iterate(
     Call *call, ptrdiff_t most, unsigned char *scratch, ptrdiff_t room, bint last,
 ) noexcept nogil:
-    """Iterate a descent. What acceleration keeps is in the scratch, too, until the call
-    ends.
+    """Iterate a descent. What acceleration keeps is in the scratch, too, until the call ends.
     """
     cdef gwf_descent_f32 *f32 = <gwf_descent_f32 *>call.single
     cdef gwf_descent_f64 *f64 = <gwf_descent_f64 *>call.double_

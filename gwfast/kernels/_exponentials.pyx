@@ -305,8 +305,7 @@ def proximal_cost(
     """``cost_ij -= weight * log(plan_ij)`` in place, which turns the entropy of a plan
     that is looked for into its divergence from `plan`.
 
-    What is below `_kernels.LEAST_ENTRY` counts as that: an entry of zero would be zero for
-    ever.
+    What is below `_kernels.LEAST_ENTRY` counts as that: an entry of zero would be zero for ever.
     """
     if holds_float64(cost):
         proximal_of[double](cost, plan, weight, n_threads)

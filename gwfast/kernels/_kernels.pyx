@@ -69,13 +69,11 @@ def sinkhorn_passes(
     """Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read
     of the kernel; `most` of them, or up to that which finds an error of at most `tol`.
 
-    With `omega` above one both updates are over-relaxed in the log domain,
-    ``u = u_old^(1 - omega) (p / (K v))^omega`` (Thibault, Chizat, Dossal and
-    Papadakis, Algorithms 2021).
+    With `omega` above one both updates are over-relaxed in the log domain, ``u = u_old^(1 - omega)
+    (p / (K v))^omega`` (Thibault, Chizat, Dossal and Papadakis, Algorithms 2021).
 
-    A row or column whose sum has underflowed to zero gets the scaling 0, and none gets
-    more than its type can hold: the mass that is missing shows in the next error
-    instead of an infinity.
+    A row or column whose sum has underflowed to zero gets the scaling 0, and none gets more than
+    its type can hold: the mass that is missing shows in the next error instead of an infinity.
 
     With a finite `cap`, ``u = min(p / (K v), cap)`` and ``v = min(q / (K' u), cap)``:
     for one, `p` and `q` bound the marginals from above (Chizat, Peyré, Schmitzer and
@@ -186,8 +184,7 @@ def normal_product(
     ColumnSums work not None,
     int n_threads=1,
 ):
-    """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in `work`, in one read of the
-    kernel.
+    """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in `work`, in one read of the kernel.
     """
     cdef Rows source = as_rows(kernel)
     if source.is_float64:

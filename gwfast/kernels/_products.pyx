@@ -165,9 +165,8 @@ def matmul_few(
     bint transposed=False,
     int n_threads=1,
 ):
-    """``out = a @ b`` of a few rows, to the last bit that of `matmul`: the right factor
-    is packed where it is read, and not kept. Rows that are made when asked for have to
-    be `transposed`.
+    """``out = a @ b`` of a few rows, to the last bit that of `matmul`: the right factor is packed
+    where it is read, and not kept. Rows that are made when asked for have to be `transposed`.
     """
     cdef Rows right = as_rows(b)
     if right.is_float64:

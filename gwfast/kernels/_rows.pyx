@@ -65,9 +65,8 @@ cdef float[:, ::1] NOT_WRITTEN = np.empty((256, 1), dtype=np.float32)
 def aligned_empty(shape, dtype=np.float32):
     """Uninitialized array that starts at a cache line.
 
-    NumPy's own start anywhere that a multiple of 16 bytes does, and vector loads that
-    straddle two lines cost a pass over a large matrix a tenth of its speed, over one in
-    cache a quarter.
+    NumPy's own start anywhere that a multiple of 16 bytes does, and vector loads that straddle two
+    lines cost a pass over a large matrix a tenth of its speed, over one in cache a quarter.
     """
     dtype = np.dtype(dtype)
     count = math.prod(shape) if isinstance(shape, tuple) else int(shape)

@@ -96,10 +96,9 @@ def select(
     int32_t[::1] index=None,     # OUT (start[n],)
     int n_threads=1,
 ):
-    """Select the entries of the kernel whose part of the plan ``diag(u) kernel diag(v)``
-    is at least `row` or `col`, whichever is less, and not zero. Without `index`, count
-    them and write to `start` where the entries of each row begin; with it, write their
-    columns.
+    """Select the entries of the kernel whose part of the plan ``diag(u) kernel diag(v)`` is at
+    least `row` or `col`, whichever is less, and not zero. Without `index`, count them and write to
+    `start` where the entries of each row begin; with it, write their columns.
     """
     cdef ptrdiff_t n = kernel.shape[0], m = kernel.shape[1], chunk, i
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
@@ -170,8 +169,7 @@ def logsumexp_rows(
     double[::1] lse,           # OUT (n,)
     int n_threads=1,
 ):
-    """``lse_i = log sum_j exp((g_j - c_ij) / epsilon)`` over what is kept; 0 where
-    nothing is.
+    """``lse_i = log sum_j exp((g_j - c_ij) / epsilon)`` over what is kept; 0 where nothing is.
     """
     cdef ptrdiff_t n = lse.shape[0], chunk, i
     cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
@@ -200,8 +198,7 @@ def logsumexp_cols(
     double[::1] lse,           # OUT (m,)
     int n_threads=1,
 ):
-    """``lse_j = log sum_i exp((f_i - c_ij) / epsilon)`` over what is kept; 0 where
-    nothing is.
+    """``lse_j = log sum_i exp((f_i - c_ij) / epsilon)`` over what is kept; 0 where nothing is.
     """
     cdef ptrdiff_t n = f.shape[0], m = lse.shape[0], chunk, i
     cdef ptrdiff_t size = sparse_chunk(n, m, cost.shape[0])

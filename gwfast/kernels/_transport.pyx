@@ -14,8 +14,7 @@ import numpy as np
 # Units of mass that there are in all: their sums are whole numbers of 64 bits.
 UNITS = 1 << 60
 cdef double UNITS_ = UNITS
-# What potentials may lose to rounding in some thousand pivots, as a fraction of the
-# largest cost.
+# What potentials may lose to rounding in some thousand pivots, as a fraction of the largest cost.
 ROUNDING = 2.0**-44
 
 
@@ -93,9 +92,8 @@ cdef class Transport:
     cdef bint fit(
         self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
     ) noexcept nogil:
-        """Take these masses, for which there is room, in units; returns whether they
-        are positive and have sums that differ by rounding, which the largest of either
-        side makes up for.
+        """Take these masses, for which there is room, in units; returns whether they are positive
+        and have sums that differ by rounding, which the largest of either side makes up for.
         """
         cdef double of_p = total(p, n), of_q = total(q, m), least = p[0]
         cdef int64_t rows, cols

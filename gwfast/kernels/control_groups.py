@@ -12,9 +12,8 @@ BESIDE = "unified"
 def groups(
     controller: str, root: str | Path = ROOT, membership: str | Path = MEMBERSHIP
 ) -> Iterator[tuple[int, Path]]:
-    """Version and folder of the groups, of both versions, that can limit what a
-    `controller` such as "cpu" gives to this process: its own group and those around it,
-    whose limits hold as well.
+    """Version and folder of the groups, of both versions, that can limit what a `controller` such
+    as "cpu" gives to this process: its own group and those around it, whose limits hold as well.
 
     A container may see the path of its group without seeing that group, its folder
     being the root: folders may be missing, and the root always comes.

@@ -290,9 +290,7 @@ def sparse_sinkhorn_passes(
     return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol, cap=cap)
 
 
-def sparse_normal_product(
-    start, index, kernel, weights, x, row_sums, work, n_threads=1
-):
+def sparse_normal_product(start, index, kernel, weights, x, row_sums, work, n_threads=1):
     kernel = _dense(start, index, kernel, len(x))
     normal_product(kernel, weights, x, row_sums, work)
 
@@ -325,9 +323,7 @@ class Transport:
             A_eq=sums,
             b_eq=masses,
             method="highs-ds",
-            options=dict(
-                primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10
-            ),
+            options=dict(primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10),
         )
         self._plan = mass * np.maximum(found.x.reshape(n, m), 0.0)
         self._potentials = np.split(scale * found.eqlin.marginals, [n])
@@ -402,9 +398,7 @@ class FrankWolfe:
         plan *= np.minimum(self._q / plan.sum(axis=0), 1.0)
         lacking = self._p - plan.sum(axis=1), self._q - plan.sum(axis=0)
         rows, cols = (np.maximum(some, 0.0) for some in lacking)
-        lacking = max(self._mass - plan.sum(), 0.0) / max(
-            rows.sum() * cols.sum(), 1e-300
-        )
+        lacking = max(self._mass - plan.sum(), 0.0) / max(rows.sum() * cols.sum(), 1e-300)
         self.start(plan + lacking * np.multiply.outer(rows, cols))
 
     def advance(
@@ -435,9 +429,7 @@ class FrankWolfe:
             if trace is not None:
                 trace[made, :2] = self.value, part
             size = abs(self.value + constant)
-            if self.change <= 0 or self.change < max(
-                least_change, least_relative * size
-            ):
+            if self.change <= 0 or self.change < max(least_change, least_relative * size):
                 return 2
         return 0
 
@@ -475,15 +467,7 @@ def _mixed(x):
 
 class Space:
     def __init__(
-        self,
-        values,
-        transposed,
-        masses,
-        constant,
-        largest,
-        most,
-        features=None,
-        directions=None,
+        self, values, transposed, masses, constant, largest, most, features=None, directions=None
     ):
         self.values, self.transposed, self.masses = values, transposed, masses
         self.constant, self.largest, self.most = constant, largest, most
@@ -539,9 +523,7 @@ class ExactPairs:
         if x.directions is not None:
             k = min(len(x.directions), len(y.directions))
             for signs in itertools.product((1, -1), repeat=k):
-                turn = 1 + np.einsum(
-                    "k,ki,kj", signs, x.directions[:k], y.directions[:k]
-                )
+                turn = 1 + np.einsum("k,ki,kj", signs, x.directions[:k], y.directions[:k])
                 turned.append(np.outer(x.masses, y.masses) * np.maximum(turn, 0))
         for start in (first, *turned, *self._starts):
             plan = start is None or isinstance(start, np.ndarray)

@@ -31,9 +31,8 @@ def resolve_n_threads(n_threads=None, *, work=None, team=True):
     back from that as in joblib: -1 is all, -2 all but one. A pass that touches only few
     matrix entries, its `work`, runs on one thread whatever `n_threads` is.
 
-    One is also what is left, with a RuntimeWarning, in a process that was forked from
-    one with a team of OpenMP's threads, where that would hang; unless the threads are
-    Python's, no `team`.
+    One is also what is left, with a RuntimeWarning, in a process that was forked from one with a
+    team of OpenMP's threads, where that would hang; unless the threads are Python's, no `team`.
     """
     if n_threads is not None:
         n_threads = _checked(n_threads)
@@ -52,9 +51,7 @@ def _checked(n_threads):
     # NumPy's own truth values counted as integers before 2.3.
     no_number = isinstance(n_threads, bool | np.bool_)
     if no_number or not hasattr(n_threads, "__index__"):
-        raise TypeError(
-            f"n_threads must be an integer or None, got {type(n_threads).__name__}"
-        )
+        raise TypeError(f"n_threads must be an integer or None, got {type(n_threads).__name__}")
     n_threads = n_threads.__index__()
     if n_threads == 0:
         raise ValueError("n_threads must not be 0; use None for the default")
@@ -119,9 +116,7 @@ _STACKS = ("OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE")
 def _stack_bytes(environment):
     """What these variables ask for, 0 where they don't."""
     for name in _STACKS:
-        found = re.fullmatch(
-            r"\s*(\d+)\s*([BKMG]?)\s*", environment.get(name, ""), re.IGNORECASE
-        )
+        found = re.fullmatch(r"\s*(\d+)\s*([BKMG]?)\s*", environment.get(name, ""), re.IGNORECASE)
         if found:
             size, unit = int(found[1]), found[2].upper() or "K"
             return min(size * 1024 ** "BKMG".index(unit), 2**40)
@@ -136,9 +131,8 @@ _rows.set_sizes(_STACK, 0)
 
 
 def _starts_anew():
-    """Whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to
-    (joblib does, and so whatever imports it); GNU's waits there for threads that stayed
-    in the parent.
+    """Whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to (joblib
+    does, and so whatever imports it); GNU's waits there for threads that stayed in the parent.
     """
     told = os.environ.get("KMP_INIT_AT_FORK", "").strip().lower().lstrip(".")
     return not told.startswith(("0", "f", "n", "of", "d")) and Path(
@@ -261,9 +255,8 @@ def _blas(shared):
                 yield library
 
 
-# Address space that OpenBLAS takes when it is first called, for each thread that calls
-# it at once; it ends the process if it gets none. That of SciPy's and NumPy's wheels
-# takes less than others.
+# Address space that OpenBLAS takes when it is first called, for each thread that calls it at once;
+# it ends the process if it gets none. That of SciPy's and NumPy's wheels takes less than others.
 WHEELS, WHEELS_BUFFER, BUFFER = "libscipy_openblas", 32 * 1024**2, 128 * 1024**2
 
 

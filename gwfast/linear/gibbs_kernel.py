@@ -13,9 +13,8 @@ from ..utils.blocks import row_blocks
 
 
 class Scalings:
-    """Scalings `u` (n,) and `v` (m,) of a kernel, which iterations change in place; the
-    plan is ``diag(u) K diag(v)``. After an iteration ``v * sums.values`` are the column
-    sums of the plan.
+    """Scalings `u` (n,) and `v` (m,) of a kernel, which iterations change in place; the plan is
+    ``diag(u) K diag(v)``. After an iteration ``v * sums.values`` are the column sums of the plan.
     """
 
     def __init__(self, n, m, dtype):
@@ -142,9 +141,7 @@ class StoredKernel(Kernel):
     "kernel", the "plan", or None of them.
     """
 
-    def __init__(
-        self, buffer, fill, n_threads, separable_potentials=None, *, holds=None
-    ):
+    def __init__(self, buffer, fill, n_threads, separable_potentials=None, *, holds=None):
         super().__init__(buffer.array.shape, n_threads, separable_potentials)
         self.rows, self._buffer, self._fill = buffer.array, buffer, fill
         self.holds, self._turn = holds, None
@@ -247,8 +244,7 @@ class TiledKernel(Kernel):
         # The marginals were summed over the scaled kernel, with its rounding.
         with np.errstate(divide="ignore"):
             u, v = (
-                np.log(one, dtype=np.float64)
-                for one in (solution.scalings.u, solution.scalings.v)
+                np.log(one, dtype=np.float64) for one in (solution.scalings.u, solution.scalings.v)
             )
         given = self.left, self.y, *self._potentials, self.epsilon, self.n_threads
         return FactoredCoupling(*given, logarithms=(u, v))

@@ -61,9 +61,7 @@ class Potentials:
 
 
 class OpaqueCost:
-    """A cost that is neither an array nor `Rows`, and is asked for what is needed of
-    it.
-    """
+    """A cost that is neither an array nor `Rows`, and is asked for what is needed of it."""
 
     def logsumexp_rows(self, g, epsilon, out):
         """``out_i = log sum_j exp((g_j - c_ij) / epsilon)``."""
@@ -97,9 +95,7 @@ class LogDomain:
         return sums
 
     def fit_cols(self, cost, f, epsilon):
-        """Potentials (m,) with which the columns have their masses, for the `f` of
-        rows.
-        """
+        """Potentials (m,) with which the columns have their masses, for the `f` of rows."""
         return epsilon * (self.log_q - self.cols(cost, f, epsilon))
 
     def cols(self, cost, f, epsilon):

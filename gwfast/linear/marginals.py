@@ -1,6 +1,5 @@
-"""Which masses a plan must have: one class a rule, which knows its solver, its error,
-and whether a marginal is free. The rule `Unbalanced` is in unbalanced.py; rules.py has
-the names.
+"""Which masses a plan must have: one class a rule, which knows its solver, its error, and whether
+a marginal is free. The rule `Unbalanced` is in unbalanced.py; rules.py has the names.
 
 Where a marginal is free the separable terms of the linearized cost matter: they are in
 the `separable_potentials` of a kernel.
@@ -155,9 +154,7 @@ class Partial(Balanced):
 
 
 class SemirelaxedSolver(SinkhornSolver):
-    """Fits the masses of one side only, rows (0) or columns (1), which takes no
-    iteration.
-    """
+    """Fits the masses of one side only, rows (0) or columns (1), which takes no iteration."""
 
     def __init__(self, p, q, n_threads, precision, side=0):
         super().__init__(p, q, n_threads, precision)
@@ -207,11 +204,10 @@ def restored_potentials(saved, shape):
 class PartialSolver(SinkhornSolver):
     """Plans of a given mass within larger marginals.
 
-    Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso, NeurIPS
-    2020; Benamou et al., SIAM J. Sci. Comput. 2015) keep to plans ``s diag(u) K
-    diag(v)`` with u and v at most one: the scalings of Sinkhorn, with a cap. A side of
-    which all moves has none, which would let its scalings grow by little in an
-    iteration.
+    Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso, NeurIPS 2020;
+    Benamou et al., SIAM J. Sci. Comput. 2015) keep to plans ``s diag(u) K diag(v)`` with u and v
+    at most one: the scalings of Sinkhorn, with a cap. A side of which all moves has none, which
+    would let its scalings grow by little in an iteration.
     """
 
     def __init__(self, p, q, n_threads, precision, mass=1.0):
@@ -256,9 +252,7 @@ class PartialSolver(SinkhornSolver):
             kernel.iterate(*masses, scalings, 1.0, 1, 0.0, cap=1.0)
             scale = self.mass / float(v @ sums.values)
             n_iter += 1
-            moved = max(
-                _moved(u, before[0]), _moved(v, before[1]), abs(scale / before[2] - 1.0)
-            )
+            moved = max(_moved(u, before[0]), _moved(v, before[1]), abs(scale / before[2] - 1.0))
             if deadline.passed():
                 break
         with np.errstate(divide="ignore"):
@@ -292,11 +286,7 @@ class PartialSolver(SinkhornSolver):
                 break
         # What has no cap is brought below the one of the next problem.
         over = max(log_u.max(), 0.0), max(log_v.max(), 0.0)
-        log_u, log_v, log_scale = (
-            log_u - over[0],
-            log_v - over[1],
-            log_scale + sum(over),
-        )
+        log_u, log_v, log_scale = (log_u - over[0], log_v - over[1], log_scale + sum(over))
         f = epsilon * (row_base + log_u + log_scale)
         g = epsilon * (col_base + log_v)
         peak = kernel.make(Potentials(f, g), epsilon, self.q, self.scalings)

@@ -5,10 +5,9 @@ The marginals of a plan depend on the logarithms of its scalings with the deriva
     [diag(r)  T     ]
     [T'       diag(c)]
 
-(r and c the sums of T), of which one side is eliminated. Where Sinkhorn's
-iterations converge linearly two or three steps reach the rounding of float64 (Brauer,
-Clason, Lorenz and Wirth, arXiv:1710.06635). The linear system of the other side is
-solved
+(r and c the sums of T), of which one side is eliminated. Where Sinkhorn's iterations converge
+linearly two or three steps reach the rounding of float64 (Brauer, Clason, Lorenz and Wirth,
+arXiv:1710.06635). The linear system of the other side is solved
 
 - by conjugate gradients: each reads the kernel once, as a Sinkhorn iteration does, and
   where few modes of Sinkhorn are slow few of them are needed;
@@ -32,9 +31,8 @@ from ..utils.precision import DOUBLE
 # have hardly any mass in common all scalings move, and no marginal. Half and twice: 8 %
 # more and 4 % fewer, 1 % more and 1 % more.
 FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
-# Reads of the kernel by conjugate gradients in one step, at most; a step costs as many
-# Sinkhorn iterations, about. Half: 2 % more, but for one problem twice as many; twice:
-# as many.
+# Reads of the kernel by conjugate gradients in one step, at most; a step costs as many Sinkhorn
+# iterations, about. Half: 2 % more, but for one problem twice as many; twice: as many.
 MAX_READS = 80
 # Points of the smaller side from which on conjugate gradients are tried: with
 # fewer, calls take longer than factors. Twice: 25 % more.
@@ -42,9 +40,8 @@ ITERATED_FROM = 200
 # What conjugate gradients may leave, of the tolerance or of what Newton's step itself
 # is wrong by. Half and twice: 1 % more, 1 % fewer.
 LEFT = 0.02
-# Twice what a step may be wrong by, as a multiple of the error before it, where nothing
-# of what is of second order cancels: most of it does. Half and twice: 4 % more, 1 %
-# fewer.
+# Twice what a step may be wrong by, as a multiple of the error before it, where nothing of what is
+# of second order cancels: most of it does. Half and twice: 4 % more, 1 % fewer.
 MAX_WRONG = 4.0
 
 
@@ -129,10 +126,9 @@ class NewtonSteps:
 def iterated_step(kernel, p, q, scalings, limits):
     """Take a step by conjugate gradients; returns how many times the kernel was read.
 
-    The gradients end as near to Newton's step as that is to the solution, or as the
-    tolerance asks; or where the step goes too far: the part that is made until then
-    leads there (Steihaug, SIAM Journal on Numerical Analysis 1983). `u` is left for the
-    next iteration to make.
+    The gradients end as near to Newton's step as that is to the solution, or as the tolerance
+    asks; or where the step goes too far: the part that is made until then leads there (Steihaug,
+    SIAM Journal on Numerical Analysis 1983). `u` is left for the next iteration to make.
     """
     v = scalings.v.astype(np.float64)
     kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
@@ -193,10 +189,9 @@ def _dot(a, b):
 def step(kernel, p, q, u, v, damped=False):
     """Scalings for the masses `p` and `q`, from `u` and `v`, which are near them.
 
-    Where blocks of the plan have hardly any mass in common the matrix is singular but
-    for rounding. A damped step (Levenberg and Marquardt's) moves no scaling far, and
-    becomes Newton's as the error vanishes. None is returned where there is nothing to
-    be trusted.
+    Where blocks of the plan have hardly any mass in common the matrix is singular but for
+    rounding. A damped step (Levenberg and Marquardt's) moves no scaling far, and becomes Newton's
+    as the error vanishes. None is returned where there is nothing to be trusted.
     """
     n, m = kernel.shape
     if n < m:

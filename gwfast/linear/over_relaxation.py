@@ -20,11 +20,10 @@ class OverRelaxation:
 def _next_omega(omega, rate):
     """Over-relaxation for an error that fell by `rate` an iteration under `omega`.
 
-    Near the solution Sinkhorn is a Gauss-Seidel iteration: if its plain rate is `eta`,
-    the rate under omega fulfills Young's ``(rate + omega - 1)^2 = rate omega^2 eta``,
-    and the best omega is ``2 / (1 + sqrt(1 - eta))`` (Lehmann, von Renesse, Sambale and
-    Uschmajew, Optimization Letters 2022). An error that does not fall is a sign that
-    the solution is far.
+    Near the solution Sinkhorn is a Gauss-Seidel iteration: if its plain rate is `eta`, the rate
+    under omega fulfills Young's ``(rate + omega - 1)^2 = rate omega^2 eta``, and the best omega is
+    ``2 / (1 + sqrt(1 - eta))`` (Lehmann, von Renesse, Sambale and Uschmajew, Optimization Letters
+    2022). An error that does not fall is a sign that the solution is far.
     """
     if not rate < 1.0:
         return 1.0

@@ -6,13 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..utils.validation import (
-    MASS_TOLERANCE,
-    as_marginal,
-    as_masses,
-    as_positive,
-    one_of,
-)
+from ..utils.validation import MASS_TOLERANCE, as_marginal, as_masses, as_positive, one_of
 from .marginals import Balanced, Partial, Semirelaxed
 from .unbalanced import Unbalanced
 
@@ -71,16 +65,10 @@ def as_rho(rho):
         raise ValueError("rho must be given with marginals='unbalanced'")
     pair = (rho, rho) if isinstance(rho, numbers.Real) else rho
     if isinstance(pair, str) or not hasattr(pair, "__len__"):
-        raise TypeError(
-            f"rho must be a number or a pair of them, got {type(rho).__name__}"
-        )
+        raise TypeError(f"rho must be a number or a pair of them, got {type(rho).__name__}")
     if len(pair) != 2:
-        raise ValueError(
-            f"rho must be a number or a pair of them, got {len(pair)} of them"
-        )
+        raise ValueError(f"rho must be a number or a pair of them, got {len(pair)} of them")
     return tuple(
-        math.inf
-        if isinstance(one, numbers.Real) and one == math.inf
-        else as_positive(one, "rho")
+        math.inf if isinstance(one, numbers.Real) and one == math.inf else as_positive(one, "rho")
         for one in pair
     )

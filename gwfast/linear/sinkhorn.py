@@ -134,8 +134,7 @@ def entropic_plan(
     """The plan of `sinkhorn` in that precision, its potentials in units of the cost,
     its marginals, the number of iterations, and whether the deadline has passed.
     """
-    # A constant in the cost changes no plan, and a unit of its own keeps any cost
-    # within float32.
+    # A constant in the cost changes no plan, and a unit of its own keeps any cost within float32.
     low, high = float(cost.min()) / 2, float(cost.max()) / 2
     middle, scale = low + high, high - low or 1.0
     plan = aligned_empty(cost.shape, precision.dtype)

@@ -7,9 +7,8 @@ Two ways of computing the same iteration, and the passage between them:
   and v may leave the range of float32, and what underflowed in K is lost.
 - *log domain*: f and g by log-sum-exp over the cost, see log_domain.py.
 
-The solver begins in the log domain where it has no potentials or they do not fit,
-goes on by scaling, and absorbs u and v into f and g (making the kernel anew) when they
-drift.
+The solver begins in the log domain where it has no potentials or they do not fit, goes on by
+scaling, and absorbs u and v into f and g (making the kernel anew) when they drift.
 """
 
 import time
@@ -25,10 +24,9 @@ from .log_domain import LogDomain, Potentials
 from .newton import NewtonSteps, StepLimits
 from .over_relaxation import OverRelaxation
 
-# Iterations between two looks at the scalings and at how fast the error falls. On 36
-# linear problems of 60 to 300 points, clouds, clusters and random costs, 4 took 14 %
-# more iterations and 16 4 %; on six descents in float64 16 took 36 % more, and with 4
-# one did not converge.
+# Iterations between two looks at the scalings and at how fast the error falls. On 36 linear
+# problems of 60 to 300 points, clouds, clusters and random costs, 4 took 14 % more iterations and
+# 16 4 %; on six descents in float64 16 took 36 % more, and with 4 one did not converge.
 LOOK_EVERY = 8
 # Factor of the error in an iteration above which the error stands still; below
 # `FloatPrecision.standstill` that is rounding rather than slow convergence. On the same

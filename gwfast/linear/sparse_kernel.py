@@ -73,9 +73,8 @@ class SparseKernel(Kernel):
 
 
 class SparseCost(OpaqueCost):
-    """The cost on a `Support`; what is outside costs infinitely much, but for rows and
-    columns of which nothing is kept: their sums are one, which leaves their potentials
-    finite.
+    """The cost on a `Support`; what is outside costs infinitely much, but for rows and columns of
+    which nothing is kept: their sums are one, which leaves their potentials finite.
 
     Attributes
     ----------

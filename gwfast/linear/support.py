@@ -15,12 +15,11 @@ from ..utils.blocks import row_blocks
 # Products with all items are sought through cells where there are more items: with
 # 50,000 items of 50 features a search by cells takes half of the time.
 EXACT_ITEMS = 30_000
-# Cells of queries, and items on the short list of each, in square roots of the numbers
-# of queries and of items. On noisy rotations of 100,000 (300,000) clustered points of
-# 50 features 99.1 % (98.3 %) of the 32 best items are on the lists, and all of the best
-# ones; half as long lists have 94 % (93 %) in three quarters of the time. The exact
-# search takes 2.4 times as long (7), a graph of HNSW 4 times for 98.9 %. A pair that is
-# missed from one side is mostly found from the other.
+# Cells of queries, and items on the short list of each, in square roots of the numbers of queries
+# and of items. On noisy rotations of 100,000 (300,000) clustered points of 50 features 99.1 %
+# (98.3 %) of the 32 best items are on the lists, and all of the best ones; half as long lists have
+# 94 % (93 %) in three quarters of the time. The exact search takes 2.4 times as long (7), a graph
+# of HNSW 4 times for 98.9 %. A pair that is missed from one side is mostly found from the other.
 CELLS, LISTED = 6, 24
 # Queries a cell, and rounds, of Lloyd's algorithm.
 LLOYD_QUERIES, LLOYD_ROUNDS = 48, 6
@@ -89,10 +88,7 @@ def monotone(x, y, p, q):
     centered = y - y.mean(axis=0)
     _, axes = np.linalg.eigh(centered.T @ centered)
     orders = np.argsort(-x @ axes[:, -1]), np.argsort(y @ axes[:, -1])
-    ends = [
-        np.cumsum(one[order] / one.sum())
-        for one, order in zip((p, q), orders, strict=True)
-    ]
+    ends = [np.cumsum(one[order] / one.sum()) for one, order in zip((p, q), orders, strict=True)]
     steps = np.sort(np.concatenate([[0.0], *ends]))
     middle = (steps[1:] + steps[:-1]) / 2
     return [

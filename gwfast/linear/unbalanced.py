@@ -1,9 +1,8 @@
 """Marginals that a plan may miss at a price, ``rho`` times a Kullback-Leibler
 divergence: the rule, and the solver of its linear problems.
 
-Of the quadratic problem the divergence is that of products (Sejourne, Vialard and
-Peyre, NeurIPS 2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, that of entropy
-too:
+Of the quadratic problem the divergence is that of products (Sejourne, Vialard and Peyre, NeurIPS
+2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, that of entropy too:
 
     sum L T T + rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q) + epsilon KL2(T | p q')
 
@@ -22,13 +21,7 @@ from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import MASS_TOLERANCE
 from .log_domain import LEVEL_ITERATIONS, SETTLED, Potentials, levels, log_total
 from .marginals import Balanced
-from .sinkhorn_solver import (
-    LOOK_EVERY,
-    MARGIN,
-    STALLED_RATE,
-    LinearSolution,
-    SinkhornSolver,
-)
+from .sinkhorn_solver import LOOK_EVERY, MARGIN, STALLED_RATE, LinearSolution, SinkhornSolver
 
 # Mass of a plan, as a fraction of the mass at the beginning, that counts as none:
 # shared out over 1e18 entries it is the least number of float32, 1e-38.
@@ -143,9 +136,8 @@ class Unbalanced(Balanced):
 
 
 class Relaxation(NamedTuple):
-    """What a linear problem has beside its cost, in units of that: the prices of both
-    marginals, the price of a unit of mass, and the mass of the plan that the problem
-    was linearized at.
+    """What a linear problem has beside its cost, in units of that: the prices of both marginals,
+    the price of a unit of mass, and the mass of the plan that the problem was linearized at.
     """
 
     rho: tuple[float, float]
@@ -159,17 +151,7 @@ class UnbalancedSolver(SinkhornSolver):
     (Sejourne, Vialard and Peyre, AISTATS 2022).
     """
 
-    def solve(
-        self,
-        kernel,
-        epsilon,
-        start=None,
-        *,
-        relaxation,
-        tol,
-        max_iter,
-        deadline=NEVER,
-    ):
+    def solve(self, kernel, epsilon, start=None, *, relaxation, tol, max_iter, deadline=NEVER):
         """As `SinkhornSolver.solve`, but `tol` is for the distance from the marginals
         that the potentials ask for, and the plan is scaled to the geometric mean of its
         mass and ``relaxation.mass``.
@@ -219,13 +201,11 @@ def lost_to_rounding(epsilon, precision):
 
 
 class _Iterations:
-    """The iterations of one linear problem. Vectors are of the n rows, and then of the
-    m columns.
+    """The iterations of one linear problem. Vectors are of the n rows, and then of the m columns.
 
-    The `excess` of potentials is over those of the plan ``p q' exp(-cost / epsilon)``.
-    Potentials ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a
-    part of the way there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed,
-    with masses that change.
+    The `excess` of potentials is over those of the plan ``p q' exp(-cost / epsilon)``. Potentials
+    ask for marginals, ``p exp(-excess / rho)``, and an iteration goes only a part of the way
+    there, ``rho / (rho + epsilon)``: that is Sinkhorn's, under-relaxed, with masses that change.
 
     Attributes
     ----------
@@ -309,9 +289,8 @@ class _Iterations:
         raise lost_to_rounding(self.epsilon, solver.precision)
 
     def _lift(self, excess):
-        """Logarithm of what a plan is to be multiplied by to have about the mass of the
-        one it was linearized at, where it may be lost in rounding otherwise: below a
-        factor of e^-10.
+        """Logarithm of what a plan is to be multiplied by to have about the mass of the one it was
+        linearized at, where it may be lost in rounding otherwise: below a factor of e^-10.
         """
         asked = log_total(self._asked(self.rows, excess))
         asked -= np.log(self.relaxation.mass)
@@ -323,10 +302,7 @@ class _Iterations:
         spread = self._kernel.spread()
         spread += np.ptp(self._base[self.rows]) + np.ptp(self._base[self.cols])
         logs = self._solver.log_domain
-        steps = (
-            (self.rows, self.cols, logs.fit_rows),
-            (self.cols, self.rows, logs.fit_cols),
-        )
+        steps = ((self.rows, self.cols, logs.fit_rows), (self.cols, self.rows, logs.fit_cols))
         for epsilon in levels(self.epsilon, spread):
             origin, damping = self._origin(epsilon), 1.0 / (1.0 + epsilon / self._rho)
             for _ in range(LEVEL_ITERATIONS):
@@ -369,9 +345,7 @@ class _Iterations:
         # matches, may be worth having: a thousandth is kept at least.
         scale = max((np.log(mass) + own) / 2, np.log(1e-3 * mass)) - own
         # Both scalings as large, so that neither overflows where the plan does not.
-        rows, cols = (
-            self._logs[side][self._alive[side]].max() for side in (self.rows, self.cols)
-        )
+        rows, cols = (self._logs[side][self._alive[side]].max() for side in (self.rows, self.cols))
         factor = scale - self.lift
         shift = (cols - rows - factor) / 2
         self._write(factor + shift, -shift)
@@ -424,9 +398,8 @@ class _Iterations:
         return self._solver.p * np.exp(self.lift)
 
     def _take(self, side, made):
-        """Take the logarithms of scalings, but of points that the kernel has lost;
-        returns whether these are negligible: entries that underflow carry less than
-        1e-12 of the plan by far.
+        """Take the logarithms of scalings, but of points that the kernel has lost; returns whether
+        these are negligible: entries that underflow carry less than 1e-12 of the plan by far.
         """
         alive, asked = self._alive[side], np.exp(self._asked(side, self._excess_now()))
         kept = np.isfinite(made) & alive

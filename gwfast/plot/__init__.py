@@ -9,19 +9,12 @@ closed. Needs matplotlib (the extra ``cli``).
 try:
     import matplotlib  # noqa: F401
 except ImportError as error:
-    raise ImportError(
-        'gwfast.plot needs matplotlib: pip install "gwfast-ot[cli]"'
-    ) from error
+    raise ImportError('gwfast.plot needs matplotlib: pip install "gwfast-ot[cli]"') from error
 
 from .aligned import plot_aligned, plot_slices
 from .plans import plot_coupling, plot_couplings
 from .solves import plot_candidates, plot_dynamics
-from .spaces import (
-    plot_dendrogram,
-    plot_distance_histograms,
-    plot_distances,
-    plot_embedding,
-)
+from .spaces import plot_dendrogram, plot_distance_histograms, plot_distances, plot_embedding
 
 __all__ = [
     "plot_aligned",

@@ -41,9 +41,7 @@ def part_of(result, *names):
     result. The result may be in an alignment's `gw`, or in an estimator's `result_`."""
     for holder in ("result_", "gw"):
         result = getattr(result, holder, result)
-    return next(
-        (getattr(result, name) for name in names if hasattr(result, name)), result
-    )
+    return next((getattr(result, name) for name in names if hasattr(result, name)), result)
 
 
 def colors(n):
@@ -100,8 +98,7 @@ def _given(ax, shape, grid):
         place = panels[0].get_subplotspec()
         if place is None:
             raise ValueError(
-                f"ax must be of a grid, as pyplot.subplots makes it, to hold {count} "
-                "panels"
+                f"ax must be of a grid, as pyplot.subplots makes it, to hold {count} panels"
             )
         panels[0].set_axis_off()
         heights = grid.pop("height_ratios", None)

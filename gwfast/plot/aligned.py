@@ -1,6 +1,4 @@
-"""Two aligned spaces in one picture, such as cells of two data sets, or two slices of
-tissue.
-"""
+"""Two aligned spaces in one picture, such as cells of two data sets, or two slices of tissue."""
 
 from __future__ import annotations
 
@@ -158,8 +156,7 @@ def plot_slices(
     if b is None and moved is None and hasattr(a, "rigid"):
         a, b, moved = a.a, a.b, a.rigid()(a.a)
     a, b, moved = (
-        as_matrix(z, n).astype(np.float64)
-        for z, n in ((a, "a"), (b, "b"), (moved, "moved"))
+        as_matrix(z, n).astype(np.float64) for z, n in ((a, "a"), (b, "b"), (moved, "moved"))
     )
     shapes = [one.shape for one in (a, b, moved)]
     if {one[1] for one in shapes} != {2} or len(moved) != len(a):
@@ -167,10 +164,7 @@ def plot_slices(
             "a, b and moved must have two columns, and moved the rows of a, got shapes "
             f"{shapes[0]}, {shapes[1]} and {shapes[2]}"
         )
-    names, titles = (
-        _style.as_labels(names, "names", 2),
-        _style.as_labels(titles, "titles", 2),
-    )
+    names, titles = (_style.as_labels(names, "names", 2), _style.as_labels(titles, "titles", 2))
     labels = [
         _labels(a_labels, "a_labels", len(a)), _labels(b_labels, "b_labels", len(b)),
     ]  # fmt: skip
@@ -203,10 +197,7 @@ def _legend(figure, ax, names, palette):
     """The names of both sides by their marks, and labels by their colors."""
     marks = [(marker, _style.GREY) for marker in MARKERS]
     marks += [("s", color) for color in palette.values()]
-    handles = [
-        Line2D([], [], marker=marker, color=color, linestyle="")
-        for marker, color in marks
-    ]
+    handles = [Line2D([], [], marker=marker, color=color, linestyle="") for marker, color in marks]
     shown = [*names[::-1], *palette]
     _style.legend_below(figure, ax, handles, shown, ncols=min(len(shown), 4))
 

@@ -84,8 +84,7 @@ def plot_couplings(
     figure: Canvas | None = None,
     ax: Panels | None = None,
 ) -> Figure:
-    """Draw several plans side by side, on one color scale, such as those of several
-    epsilons.
+    """Draw several plans side by side, on one color scale, such as those of several epsilons.
 
     Parameters
     ----------
@@ -144,9 +143,7 @@ def plot_couplings(
     panels[0].set_ylabel("source")
     if rows:
         _style.name_ticks(panels[0].yaxis, rows, fontsize="small")
-    bar = figure.colorbar(
-        shown, ax=panels, shrink=0.8, pad=0.02, label="share of the row's mass"
-    )
+    bar = figure.colorbar(shown, ax=panels, shrink=0.8, pad=0.02, label="share of the row's mass")
     bar.outline.set_visible(False)
     return _style.finish(figure, path)
 

@@ -42,8 +42,7 @@ def plot_distance_histograms(
 ) -> Figure:
     """Draw how the cosine similarities within two spaces are distributed.
 
-    What Gromov-Wasserstein compares: the more the two differ, the less there is to go
-    by.
+    What Gromov-Wasserstein compares: the more the two differ, the less there is to go by.
 
     Parameters
     ----------
@@ -101,9 +100,7 @@ def plot_distance_histograms(
 
     figure, (axes,) = _style.start(figure, ax, path, (7, 4))
     handles = []
-    for sample, color, line in zip(
-        samples, (_style.BLUE, _style.ORANGE), ("-", "--"), strict=True
-    ):
+    for sample, color, line in zip(samples, (_style.BLUE, _style.ORANGE), ("-", "--"), strict=True):
         density = np.histogram(sample, edges, density=True)[0]
         axes.stairs(density, edges, fill=True, color=color, alpha=0.15)
         outline = axes.stairs(density, edges, color=color, ls=line, linewidth=1.5)
@@ -281,11 +278,10 @@ def plot_embedding(
 ) -> Figure:
     """Draw spaces as points of the plane, about as far apart as they are.
 
-    By classical multidimensional scaling (Torgerson, Psychometrika, 1952): the largest
-    two eigenvalues, and their eigenvectors, of what the inner products of centered
-    points with these distances would be. Axes say how much of the sum of the
-    eigenvalues, absolute, each has (Mardia, Kent and Bibby, 1979, 14.4); which way they
-    point means nothing.
+    By classical multidimensional scaling (Torgerson, Psychometrika, 1952): the largest two
+    eigenvalues, and their eigenvectors, of what the inner products of centered points with these
+    distances would be. Axes say how much of the sum of the eigenvalues, absolute, each has
+    (Mardia, Kent and Bibby, 1979, 14.4); which way they point means nothing.
 
     Parameters
     ----------
@@ -322,9 +318,7 @@ def plot_embedding(
     n = len(distances)
     if names is not None:
         names = _style.as_labels(names, "names", n)
-    found, group_of, palette = _style.mark_groups(
-        [""] * n if groups is None else groups, n
-    )
+    found, group_of, palette = _style.mark_groups([""] * n if groups is None else groups, n)
     places, shares = _scaled(distances)
     figure, (axes,) = _style.start(figure, ax, path, (6, 5))
     handles = []
@@ -376,9 +370,7 @@ def _scaled(distances):
     """
     squares = np.square(distances)
     means = squares.mean(axis=0)
-    values, vectors = np.linalg.eigh(
-        (means[:, None] + means - squares - means.mean()) / 2
-    )
+    values, vectors = np.linalg.eigh((means[:, None] + means - squares - means.mean()) / 2)
     # Where distances are not Euclidean some are negative, and no coordinate.
     largest, axes = np.maximum(values[:-3:-1], 0.0), vectors[:, :-3:-1]
     # Signs are arbitrary; these are the same everywhere.

@@ -1,9 +1,8 @@
 """A fast backend for users of POT: its Gromov-Wasserstein functions, with entropy and
 without, with its names, arguments, conventions and answers.
 
-``from gwfast import pot as gromov`` in place of ``from ot import gromov``; or `patch`,
-to swap the functions of an installed POT for these. What differs is in DIFFERENCES.md,
-beside this file.
+``from gwfast import pot as gromov`` in place of ``from ot import gromov``; or `patch`, to swap the
+functions of an installed POT for these. What differs is in DIFFERENCES.md, beside this file.
 """
 
 # Public is what the modules list in their own `__all__`.

@@ -23,9 +23,7 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
 
 
-def barycenter(
-    given, solve, together=None, *, kind=None, features="init_Y", **tolerances
-):
+def barycenter(given, solve, together=None, *, kind=None, features="init_Y", **tolerances):
     """What POT returns, for the arguments of a call.
 
     ``solve(problem)`` is the `Answer` to a `Problem`, whose tolerances are these.
@@ -142,8 +140,7 @@ class Spaces:
 
         loss = as_loss(given["loss_fun"], "loss_fun")
         self.costs = [
-            checked_costs(arrays[f"Cs[{s}]"], f"Cs[{s}]", self.dtype, loss)
-            for s in range(size)
+            checked_costs(arrays[f"Cs[{s}]"], f"Cs[{s}]", self.dtype, loss) for s in range(size)
         ]
         sizes = [cost.n for cost in self.costs]
         self._read_masses(arrays, n, sizes)
@@ -226,9 +223,7 @@ class Spaces:
             yield slice(end - len(Cs), end), Cs
 
     def feature_costs(self, Y, s=None):
-        """Costs between `Y` and the features of a space, for None of all; None without
-        features.
-        """
+        """Costs between `Y` and the features of a space, for None of all; None without features."""
         if Y is None:
             return None
         features = self._Ys if s is None else self._Ys[self.parts[s]]
@@ -357,9 +352,7 @@ def listed(name, xs, size):
     if xs is None:
         return {}
     if len(xs) != size:
-        raise ValueError(
-            f"{name} must have as many arrays as Cs, {size}, got {len(xs)}"
-        )
+        raise ValueError(f"{name} must have as many arrays as Cs, {size}, got {len(xs)}")
     for s, x in enumerate(xs):
         if isinstance(x, list | tuple):
             raise ValueError(f"{name}[{s}] must be an array, got a {type(x).__name__}")

@@ -13,11 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..quadratic.conditional_gradient import (
-    ConditionalGradient,
-    ExactLimits,
-    ExactSolution,
-)
+from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, ExactSolution
 from ..solvers.isomorphism import isomorphisms
 from . import gradients
 from ._one_orientation import solve_one_orientation
@@ -26,8 +22,7 @@ from ._solve import Answer, quadratic_term, stated
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Error of the marginals of a start that is taken for rounding, absolutely (POT's) and
-# relatively.
+# Error of the marginals of a start that is taken for rounding, absolutely (POT's) and relatively.
 START_ERROR = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
@@ -163,9 +158,7 @@ def solve_exact(given: Problem) -> ExactAnswer:
 
 
 def _bounded(plan, p, q):
-    """A plan whose marginals are not above these by any, from one where they are up to
-    rounding.
-    """
+    """A plan whose marginals are not above these by any, from one where they are up to rounding."""
     eps = np.finfo(plan.dtype).eps
     for axis, masses in ((1, p), (0, q)):
         sums = plan.sum(axis=axis)

@@ -152,9 +152,7 @@ class Side:
         start = call.matrix(f"pi_{name}", shape)
         self.plan = np.outer(p, self.q / self.total) if start is None else start
         rule = Balanced(p / self.total, self.q / self.total)
-        self._plans = (
-            EntropicPlans(call, rule, self, name) if epsilon else LeastPlans(rule)
-        )
+        self._plans = EntropicPlans(call, rule, self, name) if epsilon else LeastPlans(rule)
 
     def solve(self, cost):
         """Find the plan for these costs."""
@@ -178,9 +176,7 @@ class Side:
         return made
 
     def duals(self):
-        """Potentials, with entropy logarithms of scalings, with one mean, by mass, on
-        both sides.
-        """
+        """Return potentials (logarithms of scalings) with one mean, by mass, on both sides."""
         f, g = self._potentials
         if self.epsilon:
             f, g = f / self.epsilon + np.log(self.total), g / self.epsilon
@@ -198,9 +194,7 @@ class Side:
 
 
 class EntropicPlans:
-    """`LeastPlans` with entropy, of which `missed` says whether the last one has not
-    converged.
-    """
+    """`LeastPlans` with entropy, of which `missed` says whether the last one has not converged."""
 
     def __init__(self, call, rule, side, name):
         shape = self._shape = side.plan.shape
@@ -218,9 +212,7 @@ class EntropicPlans:
         """The plan (n, m), in memory that the next one takes, and its potentials."""
         # An error if the costs cannot be told apart.
         in_units(self._epsilon, float(abs(cost).max()) or 1.0, DOUBLE)
-        kernel = StoredKernel(
-            self._buffer, lambda out: np.copyto(out, cost), self._n_threads
-        )
+        kernel = StoredKernel(self._buffer, lambda out: np.copyto(out, cost), self._n_threads)
         limits = dict(tol=self._tol, max_iter=self._limit)
         with single_threaded_blas(max(self._shape)):
             found = self._solver.solve(kernel, self._epsilon, self._start, **limits)

@@ -24,8 +24,7 @@ LOSS = LOSSES["square"]
 # What a loss of zero is taken as where changes are relative to it, and what stands for
 # the loss before the first; POT's.
 NEXT_TO_ZERO, NO_LOSS = 1e-15, 1e15
-# Of Adam (Kingma and Ba, ICLR 2015): decay of both moments, and what keeps steps
-# finite.
+# Of Adam (Kingma and Ba, ICLR 2015): decay of both moments, and what keeps steps finite.
 DECAY, FINITE = (0.9, 0.99), 1e-9
 
 
@@ -42,12 +41,7 @@ def unmixing(given):
     with single_threaded_blas():
         weights, plans, _, losses = samples.unmix(atoms, np.zeros(1, dtype=int))
     embedded = atoms.apart(weights @ atoms.values)
-    found = (
-        weights[0],
-        *(x[0] for x in embedded),
-        np.ascontiguousarray(plans[0].T),
-        losses[0],
-    )
+    found = (weights[0], *(x[0] for x in embedded), np.ascontiguousarray(plans[0].T), losses[0])
     return tuple(map(arrays.back, found))
 
 
@@ -149,9 +143,7 @@ class Atoms:
         self.ends, self._shapes = tuple(x.shape[1] for x in parts), shapes
 
     def apart(self, rows):
-        """Structures (k, n, n), and features (k, n, d) if there are, of rows like
-        these.
-        """
+        """Structures (k, n, n), and features (k, n, d) if there are, of rows like these."""
         parts = np.split(rows, self.ends[:-1], axis=1)
         parts = zip(parts, self._shapes, strict=True)
         return [x.reshape(-1, *shape[1:]) for x, shape in parts]

@@ -16,15 +16,7 @@ from ..utils.validation import (
     check_square,
 )
 from ._starts import named_plan
-from .arrays import (
-    Arrays,
-    NoGradients,
-    as_costs,
-    as_limit,
-    as_number,
-    is_traced,
-    pots_choice,
-)
+from .arrays import Arrays, NoGradients, as_costs, as_limit, as_number, is_traced, pots_choice
 
 LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
 Solver: TypeAlias = Literal["PGD", "PPA"]
@@ -155,9 +147,7 @@ class Problem:
             return None
         if (start < 0).any():
             i, j = np.argwhere(start < 0)[0]
-            raise ValueError(
-                f"{name} must not be negative, got {start[i, j]} at [{i}, {j}]"
-            )
+            raise ValueError(f"{name} must not be negative, got {start[i, j]} at [{i}, {j}]")
         if not start.any():
             raise ValueError(f"{name} must have a positive sum, got zeros")
         if self.marginals == "semirelaxed" and not np.allclose(start.sum(1), self.p):

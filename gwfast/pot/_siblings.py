@@ -54,9 +54,7 @@ def like(sibling: Callable[..., Any], *others: Callable[..., Any]) -> Callable[[
     return complete
 
 
-def valued(
-    function: Callable[P, Any], value: str, **defaults: Any
-) -> Callable[P, float | Any]:
+def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[P, float | Any]:
     """The function whose name ends in 2 for `function`, which returns a plan.
 
     It has the signature of `function`, but for those `defaults`, and returns what the

@@ -54,19 +54,10 @@ SMOOTH = {
 }
 METHOD_OF_POT = {"PGD": "pgd", "PPA": "ppa"}
 # What logs call the loss; an f before "gw" says that costs between spaces are in it.
-VALUES = {
-    "balanced": "gw_dist",
-    "semirelaxed": "srgw_dist",
-    "partial": "partial_gw_dist",
-}
+VALUES = {"balanced": "gw_dist", "semirelaxed": "srgw_dist", "partial": "partial_gw_dist"}
 # The status of plans that need no warning: POT's users limit iterations on purpose, and
 # its default tolerances are beyond float32.
-EXPECTED = (
-    Status.CONVERGED,
-    Status.MAX_OUTER,
-    Status.PRECISION,
-    Status.STOPPED,
-)
+EXPECTED = (Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED)
 
 
 class FrobeniusChange(RelativeChange):
@@ -154,9 +145,7 @@ class Answer:
         return {"err": list(map(self.problem.arrays.back, self.errors))}
 
     def result(self, log: bool | str) -> Plan:
-        """The plan, or with `log` the plan and POT's log, of which `VALUE` asks for the
-        value.
-        """
+        """The plan, or with `log` the plan and POT's log, of which `VALUE` asks for the value."""
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
@@ -192,9 +181,7 @@ class Answer:
 
 
 class ProximalAnswer(Answer):
-    """From proximal steps, which end at a plan without entropy; its loss alone has
-    gradients.
-    """
+    """From proximal steps, which end at a plan without entropy; its loss alone has gradients."""
 
     def _traced(self, plan, log):
         if log != VALUE:
@@ -239,9 +226,7 @@ def entropic_limits(problem):
 
 
 def marginal_tol(problem, shape):
-    """The error of the marginals, in L1, that inner iterations end at, for a plan of
-    this shape.
-    """
+    """The error of the marginals, in L1, that inner iterations end at, for a plan of this shape."""
     tol = problem.number("stopThr", 1e-9, zero=True) / problem.total
     # Ours is the sum of absolute errors; evenly spread it is that much larger.
     return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)

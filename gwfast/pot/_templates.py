@@ -30,9 +30,7 @@ NOT_HERE = (
 
 
 def distances(arrays, batch, alphas=None, edges=None):
-    """What functions return for arguments by their names; without `edges` there are no
-    structures.
-    """
+    """Return the values of functions by argument name; without `edges` no structures."""
     Y, X = _finite(arrays, "tplt_features", 3), _finite(arrays, "G_features", 2)
     size, m, width = Y.shape
     _check_shape("G_features", X, (len(X), width))
@@ -118,18 +116,14 @@ class Graphs:
         self.order, self.sizes = np.argsort(graph, kind="stable"), np.bincount(graph)
         if not self.sizes.all():
             empty = int(np.argmin(self.sizes))
-            raise ValueError(
-                f"batch must have nodes of all graphs, got none of {empty}"
-            )
+            raise ValueError(f"batch must have nodes of all graphs, got none of {empty}")
         self.begins = np.cumsum(self.sizes) - self.sizes
         self.X, self.masses = X[self.order], np.repeat(1 / self.sizes, self.sizes)
         self.edges = sparse.csr_array((n, n))
         if edges is not None:
             edges = _numbers(edges, "G_edges", n)
             if edges.ndim != 2 or len(edges) != 2:
-                raise ValueError(
-                    f"G_edges must have shape (2, n_edges), got {edges.shape}"
-                )
+                raise ValueError(f"G_edges must have shape (2, n_edges), got {edges.shape}")
             within = edges[:, graph[edges[0]] == graph[edges[1]]]
             pairs = np.argsort(self.order)[within]
             made = np.ones(pairs.shape[1]), tuple(pairs)
@@ -144,9 +138,7 @@ class Graphs:
         values, made = np.zeros(ends[-1]), self.edges.tocoo()
         graph = np.repeat(np.arange(len(self.sizes)), self.sizes)[made.row]
         row, col = made.row - self.begins[graph], made.col - self.begins[graph]
-        values[(ends - self.sizes**2)[graph] + row * self.sizes[graph] + col] = (
-            made.data
-        )
+        values[(ends - self.sizes**2)[graph] + row * self.sizes[graph] + col] = made.data
         parts = np.split(LOSS.h2(values), ends[:-1])
         return [x.reshape(n, n) for x, n in zip(parts, self.sizes, strict=True)]
 

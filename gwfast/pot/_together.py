@@ -18,13 +18,7 @@ from ..quadratic.small_descent import ERROR, VALUE, descend_together, descent_li
 from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE
 from ._conditional_gradient import NOTHING, exact_limits
-from ._solve import (
-    MAX_MARGINAL_ERROR,
-    entropic_limits,
-    marginal_tol,
-    method_of,
-    stated,
-)
+from ._solve import MAX_MARGINAL_ERROR, entropic_limits, marginal_tol, method_of, stated
 
 # Passes over a plan that a descent without entropy counts as, so that updates that take
 # less than half a millisecond are made by one thread: another sleeps between them.
@@ -49,9 +43,8 @@ class Together:
 
     @classmethod
     def of(cls, spaces, solve):
-        """One of these, or None where problems have what it has not: costs that are not
-        symmetric, points without mass, work for several threads, tables that are
-        printed.
+        """One of these, or None where problems have what it has not: costs that are not symmetric,
+        points without mass, work for several threads, tables that are printed.
         """
         sizes = [cost.n for cost in spaces.costs]
         first = spaces.problem(int(np.argmax(sizes)), spaces.C, spaces.Y)
@@ -100,8 +93,7 @@ class ExactTogether(Together):
         self._descents = ExactDescents(exact_limits(first), self._weight, resumes=True)
         features = spaces.features or [None] * len(self._sides)
         self._spaces = [
-            exact_space(*side, some)
-            for side, some in zip(self._sides, features, strict=True)
+            exact_space(*side, some) for side, some in zip(self._sides, features, strict=True)
         ]
 
     def _ends(self, left, of_points, C, Y, starts):
@@ -227,11 +219,7 @@ class EntropicTogether(Together):
             for s, (plan, cost) in enumerate(pairs)
         ]
         given = self._limits[0]["max_outer"], NEVER, resolve_n_threads()
-        ended, ends, losses = (
-            descend_together(descents, *given),
-            np.empty_like(plans),
-            [],
-        )
+        ended, ends, losses = (descend_together(descents, *given), np.empty_like(plans), [])
         for s, (descent, why) in enumerate(zip(descents, ended, strict=True)):
             if why != OTHERWISE and descent.steps[-1, ERROR] <= MAX_MARGINAL_ERROR:
                 plan, loss = descent.plan, self._unit * descent.steps[-1, VALUE]

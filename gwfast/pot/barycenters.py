@@ -150,9 +150,8 @@ def entropic_fused_gromov_barycenters(
     Y : array of shape (N, d)
     C : array of shape (N, N)
     log : dict
-        If asked for: "err_feature", "err_structure" and "Ts_iter", or with the
-        criterion "loss" "loss" and "err_rel_loss"; the plans "T", "p", and "Ms", the
-        costs between features.
+        If asked for: "err_feature", "err_structure" and "Ts_iter", or with the criterion "loss"
+        "loss" and "err_rel_loss"; the plans "T", "p", and "Ms", the costs between features.
 
     Examples
     --------
@@ -229,8 +228,7 @@ def fgw_barycenters(
     *,
     numItermaxEmd: float = 100_000,
 ) -> tuple[Any, ...]:
-    """Fused Gromov-Wasserstein barycenter without entropy, as
-    `ot.gromov.fgw_barycenters`.
+    """Fused Gromov-Wasserstein barycenter without entropy, as `ot.gromov.fgw_barycenters`.
 
     Parameters
     ----------
@@ -248,11 +246,7 @@ def fgw_barycenters(
     ((4, 1), (4, 4))
     """
     return barycenter(
-        locals(),
-        solve_exact,
-        ExactTogether,
-        features="init_X",
-        tol_rel=EXACT_PLAN_TOL,
+        locals(), solve_exact, ExactTogether, features="init_X", tol_rel=EXACT_PLAN_TOL
     )
 
 
@@ -283,9 +277,8 @@ def semirelaxed_gromov_barycenters(
     init_C : array-like of shape (N, N), optional
         By default that of the plans `G0`, with a little noise where these are products.
     G0 : str, default="product"
-        Plans to start from: "product", "random_product" or "random", or by clusters
-        (with POT) "fluid", "spectral", "kmeans", "fluid_soft", "spectral_soft" or
-        "kmeans_soft".
+        Plans to start from: "product", "random_product" or "random", or by clusters (with POT)
+        "fluid", "spectral", "kmeans", "fluid_soft", "spectral_soft" or "kmeans_soft".
 
     Returns
     -------
@@ -300,9 +293,7 @@ def semirelaxed_gromov_barycenters(
     >>> pot.semirelaxed_gromov_barycenters(4, [C1, C2], random_state=0).shape
     (4, 4)
     """
-    return barycenter(
-        locals(), solve_exact, kind=SemirelaxedSpaces, tol_rel=tol, tol_abs=0.0
-    )
+    return barycenter(locals(), solve_exact, kind=SemirelaxedSpaces, tol_rel=tol, tol_abs=0.0)
 
 
 @like(semirelaxed_gromov_barycenters, fgw_barycenters)

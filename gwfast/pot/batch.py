@@ -162,9 +162,7 @@ def _stacks(arrays):
             continue
         if name in ("Ca", "Cb") and (x.ndim != 3 or x.shape[1] != x.shape[2]):
             side = "n" if name == "Ca" else "m"
-            raise ValueError(
-                f"{name} must have shape (B, {side}, {side}), got {x.shape}"
-            )
+            raise ValueError(f"{name} must have shape (B, {side}, {side}), got {x.shape}")
         found[name] = x.astype(arrays.dtype, copy=False)
     size, n, m = _shape(found)
     if not size:
@@ -183,9 +181,7 @@ def _shape(stacks):
 
 def _result(answers, arrays):
     """What is returned."""
-    bad = [
-        k for k, one in enumerate(answers) if one.advice or one.status not in EXPECTED
-    ]
+    bad = [k for k, one in enumerate(answers) if one.advice or one.status not in EXPECTED]
     if bad:
         first = answers[bad[0]]
         why = f"{len(bad)} of {len(answers)} problems, the first is number {bad[0]}"

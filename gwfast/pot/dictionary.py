@@ -160,8 +160,7 @@ def gromov_wasserstein_dictionary_learning(
     """A dictionary of atoms such that each space is near a weighted mean of them, as
     `ot.gromov.gromov_wasserstein_dictionary_learning`.
 
-    Spaces of one batch are unmixed together, on threads (Vincent-Cuaz et al., ICML
-    2021).
+    Spaces of one batch are unmixed together, on threads (Vincent-Cuaz et al., ICML 2021).
 
     Parameters
     ----------

@@ -57,9 +57,8 @@ def entropic_gromov_wasserstein(
 ) -> Plan:
     """Entropic Gromov-Wasserstein plan, as `ot.gromov.entropic_gromov_wasserstein`.
 
-    The problem, the meaning of `epsilon` and what comes back are POT's; see its
-    documentation for the mathematics, and DIFFERENCES.md beside this file for what is
-    not the same.
+    The problem, the meaning of `epsilon` and what comes back are POT's; see its documentation for
+    the mathematics, and DIFFERENCES.md beside this file for what is not the same.
 
     Parameters
     ----------
@@ -381,9 +380,7 @@ def entropic_partial_fused_gromov_wasserstein(
 
 entropic_gromov_wasserstein2 = valued(entropic_gromov_wasserstein, "gw_dist")
 
-entropic_fused_gromov_wasserstein2 = valued(
-    entropic_fused_gromov_wasserstein, "fgw_dist"
-)
+entropic_fused_gromov_wasserstein2 = valued(entropic_fused_gromov_wasserstein, "fgw_dist")
 
 BAPG_gromov_wasserstein2 = valued(BAPG_gromov_wasserstein, "gw_dist")
 

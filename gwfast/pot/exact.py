@@ -54,10 +54,9 @@ def gromov_wasserstein(
     verbose: bool = False,
     numItermaxEmd: float = 100_000,
 ) -> Plan:
-    """Gromov-Wasserstein plan without entropy, as `ot.gromov.gromov_wasserstein`: by
-    conditional gradient, from one plan to the local minimum that it leads to, the
-    lowest where it leads to several (ties). If the spaces are the same in another order,
-    that is a plan of loss zero.
+    """Gromov-Wasserstein plan without entropy, as `ot.gromov.gromov_wasserstein`: by conditional
+    gradient, from one plan to the local minimum that it leads to, the lowest where it leads to
+    several (ties). If the spaces are the same in another order, that is a plan of loss zero.
 
     The problem and what comes back are POT's; see its documentation for the
     mathematics, and DIFFERENCES.md beside this file for what is not the same.
@@ -85,10 +84,9 @@ def gromov_wasserstein(
     T : array of shape (ns, nt)
         Of the library and dtype of the input.
     log : dict
-        If asked for: "loss", of the start and after every iteration; "gw_dist"; the
-        potentials "u" and "v" of the last linear problem and its "cost", with
-        "warning" and "result_code" as POT has them of a problem that is solved; and
-        "status", why the solver stopped.
+        If asked for: "loss", of the start and after every iteration; "gw_dist"; the potentials "u"
+        and "v" of the last linear problem and its "cost", with "warning" and "result_code" as POT
+        has them of a problem that is solved; and "status", why the solver stopped.
 
     Examples
     --------
@@ -120,9 +118,7 @@ def fused_gromov_wasserstein(
     verbose: bool = False,
     numItermaxEmd: float = 100_000,
 ) -> Plan:
-    """Fused Gromov-Wasserstein plan without entropy, as
-    `ot.gromov.fused_gromov_wasserstein`.
-    """
+    """Fused Gromov-Wasserstein plan without entropy, as `ot.gromov.fused_gromov_wasserstein`."""
     return solve_exact(Problem(locals())).result(log)
 
 
@@ -276,9 +272,7 @@ def partial_fused_gromov_wasserstein(
 
 gromov_wasserstein2 = exact(valued(gromov_wasserstein, "gw_dist"))
 fused_gromov_wasserstein2 = exact(valued(fused_gromov_wasserstein, "fgw_dist"))
-semirelaxed_gromov_wasserstein2 = exact(
-    valued(semirelaxed_gromov_wasserstein, "srgw_dist")
-)
+semirelaxed_gromov_wasserstein2 = exact(valued(semirelaxed_gromov_wasserstein, "srgw_dist"))
 semirelaxed_fused_gromov_wasserstein2 = exact(
     valued(semirelaxed_fused_gromov_wasserstein, "srfgw_dist")
 )

@@ -45,9 +45,7 @@ class Loss:
         made = dict(zip(("C1", "C2"), self._in_costs(T), strict=True))
         if self._M is not None:
             quad = float(np.vdot(T, self._quadratic_in_plan(T))) / 2
-            made |= dict(
-                M=(1 - self._alpha) * T, alpha=quad - float(np.vdot(self._M, T))
-            )
+            made |= dict(M=(1 - self._alpha) * T, alpha=quad - float(np.vdot(self._M, T)))
         return made
 
     def in_plan_in_data(self, T, Z):
@@ -55,8 +53,7 @@ class Loss:
         # What is quadratic in the plan is polarized.
         both, first, second = map(self._in_costs, (T + Z, T, Z))
         made = {
-            name: x - y - z
-            for name, x, y, z in zip(("C1", "C2"), both, first, second, strict=True)
+            name: x - y - z for name, x, y, z in zip(("C1", "C2"), both, first, second, strict=True)
         }
         if self._M is not None:
             along = self._quadratic_in_plan(T) - self._M
@@ -66,9 +63,7 @@ class Loss:
     def _quadratic_in_plan(self, T):
         (f1, f2), (h1, h2) = self._f, self._h
         rows = (f1 + f1.T) @ T.sum(axis=1)
-        return (
-            rows[:, None] + (f2 + f2.T) @ T.sum(axis=0) - h1 @ T @ h2.T - h1.T @ T @ h2
-        )
+        return rows[:, None] + (f2 + f2.T) @ T.sum(axis=0) - h1 @ T @ h2.T - h1.T @ T @ h2
 
     def _in_costs(self, T):
         (df1, df2), (dh1, dh2) = self._slopes

@@ -227,9 +227,7 @@ def sinkhorn(
 def _given(a, b, M):
     """The `Arrays`, masses, costs and largest cost of a linear problem, in float64."""
     named = {"a": a, "b": b}
-    named = {
-        key: x for key, x in named.items() if x is not None and np.shape(x) != (0,)
-    }
+    named = {key: x for key, x in named.items() if x is not None and np.shape(x) != (0,)}
     arrays = Arrays(named | {"M": M})
     cost = as_matrix(arrays["M"], "M").astype(np.float64, order="C", copy=False)
     p, q = (checked_masses(arrays[x], x, n) for x, n in zip("ab", cost.shape, strict=1))

@@ -85,8 +85,7 @@ def cg(
     T : array of shape (ns, nt)
         Of the library and dtype of the input.
     log : dict
-        If asked for, that of `fused_gromov_wasserstein`, or without `M` of
-        `gromov_wasserstein`.
+        If asked for, that of `fused_gromov_wasserstein`, or without `M` of `gromov_wasserstein`.
 
     Raises
     ------
@@ -152,9 +151,7 @@ def _costs(arrays, f, df):
 
     for left, right in pairs if agree(2 * loss, np.vdot(first, plans[0])) else ():
         # Of both orientations, which are the same for symmetric costs.
-        one, two = (
-            left @ x @ (right @ y).T + left.T @ x @ (right.T @ y).T for x, y in factors
-        )
+        one, two = (left @ x @ (right @ y).T + left.T @ x @ (right.T @ y).T for x, y in factors)
         if not agree(first - second, two - one):
             continue
         for loss_fun, (inverse, _) in LOSSES.items():
@@ -167,9 +164,7 @@ def _costs(arrays, f, df):
 
 
 def _pairs(function, n, m):
-    """Pairs of matrices (n, n) and (m, m) that a function refers to, by themselves or
-    in a list.
-    """
+    """Pairs of matrices (n, n) and (m, m) that a function refers to, by themselves or in a list."""
     found, shapes = inspect.getclosurevars(function), {(n, n), (m, m)}
     matrices = [
         as_host(x, "df") * 1.0

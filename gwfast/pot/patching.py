@@ -90,9 +90,7 @@ def _takes_any_keyword(function):
 
 # What is swapped in must not be what users of this package hold, or swapping back would
 # take it from them. Not among the attributes of a module, or that would be swapped too.
-twins = types.SimpleNamespace(
-    **{name: _twin(function) for name, function in FUNCTIONS.items()}
-)
+twins = types.SimpleNamespace(**{name: _twin(function) for name, function in FUNCTIONS.items()})
 
 
 def __getattr__(name: str) -> object:
@@ -154,10 +152,9 @@ def patch() -> None:
     These are POT's own modules and those that have imported them from it; a module that
     imports them later gets those of gwfast anyway. A second call changes nothing.
 
-    A package that has a loop of its own is reached where that calls `ot.optim.cg` with
-    a Gromov-Wasserstein loss (as PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`. One
-    that iterates by itself (Pamona) goes on as before; `report` says which calls were
-    served here.
+    A package that has a loop of its own is reached where that calls `ot.optim.cg` with a
+    Gromov-Wasserstein loss (as PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`. One that iterates
+    by itself (Pamona) goes on as before; `report` says which calls were served here.
 
     Plans are those that POT's functions would end at, which is one descent from `G0` or
     the product of the masses; see `patched`.

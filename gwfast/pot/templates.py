@@ -129,11 +129,7 @@ def wasserstein_distance_to_templates(
     array([2.])
     """
     arrays = Arrays(
-        dict(
-            tplt_features=tplt_features,
-            tplt_weights=tplt_weights,
-            G_features=G_features,
-        ),
+        dict(tplt_features=tplt_features, tplt_weights=tplt_weights, G_features=G_features),
         traces=True,
     )
     return distances(arrays, batch)

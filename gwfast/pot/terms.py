@@ -15,13 +15,7 @@ from ._problem import LossFun, Plan, as_loss
 from ._siblings import like
 from .arrays import Arrays, as_costs, kind_of
 
-__all__ = [
-    "gwggrad",
-    "gwloss",
-    "init_matrix",
-    "init_matrix_semirelaxed",
-    "tensor_product",
-]
+__all__ = ["gwggrad", "gwloss", "init_matrix", "init_matrix_semirelaxed", "tensor_product"]
 NAMES = "constC", "hC1", "hC2", "T"
 # Libraries whose arrays have the operators of NumPy's, and gradients through them.
 OPERATED = {"torch"}, {"jax"}
@@ -37,8 +31,7 @@ def init_matrix(
 ) -> tuple[Any, Any, Any]:
     """What a Gromov-Wasserstein loss is computed with, as `ot.gromov.init_matrix`.
 
-    With ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)``, and plans with marginals `p` and
-    `q`.
+    With ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)``, and plans with marginals `p` and `q`.
 
     Parameters
     ----------
@@ -81,14 +74,9 @@ def init_matrix(
 
 @like(init_matrix)
 def init_matrix_semirelaxed(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike,
-    loss_fun: LossFun = "square_loss",
-    nx: object = None,
+    C1: CostLike, C2: CostLike, p: ArrayLike, loss_fun: LossFun = "square_loss", nx: object = None
 ) -> tuple[Any, Any, Any, Any]:
-    """The same of plans without a second marginal, as
-    `ot.gromov.init_matrix_semirelaxed`.
+    """The same of plans without a second marginal, as `ot.gromov.init_matrix_semirelaxed`.
 
     Parameters
     ----------

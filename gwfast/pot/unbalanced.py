@@ -33,10 +33,7 @@ from ._solve import EXPECTED, MIN_TOL, warn_of
 from .arrays import as_number
 from .unified import LeftToPot
 
-__all__ = [
-    "fused_unbalanced_gromov_wasserstein",
-    "fused_unbalanced_gromov_wasserstein2",
-]
+__all__ = ["fused_unbalanced_gromov_wasserstein", "fused_unbalanced_gromov_wasserstein2"]
 # What other families call the arguments of these.
 ARGUMENTS = {"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"}
 DIVERGENCES = ("kl", "l2")
@@ -133,9 +130,7 @@ def fused_unbalanced_gromov_wasserstein(
     return _Call(locals()).result(log)
 
 
-fused_unbalanced_gromov_wasserstein2 = valued(
-    fused_unbalanced_gromov_wasserstein, "fugw_cost"
-)
+fused_unbalanced_gromov_wasserstein2 = valued(fused_unbalanced_gromov_wasserstein, "fugw_cost")
 
 
 def _check_kind(epsilon, divergence, solver, reg_marginals):
@@ -179,9 +174,7 @@ class _Call:
             )
         if M is None and alpha > 0:
             warnings.warn(f"alpha={alpha} without M counts as 0", stacklevel=outside())
-        self._data = Problem(
-            given | {"alpha": 1.0}, marginals="unbalanced", names=ARGUMENTS
-        )
+        self._data = Problem(given | {"alpha": 1.0}, marginals="unbalanced", names=ARGUMENTS)
         self._data.refuse_gradients()
         self._alpha = 0.0 if M is None else alpha
         reg_marginals = given["reg_marginals"]

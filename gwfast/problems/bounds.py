@@ -49,7 +49,5 @@ def _means_of_parts(values, weights):
     # The integral of the quantile function, which is linear between these.
     steps = np.diff(ends, prepend=0.0)
     integral = np.concatenate([[0.0], np.cumsum(values[order] * steps)])
-    at = np.interp(
-        np.linspace(0, 1, PARTS + 1), np.concatenate([[0.0], ends]), integral
-    )
+    at = np.interp(np.linspace(0, 1, PARTS + 1), np.concatenate([[0.0], ends]), integral)
     return np.diff(at) * PARTS

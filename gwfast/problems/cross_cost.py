@@ -63,17 +63,13 @@ class CrossCost:
     col: Float64Array
     labels: tuple[Labels, Labels] = None, None
 
-    def __init__(
-        self, x: ArrayLike, y: ArrayLike, metric: CrossMetric = "sqeuclidean"
-    ) -> None:
+    def __init__(self, x: ArrayLike, y: ArrayLike, metric: CrossMetric = "sqeuclidean") -> None:
         self.labels = labels_of(x), labels_of(y)
         y = in_order(y, "y", None, labels_of(x, 1), of="x")
         u = within_range(as_matrix(x, "x"), "x").astype(np.float64)
         v = within_range(as_matrix(y, "y"), "y").astype(np.float64)
         if u.shape[1] != v.shape[1]:
-            raise ValueError(
-                f"y must have the columns of x, {u.shape[1]}, got {v.shape[1]}"
-            )
+            raise ValueError(f"y must have the columns of x, {u.shape[1]}, got {v.shape[1]}")
         self.metric = one_of(metric, "metric", CROSS_METRICS)
         self.row, self.col, self.scale = np.zeros(len(u)), np.zeros(len(v)), 1.0
         if metric == "cosine":
@@ -134,9 +130,7 @@ class CrossCost:
         to = positions(self.labels[1], cols, "linear_cost", of)
         if at is None and to is None:
             return self
-        return self.take(
-            np.arange(n) if at is None else at, np.arange(m) if to is None else to
-        )
+        return self.take(np.arange(n) if at is None else at, np.arange(m) if to is None else to)
 
     def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> CrossCost:
         """The costs of some points, in the same units."""

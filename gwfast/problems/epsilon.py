@@ -6,10 +6,9 @@ from typing import Any, TypeAlias
 
 from ..utils.validation import as_positive
 
-# "auto", as a fraction of the mean linearized cost under the product plan. On word
-# vectors of 50 and 200 dimensions, five language pairs, accuracy was best between 1.25
-# and 3 %, and at 1.75 % at most 7 % below the best of each (`python -m
-# benchmarks.optimum epsilon`).
+# "auto", as a fraction of the mean linearized cost under the product plan. On word vectors of 50
+# and 200 dimensions, five language pairs, accuracy was best between 1.25 and 3 %, and at 1.75 % at
+# most 7 % below the best of each (`python -m benchmarks.optimum epsilon`).
 AUTO_RELATIVE = 0.0175
 
 
@@ -90,9 +89,7 @@ EpsilonLike: TypeAlias = float | str | Epsilon
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
-    """Effective epsilon of every outer iteration, in units of cost: from `first` to
-    `last`.
-    """
+    """Effective epsilon of every outer iteration, in units of cost: from `first` to `last`."""
 
     last: float
     first: float
@@ -132,7 +129,5 @@ def parse_epsilon(text: str) -> EpsilonLike:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise ValueError(
-            f"expected 'auto', a number above 0 or a percentage, got {text!r}"
-        )
+        raise ValueError(f"expected 'auto', a number above 0 or a percentage, got {text!r}")
     return Epsilon(relative=number / 100) if relative else number

@@ -1,8 +1,7 @@
 """Costs of points, the two kinds of intra-space cost, and the chunked cosine builder.
 
-A `PointCloud` knows its costs through factors, where its metric has any, and never
-forms them; a `DenseCost` is a matrix. Both answer the same questions, so the rest of
-the library does not care.
+A `PointCloud` knows its costs through factors, where its metric has any, and never forms them; a
+`DenseCost` is a matrix. Both answer the same questions, so the rest of the library does not care.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 
 # Points that medians of costs and coordinates are taken of, at least if there are more.
 SAMPLED = 2000
-# Typical deviations of coordinates by which mean and median differ where far points set
-# the mean.
+# Typical deviations of coordinates by which mean and median differ where far points set the mean.
 FAR = 100.0
 
 
@@ -54,8 +52,7 @@ def unit_rows(x: ArrayLike, name: str) -> Float64Array:
     if zero.size:
         shown = ", ".join(map(str, zero[:10])) + (", ..." if zero.size > 10 else "")
         raise ValueError(
-            f"{name} must have no zero rows to be compared by angle, "
-            f"got {zero.size} (row {shown})"
+            f"{name} must have no zero rows to be compared by angle, got {zero.size} (row {shown})"
         )
     x = x / top
     return x / np.linalg.norm(x, axis=1, keepdims=True)
@@ -288,9 +285,7 @@ class PointCloud:
         gram = self.signature @ (phi.T * p) @ phi @ self.signature
         return np.einsum("ij,ij->i", phi @ gram, phi)
 
-    def _costs(
-        self, dtype: DTypeLike = np.float32
-    ) -> Callable[[slice], NDArray[np.floating[Any]]]:
+    def _costs(self, dtype: DTypeLike = np.float32) -> Callable[[slice], NDArray[np.floating[Any]]]:
         """A function that makes some rows of the costs, in units of `scale`."""
         if self.has_factors:
             phi = self.features.astype(dtype, copy=False)
@@ -376,9 +371,7 @@ def cosine_similarity(
     x = as_matrix(x, "x")
     other = x if y is None else as_matrix(y, "y")
     if x.shape[1] != other.shape[1]:
-        raise ValueError(
-            f"y must have as many columns as x, {x.shape[1]}, got {other.shape[1]}"
-        )
+        raise ValueError(f"y must have as many columns as x, {x.shape[1]}, got {other.shape[1]}")
     shape = (x.shape[0], other.shape[0])
     step = shape[0]
     if chunk_rows is not None:
@@ -397,8 +390,7 @@ def cosine_similarity(
     ):
         came = f"{getattr(out, 'dtype', type(out).__name__)} {np.shape(out)}"
         raise ValueError(
-            f"out must be a writeable C-contiguous float32 array of shape {shape}, "
-            f"got {came}"
+            f"out must be a writeable C-contiguous float32 array of shape {shape}, got {came}"
         )
     panels = Panels(right, True, n_threads=n_threads)
     for i in range(0, shape[0], step):

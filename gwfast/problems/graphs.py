@@ -107,10 +107,7 @@ class GraphCost(DenseCost):
         cut = 0
         for rows in row_blocks(n, n):
             paths = csgraph.dijkstra(
-                edges,
-                directed=directed,
-                indices=np.arange(*rows.indices(n)),
-                unweighted=unweighted,
+                edges, directed=directed, indices=np.arange(*rows.indices(n)), unweighted=unweighted
             )
             reached = np.isfinite(paths)
             cut += paths.size - np.count_nonzero(reached)
@@ -202,9 +199,7 @@ def _edges_of_networkx(graph: Graph, weight: str, name: str) -> sparse.coo_array
     try:
         lengths = np.array([length for *_, length in found], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{name} must have numbers as {weight!r} of its edges: {error}"
-        ) from None
+        raise TypeError(f"{name} must have numbers as {weight!r} of its edges: {error}") from None
     order = np.lexsort((lengths, cols, rows))
     rows, cols, lengths = rows[order], cols[order], lengths[order]
     first = np.ones(len(rows), dtype=bool)

@@ -22,11 +22,10 @@ RANK, MORE = 96, 32
 SPAN = RANK + MORE
 # Points a side below which products of the whole matrices are as fast.
 MIN_POINTS = 600
-# Largest part of the costs, in the Frobenius norm of their deviations from the mean,
-# that a low-rank warm start may leave out. With .35 default searches on graphs of 1000
-# to 1500 words and hops between 800 cells took two to three times as long as with .45;
-# of 20 solves none ended .1 % higher with .45. At .48 random costs would pass, beside
-# costs of another mean.
+# Largest part of the costs, in the Frobenius norm of their deviations from the mean, that a
+# low-rank warm start may leave out. With .35 default searches on graphs of 1000 to 1500 words and
+# hops between 800 cells took two to three times as long as with .45; of 20 solves none ended .1 %
+# higher with .45. At .48 random costs would pass, beside costs of another mean.
 MAX_LEFT_OUT = 0.45
 # Replaces a length of zero in a quotient.
 TINY = 1e-30

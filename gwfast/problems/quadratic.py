@@ -67,8 +67,7 @@ default="balanced"
     mass : float or None, default=None
         How much of the mass, one in all, a partial plan moves; None is all.
     rho : float, pair of floats or None, default=None
-        The price of other row and column sums of an unbalanced plan, see
-        `gromov_wasserstein`.
+        The price of other row and column sums of an unbalanced plan, see `gromov_wasserstein`.
 
     Raises
     ------
@@ -256,17 +255,11 @@ default="balanced"
 
 
 def as_problem(
-    problem: Any,
-    cost_x: Any = None,
-    cost_y: Any = None,
-    p: Any = None,
-    q: Any = None,
-    **terms: Any,
+    problem: Any, cost_x: Any = None, cost_y: Any = None, p: Any = None, q: Any = None, **terms: Any
 ) -> QuadraticProblem:
-    """The problem of a public function that takes one, or a tuple ``(cost_x, cost_y)``
-    or ``(cost_x, cost_y, p, q)``, or these and the other arguments of
-    `QuadraticProblem` one by one. Where `problem` is None what it would be may be the
-    `cost_x`.
+    """The problem of a public function that takes one, or a tuple ``(cost_x, cost_y)`` or
+    ``(cost_x, cost_y, p, q)``, or these and the other arguments of `QuadraticProblem` one by one.
+    Where `problem` is None what it would be may be the `cost_x`.
     """
     rest = {"cost_y": cost_y, "p": p, "q": q}
     if problem is not None:

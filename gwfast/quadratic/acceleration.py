@@ -1,13 +1,12 @@
 """Acceleration of outer iterations by their last steps: Anderson's (J. ACM 1965), made
 safe at saddles.
 
-The last steps tell the derivative of the map on the span of the moves. Newton's method
-for the fixed point takes a component of the step with the eigenvalue ``1 - mu`` times
-``1 / mu``: a small ``mu`` is a plateau, and with a negative one, past a saddle, Newton's
-method returns to the saddle. Here the factor is ``1 / sqrt(mu^2 + FLOOR^2)`` (Dauphin
-et al., NeurIPS 2014): the state moves on from a saddle, and many steps ahead on a
-plateau. A move is undone if the next step is much longer than the steps foretold; the
-length of moves adapts to that.
+The last steps tell the derivative of the map on the span of the moves. Newton's method for the
+fixed point takes a component of the step with the eigenvalue ``1 - mu`` times ``1 / mu``: a small
+``mu`` is a plateau, and with a negative one, past a saddle, Newton's method returns to the saddle.
+Here the factor is ``1 / sqrt(mu^2 + FLOOR^2)`` (Dauphin et al., NeurIPS 2014): the state moves on
+from a saddle, and many steps ahead on a plateau. A move is undone if the next step is much longer
+than the steps foretold; the length of moves adapts to that.
 """
 
 from typing import NamedTuple
@@ -190,8 +189,7 @@ def _inner_products(steps):
     flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
     for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
         befores, afters = (
-            np.array([pair[side][part] for pair in flat], dtype=np.float64)
-            for side in (0, 1)
+            np.array([pair[side][part] for pair in flat], dtype=np.float64) for side in (0, 1)
         )
         steps = afters - befores
         moved, shrunk = befores[1:] - befores[:-1], steps[1:] - steps[:-1]

@@ -68,9 +68,8 @@ class LeastPlans:
 
 
 class LinearProgram:
-    """The linear program between the points with mass, which are these `rows` and
-    `cols`. Of a partial plan what is left of either side goes to an end of the other,
-    for nothing.
+    """The linear program between the points with mass, which are these `rows` and `cols`. Of a
+    partial plan what is left of either side goes to an end of the other, for nothing.
     """
 
     def __init__(self, rule):

@@ -81,15 +81,7 @@ class Side:
     """
 
     def __init__(
-        self,
-        number,
-        geometry,
-        masses,
-        loss,
-        shift,
-        weight=1.0,
-        keep_all=False,
-        keep_losses=False,
+        self, number, geometry, masses, loss, shift, weight=1.0, keep_all=False, keep_losses=False
     ):
         loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
         own = (loss.f1, loss.f2)[number]
@@ -344,10 +336,9 @@ def outer_step(number, step):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExactSolution:
-    """Where conditional gradient ended: a plan (n, m), potentials (n,) and (m,), those
-    of points without mass minus infinity, and the gap of Frank and Wolfe at the last
-    plan that a vertex was looked for from. The `trace` (k, 3) has the objective, the
-    length and the time of each step.
+    """Where conditional gradient ended: a plan (n, m), potentials (n,) and (m,), those of points
+    without mass minus infinity, and the gap of Frank and Wolfe at the last plan that a vertex was
+    looked for from. The `trace` (k, 3) has the objective, the length and the time of each step.
     """
 
     problem: QuadraticProblem

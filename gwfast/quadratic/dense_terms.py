@@ -101,17 +101,13 @@ class MatrixTerms:
         return tuple(side.weighted_losses(dtype, unit) for side in self._sides)
 
     def total(self, separable, bilinear, half, mass):
-        """The objective of a plan of this mass from its terms; `half` is half of the
-        linear term.
-        """
+        """Return the objective of a plan of this mass; `half` is half of the linear term."""
         if self.fused is None:
             return not_negative(separable, bilinear)
         return separable + bilinear + half + self.fused.separable * mass
 
     def at_product(self, row_cost, col_cost):
-        """The objective of the product plan, with fixed marginals and these separable
-        terms.
-        """
+        """The objective of the product plan, with fixed marginals and these separable terms."""
         left, right = self._sides
         p, q, half = left.masses, right.masses, 0.0
         bilinear = -self._alpha * float(p @ left.product) * float(q @ right.product)
@@ -340,9 +336,7 @@ class BilinearTerm:
             out *= 0.5
 
     def _moved(self, matrix, masses):
-        """``matrix @ masses``, with equal results for equal rows, which BLAS does not
-        promise.
-        """
+        """``matrix @ masses``, with equal results for equal rows, which BLAS does not promise."""
         made = aligned_empty((len(matrix), 1), matrix.dtype)
         column = Panels(masses.astype(matrix.dtype)[:, None], n_threads=self._n_threads)
         if not isinstance(matrix, Shifted):

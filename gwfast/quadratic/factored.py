@@ -16,14 +16,7 @@ from .factored_terms import FactoredTerms
 from .linearization import Linearization, Update, not_negative
 from .methods import PGD
 from .stopping import STALLED_AFTER
-from .stores import (
-    CHOICE_BYTES,
-    NeighborStore,
-    NeighborTier,
-    Right,
-    WholeStore,
-    upper_mean,
-)
+from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore, upper_mean
 
 # Draws of each row of a plan that a sample has, and how many times as many points the
 # smaller side must have for samples to pay: 5000 words take .85 of the time, 20,000
@@ -120,11 +113,7 @@ class Factored(Linearization):
 
     def deviation(self):
         # Of the points only: other features are squared lengths and ones.
-        sides = zip(
-            (self.problem.x, self.problem.y),
-            (self.problem.p, self.problem.q),
-            strict=True,
-        )
+        sides = zip((self.problem.x, self.problem.y), (self.problem.p, self.problem.q), strict=True)
         means = np.outer(*(x.mean(p)[: x.n_coordinates] for x, p in sides))
         state = self.state[: means.shape[0], : means.shape[1]]
         return (state - means) / (largest_state(self.problem) or 1.0)
@@ -135,18 +124,14 @@ class Factored(Linearization):
 
     def extend_potentials(self, coarse, rows, cols, epsilon):
         # Some of the coarse points do: the first iterations mend what is lost.
-        some, few = (
-            slice(None, None, max(len(one) // EXTENDED, 1)) for one in (rows, cols)
-        )
+        some, few = (slice(None, None, max(len(one) // EXTENDED, 1)) for one in (rows, cols))
         coarse = Potentials(coarse.f[some].copy(), coarse.g[few].copy())
         rows, cols = rows[some], cols[few]
         to_some, of_few = self._costs_between(rows, cols)
-        # Masses of both levels sum to one, so that sums over few points stand for sums
-        # over all.
+        # Masses of both levels sum to one, so that sums over few points stand for sums over all.
         exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
         return Potentials(
-            exact.fit_rows(to_some, coarse.g, epsilon),
-            exact.fit_cols(of_few, coarse.f, epsilon),
+            exact.fit_rows(to_some, coarse.g, epsilon), exact.fit_cols(of_few, coarse.f, epsilon)
         )
 
     def _costs_between(self, rows, cols):

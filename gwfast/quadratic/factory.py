@@ -99,15 +99,7 @@ def work(problem, *, method=PGD, itemsize=4):
 
 
 def nbytes(
-    problem,
-    tier,
-    n_threads,
-    *,
-    method=PGD,
-    shape=None,
-    itemsize=4,
-    n_states=1,
-    placement=None,
+    problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1, placement=None
 ):
     """Bytes that a solve in this tier takes beside the geometries.
 

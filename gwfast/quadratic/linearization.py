@@ -36,8 +36,7 @@ class Update(NamedTuple):
     moved : float
         Frobenius norm of the change of the plan; NaN where the plan is not stored.
     bilinear : float
-        ``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term; NaN for
-        factored costs.
+        ``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term; NaN for factored costs.
     """
 
     gw_cost: float
@@ -143,9 +142,7 @@ class Linearization:
         """
 
     def update(self, kernel, solution):
-        """Make the plan of a `LinearSolution` of this kernel the state; returns an
-        `Update`.
-        """
+        """Make the plan of a `LinearSolution` of this kernel the state; returns an `Update`."""
 
     def coupling(self, kernel, solution):
         """The plan of the last update as a `Coupling`, perhaps in the kernel's buffer;

@@ -20,12 +20,11 @@ from ..problems.low_rank import MIN_POINTS, square_lengths, stored
 from ..utils.blocks import row_blocks
 from . import matrix_products
 
-# Eigenvectors of a side: one for so many points, within bounds, in multiples of the
-# columns of a packed panel, since a part of a panel takes as long to multiply by. Of
-# 5000 words 16 products were whole with 80, 13 with 112, 11 with 128 and 4 with 312,
-# which took longer in all; hops between 2000 cells took as long with 64 as with 112. Of
-# 1000 words 4 were whole with 32 and 3 with 64, which took as long; hops between 1000
-# cells took a quarter longer with 64.
+# Eigenvectors of a side: one for so many points, within bounds, in multiples of the columns of a
+# packed panel, since a part of a panel takes as long to multiply by. Of 5000 words 16 products
+# were whole with 80, 13 with 112, 11 with 128 and 4 with 312, which took longer in all; hops
+# between 2000 cells took as long with 64 as with 112. Of 1000 words 4 were whole with 32 and 3
+# with 64, which took as long; hops between 1000 cells took a quarter longer with 64.
 POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK, PANEL = 32, 32, 96, 32
 # Rows in which the error of an update is measured: so many evenly spread, and as many
 # with the largest parts outside the leading eigenvectors.

@@ -18,8 +18,7 @@ from ..utils.precision import SINGLE
 from ..utils.validation import one_of
 from .linearization import Update
 
-# Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is
-# larger.
+# Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is larger.
 MAX_RATIO = 1e8
 
 MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
@@ -63,13 +62,10 @@ def as_method(name, problem, precision):
     made = isinstance(name, Method)
     method = name if made else METHODS[one_of(name, "method", tuple(METHODS))]
     if method is not PGD and problem.rule.is_relaxed:
-        raise ValueError(
-            f"method must be 'pgd' with marginals={problem.marginals!r}, got {name!r}"
-        )
+        raise ValueError(f"method must be 'pgd' with marginals={problem.marginals!r}, got {name!r}")
     if method.alternating and not problem.is_balanced:
         raise ValueError(
-            f"method must be 'pgd' or 'ppa' with marginals={problem.marginals!r}, got "
-            f"{name!r}"
+            f"method must be 'pgd' or 'ppa' with marginals={problem.marginals!r}, got {name!r}"
         )
     for side, geometry in (("cost_x", problem.x), ("cost_y", problem.y)):
         if precision is not SINGLE and isinstance(geometry, PointCloud):
@@ -81,10 +77,9 @@ def as_method(name, problem, precision):
 
 
 class Stepped(NamedTuple):
-    """The outcome of a step: kernel and solution of the linear problem, the `Update`,
-    the inner iterations, the error of the marginals that the step fits (as a fraction
-    of the mass), the error of all given marginals, and the seconds without inner
-    iterations.
+    """The outcome of a step: kernel and solution of the linear problem, the `Update`, the inner
+    iterations, the error of the marginals that the step fits (as a fraction of the mass), the
+    error of all given marginals, and the seconds without inner iterations.
     """
 
     kernel: Kernel
@@ -101,9 +96,7 @@ class WholeStep:
 
     def __init__(self, linearization):
         self._linearization, self._rule = linearization, linearization.problem.rule
-        self._solver = self._rule.solver(
-            linearization.n_threads, linearization.precision
-        )
+        self._solver = self._rule.solver(linearization.n_threads, linearization.precision)
         self._solver.mechanisms = linearization.mechanisms
 
     def __call__(self, epsilon, start, **options):
@@ -148,9 +141,7 @@ class UnbalancedStep:
 
     def __init__(self, linearization):
         self._linearization, self._rule = linearization, linearization.problem.rule
-        self._solver = self._rule.solver(
-            linearization.n_threads, linearization.precision
-        )
+        self._solver = self._rule.solver(linearization.n_threads, linearization.precision)
 
     def __call__(self, epsilon, start, **options):
         linearization, solver = self._linearization, self._solver

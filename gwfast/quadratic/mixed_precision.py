@@ -46,9 +46,7 @@ class Increments:
         distance, _ = _kernels.distance(plan, self._plan, self._n_threads)
         if not ROUNDING * distance <= SLACK * change * epsilon:
             return False
-        difference = np.subtract(
-            plan, self._plan, out=self._difference, casting="same_kind"
-        )
+        difference = np.subtract(plan, self._plan, out=self._difference, casting="same_kind")
         difference[np.abs(difference) < LEAST] = 0.0
         # One scale for all differences from a reference, as low-rank updates of their
         # products refer to one another.

@@ -8,25 +8,16 @@ from ..linear.sinkhorn_solver import in_units
 from ..results.status import Status
 from .cycles import Cycles
 from .inner_schedule import InnerSchedule
-from .stopping import (
-    STALLED_AFTER,
-    UNSTABLE,
-    Seen,
-    has_stalled,
-    is_low,
-    rises,
-    stands_still,
-)
+from .stopping import STALLED_AFTER, UNSTABLE, Seen, has_stalled, is_low, rises, stands_still
 
 # Largest change of a plan that counts as converged where it is rounding.
 MAX_ROUNDED = 0.01
 # An unbalanced plan is lost if its mass stays below this fraction of the mass of the product
 # plan for `STALLED_AFTER` iterations.
 GONE = 1e-4
-# Iterations among which a plan has to be the lowest before proximal steps that
-# overshoot are damped: such steps wander, without a period. Of 200 random semi-relaxed
-# problems of up to 12 points one ended above POT's loss with 20 iterations, none with
-# 200.
+# Iterations among which a plan has to be the lowest before proximal steps that overshoot are
+# damped: such steps wander, without a period. Of 200 random semi-relaxed problems of up to 12
+# points one ended above POT's loss with 20 iterations, none with 200.
 WANDERS = 200
 
 
@@ -57,9 +48,7 @@ class Monitor:
         """
         return self.settled or self.cycles.ends or n_done + 1 >= limits.max_outer
 
-    def judge(
-        self, history, moves, stepped, gw_before, limits, *, led, thorough, ended
-    ):
+    def judge(self, history, moves, stepped, gw_before, limits, *, led, thorough, ended):
         """Judge the last iteration.
 
         Parameters
@@ -138,9 +127,7 @@ class Monitor:
         )
 
     def _settle(self, seen, rule, history, led):
-        """Judge whether the loop has settled; returns whether acceleration would hide
-        that.
-        """
+        """Judge whether the loop has settled; returns whether acceleration would hide that."""
         settled, hidden = rule.judge(seen)
         if self._linearization.change_is_rounded:
             settled = settled or has_stalled(history, 4 * seen.floor)
@@ -148,9 +135,7 @@ class Monitor:
         # A step after acceleration may be small by chance, and approximate products
         # may settle where exact ones would not: one more iteration confirms.
         self._confirming = self.settled and (
-            led
-            or self._linearization.use_full_kernel()
-            or self._may_leave(seen, history)
+            led or self._linearization.use_full_kernel() or self._may_leave(seen, history)
         )
         return hidden
 
@@ -168,9 +153,7 @@ class Monitor:
         precision = linearization.precision
         if ended == Status.STOPPED:
             return ended
-        if settled and stepped.error <= max(
-            limits.marginal_tol, self.schedule.least_error
-        ):
+        if settled and stepped.error <= max(limits.marginal_tol, self.schedule.least_error):
             # Where rounding is as large as the plan nothing has converged, unless all
             # costs are equal and the product plan is right.
             rounded = linearization.change_is_rounded and floor >= 1.0

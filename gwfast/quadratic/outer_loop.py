@@ -113,9 +113,8 @@ class OuterLoop:
         return loop
 
     def export(self):
-        """State, potentials and history after an iteration: a tree of arrays, numbers
-        and texts, valid until the next iteration. Earlier products and steps are left
-        out.
+        """State, potentials and history after an iteration: a tree of arrays, numbers and texts,
+        valid until the next iteration. Earlier products and steps are left out.
         """
         last = self.history[-1].seconds if self.history else 0.0
         return dict(
@@ -231,9 +230,7 @@ class OuterLoop:
         self._add(began, *([one] for one in (*shown, stepped.n_inner)))
 
     def _add(self, began, *steps):
-        """Add iterations to the history: ``gw_cost, change, moved, error, n_inner``,
-        each a list.
-        """
+        """Add iterations to the history: lists of ``gw_cost, change, moved, error, n_inner``."""
         seconds = time.perf_counter() - began
         if steps:
             before = len(self.history)

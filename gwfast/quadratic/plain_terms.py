@@ -45,9 +45,7 @@ class PlainTerms(MatrixTerms):
 
 
 def _centered(geometry, masses):
-    """The matrix, a number near the mean of the costs by mass, and the largest distance
-    from that.
-    """
+    """Return the matrix, a number near its mean by mass, and the largest distance from it."""
     (low, high), mean = geometry.extremes, geometry.middle_of(masses)
     matrix = np.ascontiguousarray(geometry.by_rows, np.float64)
     return matrix, mean, max(high - mean, mean - low) or 1.0
@@ -72,10 +70,7 @@ def terms_of(problem, method, dtype, n_threads, deadline):
         and problem.loss == SQUARE.name
         and problem.is_plain
         and has_fixed_terms(problem, method)
-        and all(
-            isinstance(one, DenseCost) and one.symmetric
-            for one in (problem.x, problem.y)
-        )
+        and all(isinstance(one, DenseCost) and one.symmetric for one in (problem.x, problem.y))
     )
     if plain:
         return PlainTerms(problem, dtype, n_threads)

@@ -14,9 +14,8 @@ from ..utils.deadline import NEVER
 
 
 class PlanCost:
-    """The linearized cost at the plan of the last `set`, or at a combination of the
-    last plans after `move`: the cost is linear in the plan, except for the entropy,
-    which is interpolated.
+    """The linearized cost at the plan of the last `set`, or at a combination of the last plans
+    after `move`: the cost is linear in the plan, except for the entropy, which is interpolated.
 
     Parameters
     ----------
@@ -124,9 +123,7 @@ class PlanCost:
         return self._standing
 
     def beside(self):
-        """Marginals and entropy as one vector, which acceleration combines like the
-        product.
-        """
+        """Marginals and entropy as one vector, which acceleration combines like the product."""
         if self._problem.is_balanced:
             return np.empty(0)
         return np.concatenate([np.ravel(one) for one in self.standing()])

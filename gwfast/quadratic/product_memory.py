@@ -1,6 +1,5 @@
-"""The memory of a product operator: the reference of low-rank updates, and the last
-products, which acceleration combines. Operators whose descents take turns share one
-room of matrices.
+"""The memory of a product operator: the reference of low-rank updates, and the last products,
+which acceleration combines. Operators whose descents take turns share one room of matrices.
 """
 
 from typing import NamedTuple

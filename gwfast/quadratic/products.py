@@ -20,20 +20,17 @@ from .low_rank_update import error_over, suits
 from .mixed_precision import Increments
 from .product_memory import Known, ProductMemory, Reference
 
-# How far the error of an update may move the next plan, as a fraction of the last
-# change; more at first in float32 with acceleration: the plan converges for the
-# low-rank part of the product, then a whole product corrects the rest. Each correction
-# halves the fraction, as on plateaus updates and corrections would take turns, each
-# with steps of its own; but not where there is room for one whole product only, so that
-# acceleration needs updates.
+# How far the error of an update may move the next plan, as a fraction of the last change; more at
+# first in float32 with acceleration: the plan converges for the low-rank part of the product, then
+# a whole product corrects the rest. Each correction halves the fraction, as on plateaus updates
+# and corrections would take turns, each with steps of its own; but not where there is room for one
+# whole product only, so that acceleration needs updates.
 SLACK, SLACK_FOLLOWED = 0.2, 2.0
-# The same as a fraction of the plan, at most: the tighter bound while the plan moves
-# far. Of four pairs of hops between cells, each with 64 to 160 eigenvectors, one ended
-# in another optimum than POT's iterations with a tenth, two without a limit, none with
-# this.
+# The same as a fraction of the plan, at most: the tighter bound while the plan moves far. Of four
+# pairs of hops between cells, each with 64 to 160 eigenvectors, one ended in another optimum than
+# POT's iterations with a tenth, two without a limit, none with this.
 MOST = 0.03
-# Entries of a float32 product up to which all products that acceleration combines are
-# kept.
+# Entries of a float32 product up to which all products that acceleration combines are kept.
 KEPT_ENTRIES = 1 << 19
 # Factor by which `tighten` divides both where plans cycle, and the least fraction that
 # is left of them.
@@ -71,13 +68,7 @@ class ProductOperator:
     """
 
     def __init__(
-        self,
-        bilinear,
-        n_threads,
-        constant=None,
-        mechanisms=ALL,
-        memory=None,
-        followed=False,
+        self, bilinear, n_threads, constant=None, mechanisms=ALL, memory=None, followed=False
     ):
         self._followed = followed
         self.bilinear, self._n_threads, self._constant = bilinear, n_threads, constant
@@ -92,9 +83,8 @@ class ProductOperator:
         self.is_correction = False
         # Number of next products that have to be whole; factor of all tolerances.
         self._n_whole, self._fraction = 0, 1.0
-        # For `value`: the last product as a `Known`; the low-rank part of the reference
-        # times the last plan; and the rest of the product of the reference, times the
-        # plan of the reference.
+        # For `value`: the last product as a `Known`; the low-rank part of the reference times the
+        # last plan; and the rest of the product of the reference, times the plan of the reference.
         self._last, self._overlap, self._offset = None, 0.0, 0.0
 
     def fork(self):
@@ -114,9 +104,7 @@ class ProductOperator:
         self._updates, products._constant = False, None
         self._increments = Increments(products, made, self._n_threads)
 
-    def apply(
-        self, plan, out, change, epsilon, deadline=NEVER, *, over=None, outer=None
-    ):
+    def apply(self, plan, out, change, epsilon, deadline=NEVER, *, over=None, outer=None):
         """Write the product of a plan to `out`. Its error, divided by epsilon and
         averaged over the plan (or `over` another one), is at most a fraction of the
         last relative `change`. Vectors `outer` are those that the plan is the outer
@@ -181,9 +169,7 @@ class ProductOperator:
             out += self._constant
 
     def _refer(self, found, product):
-        """Make a whole product the reference of the next updates, if its plan was
-        projected.
-        """
+        """Make a whole product the reference of the next updates, if its plan was projected."""
         self.memory.reference = None
         if found is not None:
             part, projections = found
@@ -192,10 +178,9 @@ class ProductOperator:
             self._overlap = part.dot(projections)
 
     def value(self, plan, product):
-        """``<plan, product>`` of the last plan and product. Of the residual operator E
-        that updates leave out, ``<T, E T>`` is replaced by ``2 <T, E T0> - <T0, E T0>``
-        with the plan T0 of the reference: E is self-adjoint, so the error is of second
-        order in ``T - T0``.
+        """``<plan, product>`` of the last plan and product. Of the residual operator E that
+        updates leave out, ``<T, E T>`` is replaced by ``2 <T, E T0> - <T0, E T0>`` with the plan
+        T0 of the reference: E is self-adjoint, so the error is of second order in ``T - T0``.
         """
         value = _kernels.dot(plan, product, self._n_threads)
         reference = self.memory.reference
@@ -231,10 +216,9 @@ class ProductOperator:
 
 
 def n_rooms(shape, itemsize, updates, followed):
-    """Largest number of products that are kept as matrices: the reference of
-    `updates`, and the last ones if acceleration combines them (`followed`). In float32
-    and with very many points the reference serves for both; if there are no updates, the
-    last two are kept.
+    """Largest number of products that are kept as matrices: the reference of `updates`, and the
+    last ones if acceleration combines them (`followed`). In float32 and with very many points the
+    reference serves for both; if there are no updates, the last two are kept.
     """
     if followed and (shape[0] * shape[1] <= KEPT_ENTRIES or itemsize > 4):
         return DEPTH + 1

@@ -39,9 +39,7 @@ class DenseCosts:
         self.problem, loss = problem, LOSSES[problem.loss]
         for side, name in ((problem.x, "cost_x"), (problem.y, "cost_y")):
             loss.check(side.to_dense().matrix, name)
-        x, y = (
-            side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)
-        )
+        x, y = (side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y))
         # A common shift changes nothing but rounding, unless the separable terms are of
         # other marginals than the plan's.
         fixed = problem.is_balanced and not alternating
@@ -127,9 +125,8 @@ def nbytes(problem, alternating):
 def objective(problem, coupling, linear=0.0):
     """Return the objective of a plan with any marginals; ``<linear_cost, plan>`` is given.
 
-    The quadratic term is a mean of losses, so a negative value is rounding error and
-    becomes zero. Memory: float64 copies of the features of point clouds, and some blocks
-    of rows.
+    The quadratic term is a mean of losses, so a negative value is rounding error and becomes zero.
+    Memory: float64 copies of the features of point clouds, and some blocks of rows.
     """
     clouds = stays_factored(problem, alternating=False)
     value = (_of_clouds if clouds else _of_matrices)(problem, coupling)
@@ -196,10 +193,9 @@ def _of_differences(x, y, coupling):
 
 
 class ReferenceLinearization:
-    """The linearized cost at a plan, of which ``plan(rows)`` gives some rows (k, m) in
-    float64, by the `costs`. With `given_marginals` the separable terms are of the
-    problem's marginals, not of the plan's; smaller entries count as `least` where their
-    logarithms are asked for.
+    """The linearized cost at a plan, of which ``plan(rows)`` gives some rows (k, m) in float64, by
+    the `costs`. With `given_marginals` the separable terms are of the problem's marginals, not of
+    the plan's; smaller entries count as `least` where their logarithms are asked for.
 
     Attributes
     ----------

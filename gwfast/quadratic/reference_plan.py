@@ -9,9 +9,8 @@ from .reference import ReferenceLinearization
 
 
 class ReferencePlan:
-    """The solution of the linear problem that a `ReferenceLinearization` at a plan has,
-    with the marginals of that plan. Epsilon weighs the distance from it where steps are
-    proximal.
+    """The solution of the linear problem that a `ReferenceLinearization` at a plan has, with the
+    marginals of that plan. Epsilon weighs the distance from it where steps are proximal.
 
     Where the columns are free, it has no potentials of columns. Potentials are in units
     of epsilon.
@@ -67,9 +66,7 @@ class ReferencePlan:
         return made
 
     def _fit_rows(self, g, factor=1.0):
-        sums = np.concatenate(
-            [log_sum(self._exponent(s, factor) + g, 1) for s in self._at.slices]
-        )
+        sums = np.concatenate([log_sum(self._exponent(s, factor) + g, 1) for s in self._at.slices])
         return fitted(self._logs[0], _log_totals(sums, self._groups[0]))
 
     def _fit_cols(self, f, factor=1.0):
@@ -204,9 +201,7 @@ def fitted(logs, sums):
 
 
 def _tied(rule, sums, masses):
-    """Which points have one potential: of a partial plan all that do not use up their
-    masses.
-    """
+    """Which points have one potential: of a partial plan all that do not use up their masses."""
     group = np.arange(len(sums))
     if rule.takes_mass:
         slack = np.flatnonzero(masses - sums > 1e-4 * masses)

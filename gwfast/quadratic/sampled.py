@@ -1,14 +1,13 @@
 """Descents on samples of a large plan, which lead the outer loop on all its entries.
 
-An outer iteration on some dozens of entries of each row costs next to nothing, and says
-nearly as well as one on all how the plan answers to a change of the state: the sums
-over a row are estimated by draws from it. After an iteration on all entries, from a
-state A to B, the state moves to the fixed point of ``B + S(.) - S(A)``, with S the
-iteration on the sample: the full approximation scheme of multigrid methods (Brandt,
-Math. Comp. 1977) with a sample in the place of the coarse grid. The next iteration on
-all entries tells how far that is from its own fixed point, which is the same as ever;
-with 128 draws of each row the change is a twentieth to a hundredth of the last one,
-where Anderson's acceleration on 10,000 words halves it.
+An outer iteration on some dozens of entries of each row costs next to nothing, and says nearly as
+well as one on all how the plan answers to a change of the state: the sums over a row are estimated
+by draws from it. After an iteration on all entries, from a state A to B, the state moves to the
+fixed point of ``B + S(.) - S(A)``, with S the iteration on the sample: the full approximation
+scheme of multigrid methods (Brandt, Math. Comp. 1977) with a sample in the place of the coarse
+grid. The next iteration on all entries tells how far that is from its own fixed point, which is
+the same as ever; with 128 draws of each row the change is a twentieth to a hundredth of the last
+one, where Anderson's acceleration on 10,000 words halves it.
 """
 
 import functools

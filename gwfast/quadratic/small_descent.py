@@ -23,17 +23,15 @@ from .methods import Stepped
 # from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
 # .6 to 1.4, 300 .8 to 1.1 (by proximal steps 1.5), 400 .7 to 1.3 and 500 1.2 to 3.
 MOST_WORK = 2 * 256**3
-# Entries of a float64 plan, iterations allowed, and the tolerance, from which on a
-# descent begins in float32: with POT's tolerances graphs, clouds and cells of 20 points
-# took 1.07 of the time without that, of 50 1.2, of 100 1.4; with 1e-5 they took
-# as long.
+# Entries of a float64 plan, iterations allowed, and the tolerance, from which on a descent begins
+# in float32: with POT's tolerances graphs, clouds and cells of 20 points took 1.07 of the time
+# without that, of 50 1.2, of 100 1.4; with 1e-5 they took as long.
 MIN_ROUNDED_ENTRIES, MIN_ROUNDED_OUTER, MAX_ROUNDED_TOL = 400, 50, 1e-6
 VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
 
 
 class SmallDescent:
-    """The iterations of an outer loop, up to the first that the compiled loop cannot
-    make.
+    """The iterations of an outer loop, up to the first that the compiled loop cannot make.
 
     Parameters
     ----------
@@ -97,9 +95,7 @@ def descend_together(descents, most, deadline, n_threads):
     ended = dict.fromkeys(descents, MORE)
     left = descents
     while left and not deadline.passed():
-        ended.update(
-            zip(left, Descent.each(left, most, n_threads, last=True), strict=True)
-        )
+        ended.update(zip(left, Descent.each(left, most, n_threads, last=True), strict=True))
         left = [one for one in left if ended[one] == MORE and one.done < most]
     return [ended[one] for one in descents]
 
@@ -112,12 +108,9 @@ def status_of(descent, ended, most):
 
 
 def limits_of(at, limits, epsilons, first=0):
-    """`descent_limits` for a `Schedule`; None where the compiled loop cannot judge by
-    the rule.
-    """
+    """`descent_limits` for a `Schedule`; None where the compiled loop cannot judge by the rule."""
     epsilon, warm = (
-        in_units(each, at.cost_scale, at.precision)
-        for each in (epsilons.last, epsilons.at(first))
+        in_units(each, at.cost_scale, at.precision) for each in (epsilons.last, epsilons.at(first))
     )
     judged = limits.rule.in_kernel(limits, at, epsilon)
     if judged is None:
@@ -205,9 +198,7 @@ def _begins_rounded(at, limits):
 
 
 def suits_descent(at):
-    """Whether the compiled loop can make the iterations of a `Dense` linearization, and
-    pays.
-    """
+    """Whether the compiled loop can make the iterations of a `Dense` linearization, and pays."""
     (n, m), allowed = at.problem.shape, at.mechanisms
     if n * m * (n + m) > MOST_WORK:
         return False

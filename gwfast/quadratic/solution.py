@@ -80,9 +80,8 @@ class Solution:
 
     @property
     def information(self):
-        """Mutual information of the plan, how much it says about which points match:
-        its Kullback-Leibler divergence from the product of its marginals; and its upper
-        bound.
+        """Mutual information of the plan, how much it says about which points match: its
+        Kullback-Leibler divergence from the product of its marginals; and its upper bound.
         """
         of_rows, of_cols = map(_kernels.mass_entropy, self.marginals)
         return of_rows + of_cols - self.entropy, min(of_rows, of_cols)
@@ -132,8 +131,7 @@ class Solution:
         """
         old, now = self.potentials, linearization
         return Potentials(
-            (old.f - now.row_cost) / now.cost_scale,
-            (old.g - now.col_cost) / now.cost_scale,
+            (old.f - now.row_cost) / now.cost_scale, (old.g - now.col_cost) / now.cost_scale
         )
 
     def result(self, **more):

@@ -45,8 +45,7 @@ class RelativeChange:
         """Error of the marginals at which the inner iterations of a last plan end;
         `rough` is the error for plans that still change.
         """
-        # An error of the marginals moves the plan by about as much from one iteration
-        # to the next.
+        # An error of the marginals moves the plan by about as much from one iteration to the next.
         return max(3 * tol, precision.inner_tol)
 
     def in_kernel(self, limits, linearization, epsilon):

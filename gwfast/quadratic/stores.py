@@ -1,6 +1,4 @@
-"""Where the kernels of linearized costs of point clouds are kept, a class for each tier
-of memory.
-"""
+"""Kernels of linearized costs of point clouds, one class for each tier of memory."""
 
 import dataclasses
 import functools
@@ -17,11 +15,10 @@ from ..linear.sparse_kernel import SparseKernel, padded
 from ..linear.support import Support
 from ..utils.validation import as_count
 
-# Root mean square by which differences of exponents within rows have moved since a
-# choice of neighbors from which on it is made anew: while the plan moves, and before a
-# solve ends. Potentials of rows have no part in what is nearest. (Three noisy rotations
-# of 6000 points take 9 choices in all; with 1 and .1 they take 16, and end at the same
-# objectives to 2e-4.)
+# Root mean square by which differences of exponents within rows have moved since a choice of
+# neighbors from which on it is made anew: while the plan moves, and before a solve ends.
+# Potentials of rows have no part in what is nearest. (Three noisy rotations of 6000 points take 9
+# choices in all; with 1 and .1 they take 16, and end at the same objectives to 2e-4.)
 RENEW, SETTLED = 4.0, 0.5
 # Points of the smaller side from which on kernels in one buffer are truncated; relative
 # change of the state below which they are; the least entry of the plan that is kept, as a

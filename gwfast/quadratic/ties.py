@@ -29,9 +29,8 @@ ROUNDING = 1e-12
 
 
 def break_ties(steps, x, y, found, max_outer, options, work, late):
-    """Turn `FrankWolfe` at the product plan of two `Side` to the vertex, of those that
-    are equally good, from which it ends lowest: see `FrankWolfe.break_ties`. `found`
-    are its `directions`.
+    """Turn `FrankWolfe` at the product plan of two `Side` to the vertex, of those that are equally
+    good, from which it ends lowest: see `FrankWolfe.break_ties`. `found` are its `directions`.
     """
     sizes, *vectors = found
     if len(sizes):

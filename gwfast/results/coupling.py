@@ -170,8 +170,7 @@ class Coupling:
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, "
-            f"{self.nbytes / 1e6:.3g} MB)"
+            f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.nbytes / 1e6:.3g} MB)"
         )
 
     def _toarray(self) -> FloatArray:
@@ -367,9 +366,7 @@ def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:
     where a row has none.
     """
     masses = coupling.marginals[0][:, None]
-    return np.divide(
-        found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0
-    )
+    return np.divide(found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0)
 
 
 def _as_fraction(left_out):

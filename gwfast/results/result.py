@@ -129,9 +129,7 @@ class LiveStep(OuterStep):
             After the call.
         """
         if self._make_coupling is None:
-            raise RuntimeError(
-                "the coupling of a step is there during the callback only"
-            )
+            raise RuntimeError("the coupling of a step is there during the callback only")
         return self._make_coupling()
 
 
@@ -312,9 +310,8 @@ class GWResult:
     seconds : float
         For all of it.
     labels : tuple of two, each a sequence or None
-        What the points of either side are called: the nodes of a graph of networkx, the
-        index of a DataFrame of pandas, the names of the cells of AnnData; None for other
-        costs.
+        What the points of either side are called: the nodes of a graph of networkx, the index of a
+        DataFrame of pandas, the names of the cells of AnnData; None for other costs.
 
     Examples
     --------
@@ -385,9 +382,7 @@ class GWResult:
         ours, theirs = named(source, rows), named(target, best[rows])
         return dict(zip(ours, theirs, strict=True))
 
-    def transform(
-        self, y: ArrayLike, *, projection: Projection = "barycentric"
-    ) -> FloatArray:
+    def transform(self, y: ArrayLike, *, projection: Projection = "barycentric") -> FloatArray:
         """Source points among the target points.
 
         Parameters
@@ -406,14 +401,13 @@ class GWResult:
 
         Notes
         -----
-        *Which to use.* The mean is right where `y` are coordinates and the plan is
-        sharp: points go between those they resemble, and small errors average out. The
-        more a plan is blurred (large `epsilon`), the more means draw together in the
-        middle of the cloud: distances to them then rank by who is central. The best
-        match keeps to the points that there are, and so their spread; it is for plans
-        of ``epsilon=0``, for `y` without means (identifiers, codes), and for blurred
-        plans, at the price that several points may land on one. Categories are best
-        taken by `transfer_labels`, which adds up mass by category.
+        *Which to use.* The mean is right where `y` are coordinates and the plan is sharp: points
+        go between those they resemble, and small errors average out. The more a plan is blurred
+        (large `epsilon`), the more means draw together in the middle of the cloud: distances to
+        them then rank by who is central. The best match keeps to the points that there are, and so
+        their spread; it is for plans of ``epsilon=0``, for `y` without means (identifiers, codes),
+        and for blurred plans, at the price that several points may land on one. Categories are
+        best taken by `transfer_labels`, which adds up mass by category.
 
         Both know only the points that took part. New points need a map: `align` and
         `AlignmentResult.transform`.
@@ -467,20 +461,14 @@ class GWResult:
         """
         one_of(to, "to", ("source", "target"))
         coupling = self.coupling if to == "source" else self.coupling.T
-        labels = in_order(
-            labels, "labels", self.labels[to == "source"], of="its points"
-        )
+        labels = in_order(labels, "labels", self.labels[to == "source"], of="its points")
         kinds, numbers = np.unique(
             as_labels(labels, "labels", coupling.shape[1]), return_inverse=True
         )
         return _by_mass(coupling, kinds, numbers)
 
     def to_frame(
-        self,
-        k: int = 1,
-        *,
-        source: ArrayLike | None = None,
-        target: ArrayLike | None = None,
+        self, k: int = 1, *, source: ArrayLike | None = None, target: ArrayLike | None = None
     ) -> pd.DataFrame:
         """The best matches as a table of pandas. (`candidates` has a `to_frame` too,
         and `history_frame` is the history.)
@@ -490,8 +478,7 @@ class GWResult:
         k : int, default=1
             Matches of each source point.
         source, target : array-like of shape (n,) and (m,) or None, default=None
-            Names of the points; None takes their `labels`, and numbers them where there
-            are none.
+            Names of the points; None takes their `labels`, and numbers them where there are none.
 
         Returns
         -------

@@ -27,9 +27,7 @@ def frame(columns: Mapping[Any, Any], index: Any = None) -> pd.DataFrame:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError(
-            'to_frame needs pandas: pip install "gwfast-ot[pandas]"'
-        ) from error
+        raise ImportError('to_frame needs pandas: pip install "gwfast-ot[pandas]"') from error
     return pd.DataFrame(dict(columns), index=index)
 
 

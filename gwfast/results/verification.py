@@ -141,8 +141,7 @@ class Verification:
         n, m = self.shape
         verdict = "all hold" if self.holds else f"not: {', '.join(self.failed)}"
         lines = [
-            f"plan of {n} x {m}, epsilon {self.epsilon:.3g}, gw_cost "
-            f"{self.gw_cost:.6g}: {verdict}"
+            f"plan of {n} x {m}, epsilon {self.epsilon:.3g}, gw_cost {self.gw_cost:.6g}: {verdict}"
         ]
         lines += [f"  {name:15} {one}" for name, one in self.residuals.items()]
         return "\n".join(lines)

@@ -10,11 +10,4 @@ from .neighbors import neighbor_costs
 from .representation import principal_components
 from .scores import foscttm
 
-__all__ = [
-    "CellAlignment",
-    "Tried",
-    "align",
-    "foscttm",
-    "neighbor_costs",
-    "principal_components",
-]
+__all__ = ["CellAlignment", "Tried", "align", "foscttm", "neighbor_costs", "principal_components"]

@@ -10,9 +10,7 @@ from ..results.result import GWResult
 from ..results.status import Status
 
 GRAPHS = "compare other n_neighbors, metric and use_rep"
-NORMALIZE = (
-    "lengths of rows differ and may hide what cells are; normalize the rows first"
-)
+NORMALIZE = "lengths of rows differ and may hide what cells are; normalize the rows first"
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol, or a larger epsilon",
     Status.MAX_INNER: "try a larger epsilon",

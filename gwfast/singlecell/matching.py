@@ -126,9 +126,7 @@ class CellAlignment:
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of the cells of one set for those of the other, see
-        `GWResult.transfer_labels`.
-        """
+        """Labels of the cells of one set for those of the other, see `GWResult.transfer_labels`."""
         return self.gw.transfer_labels(labels, to=to)
 
     def foscttm(self) -> float:
@@ -213,14 +211,12 @@ def align(
     key_added : str, default="gwfast"
         In the names of what is written.
     inplace : bool, default=True
-        Whether to write into AnnData objects: to ``obsm["X_gwfast"]`` of both the
-        coordinates of all cells in the representation of `adata_y`, so that
-        ``anndata.concat`` and neighbors in it join the two; with `labels` to
-        ``adata_x.obs`` "gwfast_<labels>", with the categories of `labels` where it has
-        such, and, how sure that is from 0 to 1, "gwfast_<labels>_share"; to
-        ``adata_x.uns["gwfast"]`` how it came about: "n_neighbors", "metric",
-        "representation_x" and "representation_y", "epsilon", "marginals", "gw_cost",
-        "status", "seed" and "version".
+        Whether to write into AnnData objects: to ``obsm["X_gwfast"]`` of both the coordinates of
+        all cells in the representation of `adata_y`, so that ``anndata.concat`` and neighbors in
+        it join the two; with `labels` to ``adata_x.obs`` "gwfast_<labels>", with the categories of
+        `labels` where it has such, and, how sure that is from 0 to 1, "gwfast_<labels>_share"; to
+        ``adata_x.uns["gwfast"]`` how it came about: "n_neighbors", "metric", "representation_x"
+        and "representation_y", "epsilon", "marginals", "gw_cost", "status", "seed" and "version".
 
     Returns
     -------
@@ -271,13 +267,9 @@ def align(
     for k in _numbers(n_neighbors, min(len(x), len(y))):
         if tried and deadline.passed():
             break
-        cost_x, cost_y = (
-            neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)
-        )
+        cost_x, cost_y = (neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y))
         cost_x.labels, cost_y.labels = names_of(adata_x), names_of(adata_y)
-        problem = QuadraticProblem(
-            cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho
-        )
+        problem = QuadraticProblem(cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho)
         gw = advised(solve(problem, options), uneven_x or uneven_y)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         if best is None or gw.gw_cost < best.gw.gw_cost:

@@ -1,6 +1,4 @@
-"""What cells are compared by: a table of an AnnData object, or its principal
-components.
-"""
+"""What cells are compared by: a table of an AnnData object, or its principal components."""
 
 from __future__ import annotations
 
@@ -23,10 +21,9 @@ SMALL = 1_000_000
 # Columns up to which a table is compared as it is, and the principal components that
 # are made of others; `python -m benchmarks.cells` is what both were chosen by.
 FEW_COLUMNS, N_COMPONENTS = 30, 30
-# How many times the 5 % quantile of the lengths of rows the 95 % quantile may be before
-# a warning, and the columns from which on: points of fewer have any length. Tables of
-# log counts and of shares had up to 3.1 there, counts of simulated cells and of tissue
-# 4.5 to 11.
+# How many times the 5 % quantile of the lengths of rows the 95 % quantile may be before a warning,
+# and the columns from which on: points of fewer have any length. Tables of log counts and of
+# shares had up to 3.1 there, counts of simulated cells and of tissue 4.5 to 11.
 MAX_LENGTHS, MIN_COLUMNS = 4.0, 5
 
 
@@ -48,8 +45,7 @@ def representation(
     """
     if not (use_rep is None or isinstance(use_rep, str)):
         raise TypeError(
-            "use_rep must be a str, None or a pair of these, got "
-            f"{type(use_rep).__name__}"
+            f"use_rep must be a str, None or a pair of these, got {type(use_rep).__name__}"
         )
     if isinstance(n_components, str):
         one_of(n_components, "n_components", ("auto",))
@@ -155,9 +151,7 @@ def principal_components(
         dense = made.toarray() if sparse.issparse(made) else made
         left, values, right = np.linalg.svd(dense - means, full_matrices=False)
     else:
-        table, ones, row = map(
-            linalg.aslinearoperator, (made, np.ones((n, 1)), means[None])
-        )
+        table, ones, row = map(linalg.aslinearoperator, (made, np.ones((n, 1)), means[None]))
         left, values, right = linalg.svds(
             table - ones @ row, k=k, v0=np.ones(min(n, d)), solver="arpack"
         )

@@ -1,6 +1,5 @@
-"""How sure a search is of its winner: by how many independent starts lead to that
-optimum, by how far every other objective is above it, and by what escapes from it have
-come to.
+"""How sure a search is of its winner: by how many independent starts lead to that optimum, by how
+far every other objective is above it, and by what escapes from it have come to.
 
 `CLEAR` is measured: on 52 problems (``python -m benchmarks.search ladders``) a race of
 fewer starts misses the lowest optimum of 15; the winner of each of these comes from one
@@ -15,8 +14,7 @@ import numpy as np
 
 from ..results.status import Status
 
-# Relative difference from the winner's objective to every other at which one start is
-# enough.
+# Relative difference from the winner's objective to every other at which one start is enough.
 CLEAR = 0.2
 # Of the logistic function that is `confidence`: its constant, and the weight of each
 # `Evidence`: a little larger than those of a fit to every fifth problem of the families
@@ -26,9 +24,8 @@ WEIGHTS = -2.4, 0.5, 0.4, 1.3, 1.2, 2.0
 # matches), each against 150 more starts. 252 are above `LEVEL`; 3 of these 252 had a lower
 # optimum.
 EXACT_WEIGHTS = -0.05, 0.55, 0.25, 1.3, 0.0, 0.0
-# Confidence from which on a search looks no further, and a result is not "uncertain":
-# of every fifth problem of the families 55 of 99 end so, and none has missed a lower
-# optimum.
+# Confidence from which on a search looks no further, and a result is not "uncertain": of every
+# fifth problem of the families 55 of 99 end so, and none has missed a lower optimum.
 LEVEL = 0.93
 # Relative difference of objectives below which two optima are a tie.
 TIE = 1e-3
@@ -38,9 +35,8 @@ EXACT_TIE = 1e-4
 ESCAPE, LATER = "escape {}", ("escape", "clusters")
 # Statuses of results whose objective stands still.
 SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
-# Caps of the evidence: kinds of starts, starts that met, and the relative difference to
-# the next objective, since next to a wrong optimum of molecules there may be nothing
-# within 100 %.
+# Caps of the evidence: kinds of starts, starts that met, and the relative difference to the next
+# objective, since next to a wrong optimum of molecules there may be nothing within 100 %.
 MOST_KINDS, MOST_MET, MOST_GAP = 3, 3, 0.1
 # Candidates whose objectives can be compared have equal levels.
 _level = operator.attrgetter("n_points", "epsilon")
@@ -73,10 +69,7 @@ class Evidence(NamedTuple):
     @classmethod
     def of(cls, candidates, status, exact=False):
         """That of a search's candidates, one of which has won."""
-        group, winner = (
-            _optimum(candidates, EXACT_TIE if exact else TIE),
-            winner_of(candidates),
-        )
+        group, winner = (_optimum(candidates, EXACT_TIE if exact else TIE), winner_of(candidates))
         race = [row for row in candidates if not _is_escape(row)]
         met = {row.start for row in race if row.start in group}
         escapes = [row for row in candidates if _is_escape(row)]
@@ -117,11 +110,7 @@ def verdict(candidates, status, exact=False):
     NaN, but of a race that needs no more, and a race is doubted unless it `is_sure`.
     """
     chance = confidence_of(candidates, status, exact)
-    if (
-        exact
-        or chance >= LEVEL
-        or any(row.start.startswith(LATER) for row in candidates)
-    ):
+    if exact or chance >= LEVEL or any(row.start.startswith(LATER) for row in candidates):
         return chance, not chance >= LEVEL
     return np.nan, not is_sure(candidates)
 
@@ -134,9 +123,7 @@ def is_sure(candidates):
         return False
     group = _optimum(candidates)
     kinds = {_kind(label) for label in group}
-    return (
-        costs_nothing(candidates) or len(kinds) > 1 or _gap(candidates, group) >= CLEAR
-    )
+    return costs_nothing(candidates) or len(kinds) > 1 or _gap(candidates, group) >= CLEAR
 
 
 def costs_nothing(candidates):

@@ -1,13 +1,12 @@
 """The exact search: descents with entropy from many plans, the best of which go on with
 less of it, and in the end with none.
 
-The objective has many local minima at the vertices, of which conditional gradient finds
-the nearest. Entropy smooths it: with much there are few minima, and which of these is
-the lowest says which vertices are (deterministic annealing: Rose, Gurewitz and Fox,
-Physical Review Letters 1990). On 20 pairs of curves and graphs of 50 to 100 points this
-search ends by mean where exact descents from a whole race with entropy do, in a tenth
-of the time; the best of 33 exact descents, which take twice as long as this, is 3 %
-above.
+The objective has many local minima at the vertices, of which conditional gradient finds the
+nearest. Entropy smooths it: with much there are few minima, and which of these is the lowest says
+which vertices are (deterministic annealing: Rose, Gurewitz and Fox, Physical Review Letters 1990).
+On 20 pairs of curves and graphs of 50 to 100 points this search ends by mean where exact descents
+from a whole race with entropy do, in a tenth of the time; the best of 33 exact descents, which
+take twice as long as this, is 3 % above.
 """
 
 import contextlib
@@ -23,11 +22,7 @@ import numpy as np
 
 from ..problems.epsilon import Epsilon
 from ..quadratic import dense, ties
-from ..quadratic.conditional_gradient import (
-    ConditionalGradient,
-    ExactLimits,
-    whole_plan,
-)
+from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, whole_plan
 from ..quadratic.methods import PGD
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.small_descent import SmallDescent
@@ -50,18 +45,16 @@ class Level(NamedTuple):
     n_left: int
 
 
-# On 20 pairs of curves and graphs of 50 to 100 points ends are by mean .2 % higher with
-# .085 first, or with one and a half times the first tolerance. With another level, with
-# .05 or .06 first, with a fifth of the tolerance or with four plans left they are the
-# same to .1 %, and take up to a third longer. Exact descents from all plans of the
-# first level end .5 % higher.
+# On 20 pairs of curves and graphs of 50 to 100 points ends are by mean .2 % higher with .085
+# first, or with one and a half times the first tolerance. With another level, with .05 or .06
+# first, with a fifth of the tolerance or with four plans left they are the same to .1 %, and take
+# up to a third longer. Exact descents from all plans of the first level end .5 % higher.
 LEVELS = Level(0.07, 0.05, 3), Level(0.03, 0.03, 2), Level(0.012, 0.02, 2)
 # What the product plan begins with a second time: between words a descent from there
 # hardly moves with more within the tolerance, and ends are up to 4 % higher.
 LATE = 0.05
-# Of all descents with entropy: plans are rough, as the next level moves them further.
-# Most take ten iterations; those of graphs of blocks, which go round, would take
-# hundreds, to the same ends.
+# Of all descents with entropy: plans are rough, as the next level moves them further. Most take
+# ten iterations; those of graphs of blocks, which go round, would take hundreds, to the same ends.
 MAX_OUTER, MAX_INNER, MARGINAL_TOL = 25, 100, 1e-3
 # Relative difference of objectives up to which two plans of a level are one.
 SAME = 1e-4
@@ -181,9 +174,7 @@ class Descents:
 
     @contextlib.contextmanager
     def pool(self):
-        """A function like ``map``, and one that begins a call and returns what waits
-        for its end.
-        """
+        """Yield a parallel ``map``, and a function that starts a call and returns its waiter."""
 
         def at_once(function, given):
             function(given)

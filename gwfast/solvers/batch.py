@@ -227,9 +227,7 @@ def _cheap(problem, options):
 
 def _as_problem(number, problem, given):
     several = isinstance(problem, tuple | list)
-    if not isinstance(problem, QuadraticProblem) and not (
-        several and len(problem) in (2, 4)
-    ):
+    if not isinstance(problem, QuadraticProblem) and not (several and len(problem) in (2, 4)):
         came = type(problem).__name__ + (f" of {len(problem)}" if several else "")
         raise TypeError(
             f"problems[{number}] must be a QuadraticProblem or a tuple (cost_x, "

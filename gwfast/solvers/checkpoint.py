@@ -36,10 +36,9 @@ PAIRS = "pairs"
 
 
 class Checkpoint:
-    """The file in which one solve keeps its state, where `path` is not None, and the
-    seconds that the solve took before it went on from the file. The `identity` has
-    digests, by name, of all that the result depends on. ValueError if the file is
-    damaged, or of another solve.
+    """The file in which one solve keeps its state, where `path` is not None, and the seconds that
+    the solve took before it went on from the file. The `identity` has digests, by name, of all
+    that the result depends on. ValueError if the file is damaged, or of another solve.
     """
 
     def __init__(self, path, identity):

@@ -37,9 +37,8 @@ LEAST, TINY = -60.0, 1e-30
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Clusters(Start):
-    """A plan between clusters of both sides, spread evenly over their points: the
-    cluster of each point of either side, and the plan (k, l) in float32, divided by the
-    masses of the clusters.
+    """A plan between clusters of both sides, spread evenly over their points: the cluster of each
+    point of either side, and the plan (k, l) in float32, divided by the masses of the clusters.
     """
 
     label: str
@@ -66,9 +65,7 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     rng, size = np.random.default_rng(seed), min(problem.shape) // MIN_POINTS
     if size < 2:
         return []
-    few, many = (
-        _Coarse.of(problem, min(count, size), epsilon, rng) for count in (FEW, MANY)
-    )
+    few, many = (_Coarse.of(problem, min(count, size), epsilon, rng) for count in (FEW, MANY))
     made = []
     for _ in range(N_TRIED // AT_ONCE):
         deadline.check()
@@ -80,10 +77,7 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
         made.append(many.descended(part, N_OUTER_MANY))
     density = many.distinct(np.concatenate(made), most) / many.product
     groups = many.x.groups, many.y.groups
-    return [
-        Clusters(f"clusters {seed}, {rank}", groups, one)
-        for rank, one in enumerate(density)
-    ]
+    return [Clusters(f"clusters {seed}, {rank}", groups, one) for rank, one in enumerate(density)]
 
 
 class _Side(NamedTuple):
@@ -113,9 +107,7 @@ class _Side(NamedTuple):
 
 
 def _centered(cost):
-    """Costs (n, n) without their mean, which moves no plan, as float32 has to tell them
-    apart.
-    """
+    """Costs (n, n) without their mean, which moves no plan, as float32 has to tell them apart."""
     return (cost.by_rows - cost.mean).astype(np.float32)
 
 

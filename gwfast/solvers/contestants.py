@@ -43,9 +43,8 @@ class Contestant:
 
     @classmethod
     def at_start(cls, label, linearization, epsilons, set_state, coarse=()):
-        """A candidate whose state is set by ``set_state(fork)``, which returns its
-        objective. `coarse` are the potentials on some rows and columns, the rows and
-        the columns.
+        """A candidate whose state is set by ``set_state(fork)``, which returns its objective.
+        `coarse` are the potentials on some rows and columns, the rows and the columns.
         """
         began, potentials = time.perf_counter(), None
         fork = linearization.fork()
@@ -114,10 +113,9 @@ class Contestant:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Standing:
-    """How a race stands on one level: a `Candidate` of each on coarser levels, the
-    round, from 1, the number of early comparisons of states made in the first round,
-    the contestants that still race, and of each that was dropped its number in the
-    field and its `Candidate`.
+    """How a race stands on one level: a `Candidate` of each on coarser levels, the round, from 1,
+    the number of early comparisons of states made in the first round, the contestants that still
+    race, and of each that was dropped its number in the field and its `Candidate`.
     """
 
     level: int = 0
@@ -138,10 +136,7 @@ class Standing:
             max(int(saved["round"]), 1),
             max(int(saved["n_met"]), 0),
             [Contestant.restored(linearization, one) for one in saved["left"]],
-            [
-                (int(number), *restored_candidates([one]))
-                for number, one in saved["ended"]
-            ],
+            [(int(number), *restored_candidates([one])) for number, one in saved["ended"]],
         )
 
     def export(self):
@@ -160,13 +155,9 @@ class Standing:
         return [candidate for _, candidate in sorted([*left, *self.ended])]
 
     def with_field(self, field):
-        """The standing before the first round of a race of the contestants left and of
-        a field.
-        """
+        """The standing before the first round of a race of the contestants left and of a field."""
         entered = len(self.left) + len(self.ended)
-        new = [
-            dataclasses.replace(one, number=k) for k, one in enumerate(field, entered)
-        ]
+        new = [dataclasses.replace(one, number=k) for k, one in enumerate(field, entered)]
         return dataclasses.replace(self, round=1, n_met=0, left=[*self.left, *new])
 
     def replacing(self, k, one):
@@ -187,10 +178,9 @@ class Standing:
         return self.replacing(k, one)
 
     def advance_each(self, limits, most, checkpoint, announce=None, final=False):
-        """The standing after all contestants left have run, in turn, to the limits and
-        `most` outer iterations, which may be none; each is announced by
-        ``announce(k, one)``. When time is up, contestants without an iteration are
-        dropped.
+        """The standing after all contestants left have run, in turn, to the limits and `most`
+        outer iterations, which may be none; each is announced by ``announce(k, one)``. When time
+        is up, contestants without an iteration are dropped.
 
         A `final` run marks the contestants that settle within its limits; under rougher
         limits before they may have stopped moving already.
@@ -214,9 +204,7 @@ class Standing:
         return standing.dropping(left, skipped)
 
 
-def candidates_from_starts(
-    linearization, schedule, starts, report, deadline=NEVER, profiles=None
-):
+def candidates_from_starts(linearization, schedule, starts, report, deadline=NEVER, profiles=None):
     """A contestant for each start that there is time for; OutOfTime if for none.
     `profiles` are `shared_profiles`; None makes those of the problem.
     """
@@ -278,7 +266,4 @@ def annealed_early(schedule):
 def restored_candidates(saved):
     """Candidates of a tree."""
     kinds = str, int, float, float, int, float, str
-    return [
-        Candidate(*(kind(x) for kind, x in zip(kinds, one, strict=True)))
-        for one in saved
-    ]
+    return [Candidate(*(kind(x) for kind, x in zip(kinds, one, strict=True))) for one in saved]

@@ -35,8 +35,7 @@ OTHER_SCALE = 10.0
 MAX_LEFT_OUT = 0.01
 SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
 INNER_ADVICE = (
-    "; linear problems ended at max_inner, so first a larger max_inner, epsilon or "
-    "marginal_tol"
+    "; linear problems ended at max_inner, so first a larger max_inner, epsilon or marginal_tol"
 )
 
 
@@ -97,9 +96,7 @@ def warn_of(result, limits):
     rest = f"change {change:.1e} (tol {limits.tol:.1e})"
     if result.method == "cg":
         size = abs(result.gw_cost) or 1.0
-        rest = (
-            f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
-        )
+        rest = f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
     warnings.warn(
         f"Gromov-Wasserstein ended as {result.status!r} after {result.n_outer} outer "
         f"iterations with {rest} and marginal error {result.marginal_error:.1e} "

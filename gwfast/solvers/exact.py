@@ -30,18 +30,7 @@ from .checkpoint import Checkpoint
 from .diagnosis import all_tie, doubted
 from .isomorphism import Canonical, isomorphisms, symmetries
 from .race import OfBalanced
-from .starts import (
-    ALONE,
-    WIDE,
-    Given,
-    Once,
-    Product,
-    Profile,
-    Start,
-    Starts,
-    as_start,
-    start_plan,
-)
+from .starts import ALONE, WIDE, Given, Once, Product, Profile, Start, Starts, as_start, start_plan
 
 # Entries of a plan above which only the product plan is tried beside the plan of the
 # usual epsilon: of 480,000 any other descent takes a sixth to a third of the time of
@@ -71,9 +60,7 @@ def check_exact(problem, options):
             f"method must be 'pgd', the default, with epsilon=0, got {options.method!r}"
         )
     if options.tier not in ("auto", "dense"):
-        raise ValueError(
-            f"tier must be 'auto' or 'dense' with epsilon=0, got {options.tier!r}"
-        )
+        raise ValueError(f"tier must be 'auto' or 'dense' with epsilon=0, got {options.tier!r}")
     if not isinstance(options.checkpoint, Checkpoint):
         raise ValueError("checkpoint must be None with epsilon=0")
 
@@ -101,9 +88,7 @@ def solve_exact(problem, start, options, report, solve):
     """
     threads, deadline = options.threads(problem), options.limits.deadline
     deadline.check()
-    limits = ExactLimits(
-        options.limits.max_outer, options.limits.tol, deadline=deadline
-    )
+    limits = ExactLimits(options.limits.max_outer, options.limits.tol, deadline=deadline)
     if start is not None:
         report(ProgressEvent("solve", f"solving from {start}"))
         solver = ConditionalGradient(problem, threads)
@@ -148,9 +133,7 @@ def solve_exact(problem, start, options, report, solve):
     solution = canonical.restore(solution)
     result = solution.result(threads, candidates=found.candidates)
     if tie and result.status == Status.CONVERGED:
-        result = dataclasses.replace(
-            result, status=Status.TIE, advice=Status.TIE.advice
-        )
+        result = dataclasses.replace(result, status=Status.TIE, advice=Status.TIE.advice)
     race = found.runner.race
     if race is None:
         return doubted(problem, result)
@@ -213,10 +196,9 @@ def _starts(problem, options, report, solve):
 
 
 class WithEntropy(Start):
-    """The plan of the same problem with `epsilon` "auto", from a race, and from the search
-    after that up to `SEARCHED` entries or if there is a time for it, taken to a smaller
-    epsilon if it is balanced; MemoryError where there is no room for that beside the exact
-    problem.
+    """The plan of the same problem with `epsilon` "auto", from a race, and from the search after
+    that up to `SEARCHED` entries or if there is a time for it, taken to a smaller epsilon if it is
+    balanced; MemoryError where there is no room for that beside the exact problem.
 
     Attributes
     ----------

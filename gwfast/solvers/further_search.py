@@ -15,13 +15,7 @@ from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
 from .agreement import ESCAPE, LEVEL, TIE, confidence_of
 from .clusters import cluster_starts
-from .contestants import (
-    EARLY,
-    Contestant,
-    Standing,
-    annealed_early,
-    candidates_from_starts,
-)
+from .contestants import EARLY, Contestant, Standing, annealed_early, candidates_from_starts
 from .race import RACE, SAME_COST, as_good, same_state, successive_halving
 
 # Clusterings that are tried at most where nobody says how long, and starts of each that
@@ -41,10 +35,9 @@ NEAR = 0.1
 # lowest optimum takes up to 170 outer iterations.
 ROUGH = Limits(max_outer=100, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
 COMPARED = dataclasses.replace(RACE, max_outer=200)
-# Budget without a search time, in outer iterations, for matrices and for point clouds:
-# solves from the start that won the race, or this many plan entries if that is more, but
-# at most MOST. Descents that lead lower on clouds take 5 to 16 solves; few races of clouds
-# leave doubt.
+# Budget without a search time, in outer iterations, for matrices and for point clouds: solves from
+# the start that won the race, or this many plan entries if that is more, but at most MOST.
+# Descents that lead lower on clouds take 5 to 16 solves; few races of clouds leave doubt.
 SOLVES, ENTRIES, MOST = (1.5, 5.0), (2.5e7, 1.5e8), 1000.0
 # Deviations of the logarithms of the factors that entries are multiplied by, and the
 # logarithm of the first epsilon as a multiple of the last one: uniform between these;
@@ -71,8 +64,7 @@ class FurtherSearch:
     ----------
     first, best : Contestant
     is_tie : bool
-        Whether an escape between matrices of costs has found another optimum as good
-        as the best.
+        Whether an escape between matrices of costs has found another optimum as good as the best.
 
     Parameters
     ----------
@@ -135,9 +127,7 @@ class FurtherSearch:
         only the last goes on.
         """
         return [
-            row._replace(fate=LOST)
-            if row.fate == WENT_ON and row.start != self.best.label
-            else row
+            row._replace(fate=LOST) if row.fate == WENT_ON and row.start != self.best.label else row
             for row in self._tried
         ]
 
@@ -146,9 +136,7 @@ class FurtherSearch:
         raced, tried = self._raced, self.records()
         if self.best is not self.first:
             raced, best = without_winner(raced), self.best.label
-            tried = [
-                row._replace(fate="won") if row.start == best else row for row in tried
-            ]
+            tried = [row._replace(fate="won") if row.start == best else row for row in tried]
         return confidence_of([*raced, *tried], self.best.status)
 
     def run(self, *, clusters, doubted):

@@ -38,12 +38,7 @@ from .diagnosis import conclude, doubted, other_starts, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
-from .product_plan import (
-    completed,
-    no_worse_than_product,
-    quadratic_mean,
-    unsolved,
-)
+from .product_plan import completed, no_worse_than_product, quadratic_mean, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
@@ -90,11 +85,10 @@ def gromov_wasserstein(
 ) -> GWResult:
     """Gromov-Wasserstein plan between two spaces, entropic or exact.
 
-    Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over
-    plans ``T >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``; the factor 2
-    makes `epsilon` that of the linear problems. The problem is not convex, and the
-    optimum that is found depends on the start: by default several starts race, and the
-    lowest objective wins.
+    Looks for a minimum of ``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl - 2 epsilon H(T)`` over plans ``T
+    >= 0`` with marginals `p` and `q`, ``H(T) = -sum T log T``; the factor 2 makes `epsilon` that
+    of the linear problems. The problem is not convex, and the optimum that is found depends on the
+    start: by default several starts race, and the lowest objective wins.
 
     Parameters
     ----------
@@ -281,8 +275,7 @@ default="balanced"
         If a limit was reached before the tolerances, or the plan should not be trusted.
         `GWResult.status` says which, `GWResult.advice` what to try.
     UserWarning
-        If one term of a fused problem is more than 30 times the other, see
-        `GWResult.term_ratio`.
+        If one term of a fused problem is more than 30 times the other, see `GWResult.term_ratio`.
 
     Examples
     --------

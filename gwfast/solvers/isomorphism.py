@@ -23,9 +23,8 @@ from ..problems.quadratic import QuadraticProblem
 # Differences of costs and of sums of weights that are rounding, as a fraction of the
 # largest: these are of numbers near one, as many as there are points.
 ROUNDING = 1e-10
-# Choices, as a multiple of the points, after which the search is given up. Each point
-# needs one at most where none is wrong: so it is for all graphs of
-# ``python -m benchmarks.small symmetric``.
+# Choices, as a multiple of the points, after which the search is given up. Each point needs one at
+# most where none is wrong: so it is for all graphs of ``python -m benchmarks.small symmetric``.
 MOST_CHOICES = 2
 
 
@@ -48,9 +47,7 @@ def isomorphisms(problem):
     if not problem.rule.takes_q:
         p = q = np.ones(n) / n
     costs = [side.to_dense().matrix for side in (problem.x, problem.y)]
-    left, right = (
-        np.sort(cost @ mass) for cost, mass in zip(costs, (p, q), strict=True)
-    )
+    left, right = (np.sort(cost @ mass) for cost, mass in zip(costs, (p, q), strict=True))
     # Most spaces that differ already differ in the mean costs of their points.
     if abs(left - right).max() > ROUNDING * n * max(abs(left).max(), abs(right).max()):
         return
@@ -93,14 +90,9 @@ class Canonical:
     def __init__(self, problem):
         self._original, linear = problem, 0.0
         if problem.is_fused:
-            linear = problem.linear_cost / max(
-                np.abs(problem.linear_cost).max(), 1e-300
-            )
+            linear = problem.linear_cost / max(np.abs(problem.linear_cost).max(), 1e-300)
             linear = 1 / (np.e + linear)
-        pairs = (
-            (problem.x, problem.p, linear),
-            (problem.y, problem.q, np.transpose(linear)),
-        )
+        pairs = ((problem.x, problem.p, linear), (problem.y, problem.q, np.transpose(linear)))
         (rows, of_x), (cols, of_y) = (_ordered(*pair) for pair in pairs)
         self._orders = rows, cols
         rule = dataclasses.replace(problem.rule, p=problem.p[rows], q=problem.q[cols])
@@ -120,8 +112,7 @@ class Canonical:
         """The `ExactSolution` as the problem was."""
         potentials = solution.potentials[:: -1 if self._exchanges else 1]
         potentials = tuple(
-            one[order.argsort()]
-            for one, order in zip(potentials, self._orders, strict=True)
+            one[order.argsort()] for one, order in zip(potentials, self._orders, strict=True)
         )
         changed = dict(plan=self.plan(solution.plan), potentials=potentials)
         return dataclasses.replace(solution, problem=self._original, **changed)

@@ -15,14 +15,7 @@ import math
 import numpy as np
 
 from ..problems.low_rank import SPAN, has_low_rank
-from ..quadratic.factory import (
-    TIERS,
-    WHOLE_TIERS,
-    is_factored,
-    is_placed,
-    nbytes,
-    tiers,
-)
+from ..quadratic.factory import TIERS, WHOLE_TIERS, is_factored, is_placed, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..quadratic.stores import NeighborTier
 from ..utils.blocks import SCRATCH_BYTES
@@ -41,8 +34,7 @@ GROWTH, MIN_GROWTH = 3.5, 1.2
 # Points in the order "given": how many are the first of these, where fresh starts join
 # the race; and how many a level has on which further ones stand for all others.
 FIRST_GIVEN, SPREAD_GIVEN = 3000, 6750
-# Most candidates on the level after the first, fresh starts included, and on later
-# levels.
+# Most candidates on the level after the first, fresh starts included, and on later levels.
 SECOND_LEVEL_STATES, LATER_STATES = 4, 2
 
 
@@ -140,18 +132,15 @@ def needs(
     placement=None,
     neighbors="neighbors",
 ):
-    """Bytes that a solve takes beside its input, by tier, with `scale` times as many
-    points. Without `races` it has one start, or `n_states` candidates on all points.
-    `smooth` allows for a race over the leading eigenvectors of the costs, and
-    `neighbors` may be a `NeighborTier`.
+    """Bytes that a solve takes beside its input, by tier, with `scale` times as many points.
+    Without `races` it has one start, or `n_states` candidates on all points. `smooth` allows for a
+    race over the leading eigenvectors of the costs, and `neighbors` may be a `NeighborTier`.
     """
     n, m = shape = tuple(scale * points for points in problem.shape)
     kind = dict(method=method, shape=shape, itemsize=itemsize, n_states=n_states)
     kind["placement"] = placement
     takes = {
-        tier: nbytes(
-            problem, neighbors if tier == "neighbors" else tier, n_threads, **kind
-        )
+        tier: nbytes(problem, neighbors if tier == "neighbors" else tier, n_threads, **kind)
         for tier in tiers(problem, method)
     }
     if not races or method is not PGD:
@@ -193,9 +182,7 @@ def choose(problem, tier, limit, n_threads, **kind):
     if name == "auto" and limit == math.inf:
         return tiers(problem, method)[0]
     if neighbors and is_placed(problem, kind.get("placement"), method):
-        raise ValueError(
-            f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {tier!r}"
-        )
+        raise ValueError(f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {tier!r}")
     sized = functools.partial(needs, problem, n_threads, **kind)
     if neighbors:
         sized.keywords["neighbors"] = neighbors

@@ -163,11 +163,10 @@ def tune_epsilon(
 ) -> GWResult:
     """Solve one problem for many epsilons, from large to small.
 
-    At the largest epsilon there is a search, as of `gromov_wasserstein`. Every other
-    value goes on from the plan of the one before, which takes a fraction of the time of
-    a search, unless that plan has matched nothing. A last search at the best value
-    makes the result no worse than that of `gromov_wasserstein` there. Errors and
-    warnings are those of `gromov_wasserstein`.
+    At the largest epsilon there is a search, as of `gromov_wasserstein`. Every other value goes on
+    from the plan of the one before, which takes a fraction of the time of a search, unless that
+    plan has matched nothing. A last search at the best value makes the result no worse than that
+    of `gromov_wasserstein` there. Errors and warnings are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -239,9 +238,7 @@ def _as_epsilons(epsilons):
     if epsilons is None:
         return [Epsilon(relative=fraction) for fraction in FRACTIONS]
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
-        raise TypeError(
-            f"epsilons must be a sequence or None, got {type(epsilons).__name__}"
-        )
+        raise TypeError(f"epsilons must be a sequence or None, got {type(epsilons).__name__}")
     made = []
     for one in epsilons:
         if not isinstance(one, str | Epsilon):
@@ -303,20 +300,13 @@ def _best_of(problem, options, starts, prune):
 
 
 def _as_starts(starts, problem, seed):
-    """The starts of a number of random ones, or of a sequence of names, starts and
-    plans.
-    """
+    """The starts of a number of random ones, or of a sequence of names, starts and plans."""
     if starts is None or isinstance(starts, numbers.Integral):
         n_random = None if starts is None else as_count(starts, "starts", least=0)
         return default_starts(problem.shape, seed, n_random)
     if isinstance(starts, str) or not isinstance(starts, Iterable):
-        raise TypeError(
-            f"starts must be a number, a sequence or None, got {type(starts).__name__}"
-        )
-    starts = [
-        as_start(start, problem, seed + k, name="starts")
-        for k, start in enumerate(starts)
-    ]
+        raise TypeError(f"starts must be a number, a sequence or None, got {type(starts).__name__}")
+    starts = [as_start(start, problem, seed + k, name="starts") for k, start in enumerate(starts)]
     if not starts:
         raise ValueError("starts must not be empty")
     return starts

@@ -28,14 +28,13 @@ InitLike = str | ArrayLike | MakesPlan
 class SolveOptions:
     """How to solve a problem; see `gromov_wasserstein`.
 
-    What depends on the problem is checked by the solve: `init`, `method` (a name until
-    then), `n_threads`, `memory_limit`, `tier` and the file `checkpoint` (a path until
-    then). With the `order` "mass" the coarse levels of a race have the points with most
-    mass, with "given" the first points. `n_starts` is the number of random starts, None
-    for one that suits the size, and `search_time` the seconds that are looked on;
-    `balanced` is a start from the balanced problem, if it is solved already.
-    `takes_zero` allows for an epsilon of 0. `placement` is the `Placement` in force
-    when the options are made.
+    What depends on the problem is checked by the solve: `init`, `method` (a name until then),
+    `n_threads`, `memory_limit`, `tier` and the file `checkpoint` (a path until then). With the
+    `order` "mass" the coarse levels of a race have the points with most mass, with "given" the
+    first points. `n_starts` is the number of random starts, None for one that suits the size, and
+    `search_time` the seconds that are looked on; `balanced` is a start from the balanced problem,
+    if it is solved already. `takes_zero` allows for an epsilon of 0. `placement` is the
+    `Placement` in force when the options are made.
     """
 
     limits: Limits

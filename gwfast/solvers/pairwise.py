@@ -223,14 +223,11 @@ class Spaces:
         given = list(spaces)
         if not given:
             raise ValueError("spaces must not be empty")
-        geometries = [
-            as_geometry(one, f"spaces[{k}]").to_dense() for k, one in enumerate(given)
-        ]
+        geometries = [as_geometry(one, f"spaces[{k}]").to_dense() for k, one in enumerate(given)]
         for name, several in (("masses", masses), ("features", features)):
             if several is not None and len(several) != len(given):
                 raise ValueError(
-                    f"{name} must be as many as spaces, {len(given)}, got "
-                    f"{len(several)}"
+                    f"{name} must be as many as spaces, {len(given)}, got {len(several)}"
                 )
         masses = [None] * len(given) if masses is None else masses
         checked = [
@@ -333,9 +330,7 @@ class _Solver:
                 made.largest,
                 made.most,
                 features,
-                turns(made, number, N_DIRECTIONS)
-                if turned and made.symmetric
-                else None,
+                turns(made, number, N_DIRECTIONS) if turned and made.symmetric else None,
             )
 
         @functools.cache
@@ -383,9 +378,7 @@ class _Solver:
     def _pairs(self):
         options, weight = self.options, (1.0 - self._weight) / 2
         limits = options.limits.max_outer, options.limits.tol
-        return ExactPairs(
-            options.n_starts or 0, options.seed, *limits, ROUNDING, weight
-        )
+        return ExactPairs(options.n_starts or 0, options.seed, *limits, ROUNDING, weight)
 
     def _regularized(self, pairs):
         options, costs, converged, plans = self.options, [], [], []
@@ -515,9 +508,7 @@ class _State:
         return [(i, j) for i, j in pairs if i < j or not self._symmetric]
 
     def _open(self, left, k_nearest):
-        """The pairs that may be among the nearest of either space; others are given
-        up.
-        """
+        """The pairs that may be among the nearest of either space; others are given up."""
         known = np.where(np.isnan(self.costs), np.inf, self.costs)
         np.fill_diagonal(known, np.inf)
         farthest = np.partition(known, k_nearest - 1, axis=1)[:, k_nearest - 1]

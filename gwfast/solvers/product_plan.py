@@ -20,10 +20,9 @@ from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.callers import outside
 from ..utils.precision import SINGLE
 
-# Ratio of the terms of a fused objective from which on there is a warning. On 100
-# points of the plane with three noisy features 90 % of the matches are right at a ratio
-# of 6 and 84 % at 0.6, but 61 % at 61 and 34 % at 1/160, where the smaller term hardly
-# counts.
+# Ratio of the terms of a fused objective from which on there is a warning. On 100 points of the
+# plane with three noisy features 90 % of the matches are right at a ratio of 6 and 84 % at 0.6,
+# but 61 % at 61 and 34 % at 1/160, where the smaller term hardly counts.
 MAX_RATIO = 30.0
 # How a solve may end long before its plan is a solution.
 LIMITED = Status.MAX_OUTER, Status.MAX_INNER, Status.TIME_LIMIT
@@ -130,9 +129,7 @@ def warn_of_scales(results):
     """Warn once if a term of a fused problem hardly counts, of the extreme ratio, and once
     if an epsilon is large beside the quadratic term.
     """
-    blurred = [
-        one.advice for one in results if one.status == Status.CONVERGED and one.advice
-    ]
+    blurred = [one.advice for one in results if one.status == Status.CONVERGED and one.advice]
     if blurred:
         warnings.warn(blurred[0], stacklevel=outside())
     ratios = [one.term_ratio for one in results if 0 < one.term_ratio < math.inf]

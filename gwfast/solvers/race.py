@@ -69,9 +69,7 @@ SAME_STATE, SAME_COST = 0.3, 0.05
 # 1000 words, two epsilons) all candidates within 0.2 of one another after four
 # iterations end in one optimum, but not all of those within 0.13 after two.
 MEET_AT, NEAR_STATE = (4, 7), 0.15
-ROUGH = Limits(
-    max_outer=ROUNDS[-1], max_inner=50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged()
-)
+ROUGH = Limits(max_outer=ROUNDS[-1], max_inner=50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
 # In a race over leading eigenvectors, a candidate whose objective exceeds the lowest by
 # more than this fraction at the last early comparison is dropped. On 50 problems
 # (graphs of 600 to 1000 words, distances, geodesics; two epsilons) the candidate that
@@ -92,11 +90,10 @@ def search(problem, options, report, further=0.0, seeds=None):
     """Solve a problem from the best of the default starts, or from `Seeds`, which need
     no race: the winner, `is_tie` and the `Candidates`.
 
-    The last level has the tier of the options. Coarser levels are dense, and left out
-    if they exceed `memory_limit` or time is up; OutOfTime if there is none for a first
-    plan of all points. The callback sees the iterations of the last descent. `further`
-    is the `work` after the search for which time is kept. A search goes on from the
-    checkpoint.
+    The last level has the tier of the options. Coarser levels are dense, and left out if they
+    exceed `memory_limit` or time is up; OutOfTime if there is none for a first plan of all points.
+    The callback sees the iterations of the last descent. `further` is the `work` after the search
+    for which time is kept. A search goes on from the checkpoint.
     """
     limits, standing, inside = options.limits, None, None
     checkpoint, saved = options.checkpoint, options.checkpoint.at(STARTS)
@@ -189,9 +186,7 @@ class _Level:
         if options.precision is not SINGLE and precision is SINGLE:
             # Float32 only finds the start here.
             least = SINGLE.min_epsilon * self.linearization.cost_scale
-            kind = dict(
-                last=max(schedule.last, least), first=max(schedule.first, least)
-            )
+            kind = dict(last=max(schedule.last, least), first=max(schedule.first, least))
             schedule = dataclasses.replace(schedule, **kind)
         self.schedule = annealed_early(schedule)
 
@@ -215,10 +210,9 @@ class _Level:
         return default_starts(self.part.shape, options.seed, n_random, **kind)
 
     def field(self, starts):
-        """A contestant for each start. The profiles are those of the costs, also in a
-        race on eigenvectors: on graphs of 600, 700 and 1500 words, profiles of these
-        lead to optima 10 %, 2 % and 1.5 % higher, and never to one more than 0.1 %
-        lower.
+        """A contestant for each start. The profiles are those of the costs, also in a race on
+        eigenvectors: on graphs of 600, 700 and 1500 words, profiles of these lead to optima 10 %,
+        2 % and 1.5 % higher, and never to one more than 0.1 % lower.
         """
         profiles, deadline = None, self.options.limits.deadline
         if self.is_smooth:
@@ -246,9 +240,8 @@ class _Level:
         return Standing(self.number, candidates).with_field(field)
 
     def _needs_fresh(self, before):
-        """Whether fresh starts, made as arrays of all points, race as well: if there is
-        room for them and the race before, on fewer points, has not found the lowest
-        optimum for sure.
+        """Whether fresh starts, made as arrays of all points, race as well: if there is room for
+        them and the race before, on fewer points, has not found the lowest optimum for sure.
         """
         n, m = self.part.shape
         n_raced = max(before.left[0].loop.linearization.problem.shape)
@@ -259,9 +252,7 @@ class _Level:
         if n_raced < SURE_FRACTION * max(n, m) or len(before.left) > 1:
             return True
         rows, winner = before.records(), before.left[0].label
-        return not is_sure(
-            [row._replace(fate=WON) if row.start == winner else row for row in rows]
-        )
+        return not is_sure([row._replace(fate=WON) if row.start == winner else row for row in rows])
 
     def raced(self, standing, starts, limits):
         """The `Standing` after a race, and after races of the best against further
@@ -288,9 +279,8 @@ class _Level:
 
 @dataclasses.dataclass(frozen=True)
 class OfBalanced(Start):
-    """The best plan of the balanced problem of the same costs, for a problem with other
-    marginals: a descent from the product plan often ends in optima that leave out
-    points which have a match.
+    """The best plan of the balanced problem of the same costs, for a problem with other marginals:
+    a descent from the product plan often ends in optima that leave out points which have a match.
     """
 
     options: object
@@ -350,9 +340,8 @@ def check_time(one, problem, limits):
 def successive_halving(
     standing, max_outer, limits, report, checkpoint=NOT_KEPT, *, is_smooth=False
 ):
-    """The `Standing` after all rounds, with one candidate left, or several of nearly
-    equal objectives in other optima, the best first. When time is up only the best is
-    left.
+    """The `Standing` after all rounds, with one candidate left, or several of nearly equal
+    objectives in other optima, the best first. When time is up only the best is left.
 
     On the second level, where fresh starts have to catch up with promoted candidates,
     the first round drops only candidates on the way to another's optimum. A race on
@@ -404,9 +393,7 @@ def _drop_early(standing, limits, most, checkpoint, is_smooth):
             excess = MAX_EXCESS if is_smooth and early == MEET_AT[-1] else np.inf
             left = [one for one in distinct if as_good(one, distinct[0], excess)]
             dropped += [
-                one.with_outcome("dropped in round 1")
-                for one in distinct
-                if one not in left
+                one.with_outcome("dropped in round 1") for one in distinct if one not in left
             ]
             standing = standing.dropping(left, dropped)
         standing = dataclasses.replace(standing, n_met=standing.n_met + 1)
@@ -441,8 +428,7 @@ def _settle_all(standing, limits, report, checkpoint, prune):
     def announce(_, one):
         report(ProgressEvent("solve", f"solving from {one.label}"))
 
-    # The winner makes the last iteration by itself: it leaves its plan in the common
-    # buffer.
+    # The winner makes the last iteration by itself: it leaves its plan in the common buffer.
     max_outer, limits = limits.max_outer - 1, limits.before(UPDATES)
     longest = 2 * ROUNDS[-1] if prune else max_outer
     while True:

@@ -1,6 +1,5 @@
-"""Search for an optimum below the winner of a race that is not sure, on few points: by
-starts from coarse clusters, and by escapes from the winner. The best goes on to all
-points.
+"""Search for an optimum below the winner of a race that is not sure, on few points: by starts from
+coarse clusters, and by escapes from the winner. The best goes on to all points.
 """
 
 import dataclasses
@@ -36,9 +35,8 @@ def has_room(problem, options):
 
 
 def second_look(problem, solution, result, options, report):
-    """The `GWResult` with the lowest objective: that of the race, from the `Solution`
-    of its winner, or one that is found from there. Only a race under given marginals
-    has a second look.
+    """The `GWResult` with the lowest objective: that of the race, from the `Solution` of its
+    winner, or one that is found from there. Only a race under given marginals has a second look.
     """
     ended = result.status in (Status.STOPPED, Status.TIME_LIMIT)
     wanted = options.mechanisms.second_look and problem.is_balanced

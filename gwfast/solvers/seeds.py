@@ -13,13 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..problems.quadratic import QuadraticProblem
 from ..utils.callers import outside
 from ..utils.types import Float32Array, IntArray
-from ..utils.validation import (
-    as_array,
-    as_mapping,
-    as_positive,
-    as_translations,
-    one_of,
-)
+from ..utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
 from .starts import ALONE, Shared, Start, as_start, is_start, named_starts, start_plan
 
 # Words with their translations.
@@ -76,9 +70,7 @@ class Seeds(Start):
         object.__setattr__(self, "pairs", pairs)
 
     @classmethod
-    def identical(
-        cls, words_x: Sequence[str], words_y: Sequence[str], **options: Any
-    ) -> Seeds:
+    def identical(cls, words_x: Sequence[str], words_y: Sequence[str], **options: Any) -> Seeds:
         """Words of both spaces that are spelt alike, numerals and names above all.
 
         Parameters
@@ -105,11 +97,7 @@ class Seeds(Start):
 
     @classmethod
     def known(
-        cls,
-        dictionary: Dictionary,
-        words_x: Sequence[str],
-        words_y: Sequence[str],
-        **options: Any,
+        cls, dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[str], **options: Any
     ) -> Seeds:
         """Words whose translations are known.
 
@@ -225,10 +213,7 @@ def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray
 
 
 def known_pairs(
-    dictionary: Dictionary,
-    words_x: Sequence[str],
-    words_y: Sequence[str],
-    name: str,
+    dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[str], name: str
 ) -> IntArray:
     """Rows (k, 2) of words and translations, with a warning if there are others;
     `name` is what messages call the dictionary.
@@ -288,7 +273,6 @@ def _firsts(words, name):
 def _warn_of_others(name, number, n_given, of, hint=""):
     if number < n_given:
         warnings.warn(
-            f"{name}: {number} of {n_given} pairs are {of}, the others are left out"
-            f"{hint}",
+            f"{name}: {number} of {n_given} pairs are {of}, the others are left out{hint}",
             stacklevel=outside(),
         )

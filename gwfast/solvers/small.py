@@ -48,9 +48,7 @@ class SmallSolve:
 
     @classmethod
     def of(cls, problem, options):
-        """That of a problem; None where it takes another way than one descent that
-        nobody watches.
-        """
+        """Return the `SmallSolve` of a problem, or None if it needs a search or a callback."""
         if max(problem.shape) > FEW_POINTS or not _is_plain(options):
             return None
         precision = options.precision

@@ -76,9 +76,7 @@ ALONE = Shared()
 
 
 class Start:
-    """A start of this package: its plans need no check, and its ``plan`` also takes a
-    `Shared`.
-    """
+    """A start of this package: its plans need no check, and its ``plan`` also takes a `Shared`."""
 
     name: ClassVar[str | None] = None
     is_random: ClassVar[bool] = False
@@ -118,8 +116,7 @@ class Random(Start):
 
 @dataclasses.dataclass(frozen=True)
 class Exact(Start):
-    """The best plan without regularization that the search of small problems finds
-    (annealing.py).
+    """The best plan without regularization that the search of small problems finds (annealing.py).
 
     Parameters
     ----------
@@ -177,11 +174,10 @@ class Once(Start):
 class Profile(Start):
     """Couple points whose costs to all others are distributed alike.
 
-    Row i of the costs, sorted, is a profile of point i that does not depend on the
-    order of the others; profiles of both sides can be compared, by the Wasserstein
-    distance of the two distributions. Their optimal coupling solves Memoli's third
-    lower bound of the Gromov-Wasserstein distance (Foundations of Computational
-    Mathematics, 2011, section 6).
+    Row i of the costs, sorted, is a profile of point i that does not depend on the order of the
+    others; profiles of both sides can be compared, by the Wasserstein distance of the two
+    distributions. Their optimal coupling solves Memoli's third lower bound of the
+    Gromov-Wasserstein distance (Foundations of Computational Mathematics, 2011, section 6).
 
     Parameters
     ----------
@@ -319,8 +315,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
         if isinstance(init, type):
             came = f"the class {init.__name__}"
         raise TypeError(
-            f"{name} must be the name of a start, a start or a plan (an array), "
-            f"got {came}"
+            f"{name} must be the name of a start, a start or a plan (an array), got {came}"
         )
     init = in_order(init, name, *problem.orders, of="cost_x and cost_y")
     return Given(as_plan(init, name, problem.shape, dtype))
@@ -343,9 +338,7 @@ def as_plan(plan, name, shape, dtype=np.float32):
 
 
 def start_plan(start, problem, n_threads, shared=ALONE):
-    """The plan of a start, checked if its class is the caller's; None is the product
-    plan.
-    """
+    """The plan of a start, checked if its class is the caller's; None is the product plan."""
     if type(start) in Start.__subclasses__():
         return start.plan(problem, n_threads, shared)
     plan = start.plan(problem, n_threads)

@@ -73,8 +73,7 @@ def verify(
     Returns
     -------
     Verification
-        Residuals and bounds; ``.holds`` says whether all are met, and it prints as a
-        table.
+        Residuals and bounds; ``.holds`` says whether all are met, and it prints as a table.
 
     Raises
     ------
@@ -189,9 +188,7 @@ def _as_given(problem, result, epsilon, method):
             plan = plan.astype(np.float64)
         coupling = ArrayCoupling(plan, 1)
     if coupling.shape != problem.shape:
-        raise ValueError(
-            f"result must have shape {problem.shape}, got {coupling.shape}"
-        )
+        raise ValueError(f"result must have shape {problem.shape}, got {coupling.shape}")
     if reported:
         _check_marginals(problem, result)
     if epsilon is None:
@@ -236,8 +233,7 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
     )
     if given.is_exact:
         return found | dict(
-            stationarity=_gap(at, tol, precision),
-            truncation=Residual(0.0, given.left_out),
+            stationarity=_gap(at, tol, precision), truncation=Residual(0.0, given.left_out)
         )
     unit = at.cost_scale / given.epsilon
     rounding = given.precision.rounding * (1.0 + unit)
@@ -266,8 +262,7 @@ def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter)
 
 def _gap(at, tol, precision):
     """That of Frank and Wolfe, as a fraction of the objective."""
-    # In float64 solvers end at `conditional_gradient.ROUNDING`, and this is ten times
-    # that.
+    # In float64 solvers end at `conditional_gradient.ROUNDING`, and this is ten times that.
     rounding = ROUNDINGS * SINGLE.rounding if precision is SINGLE else 10 * ROUNDING
     rounding *= at.magnitude
     # Where the objective is nothing but rounding, of that.

@@ -197,9 +197,7 @@ def center_align(
 def _with_common_genes(center, slices, layer):
     """The center and the slices, with the genes that all of them have."""
     start = Slice.of(center, None, layer, "center")
-    others = [
-        Slice.of(one, None, layer, f"slices[{k}]") for k, one in enumerate(slices)
-    ]
+    others = [Slice.of(one, None, layer, f"slices[{k}]") for k, one in enumerate(slices)]
     sizes = {one.table.shape[1] for one in (start, *others)}
     for one in others:
         start, _ = with_common_genes(start, one)
@@ -212,9 +210,7 @@ def _with_common_genes(center, slices, layer):
         )
     for one in (start, *others):
         if one.table.min() < 0:
-            raise ValueError(
-                f"{one.name} must not be negative, got {one.table.min():.3g}"
-            )
+            raise ValueError(f"{one.name} must not be negative, got {one.table.min():.3g}")
     return start, others
 
 

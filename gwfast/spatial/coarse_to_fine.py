@@ -34,8 +34,7 @@ NEARLY_ALL = 0.6
 OUTSIDE = 1e-4
 # Pairs of spots up to which a kernel with all entries is the faster one: 1 GiB.
 MAX_DENSE = 1 << 28
-# From one iteration of a level to the next, until there is the epsilon of the next
-# level.
+# From one iteration of a level to the next, until there is the epsilon of the next level.
 FACTOR = 0.5
 # Change of the state that is expected of the first iteration on more spots: plans of
 # the level before bring it nearly there.
@@ -77,9 +76,8 @@ def race_of(problem, blur, options):
 
 
 def by_levels(problem, options, report):
-    """The `Solution` of a fused problem of the spots of two slices, whose clouds have
-    squared distances, `is_tie` and the `Candidates`; `options` have a number as
-    epsilon.
+    """The `Solution` of a fused problem of the spots of two slices, whose clouds have squared
+    distances, `is_tie` and the `Candidates`; `options` have a number as epsilon.
     """
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [along_curve(side.points, masses) for side, masses in sides]
@@ -149,9 +147,7 @@ def disagree(candidates):
 
 
 def _promoted(coarse, part, at, epsilons, options):
-    """The `Contestant` on more spots, among which the coarse ones are `at`, yet to
-    descend.
-    """
+    """The `Contestant` on more spots, among which the coarse ones are `at`, yet to descend."""
     given, before = (options.threads(part), options.tier), coarse.loop
     costs = linearize(part, *given, mechanisms=options.mechanisms)
 

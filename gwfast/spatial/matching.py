@@ -61,8 +61,7 @@ ADVICE = {
     Status.NEAR_PRODUCT: "the plan matches nothing; try a smaller blur, or other alpha",
     Status.LOST_MASS: "spots have lost all their matches; try a larger blur",
     Status.UNCERTAIN: "a lower optimum may exist; compare other alpha, or other seeds",
-    Status.TIE: "another plan has the same objective: the slice is symmetric; try a "
-    "smaller alpha",
+    Status.TIE: "another plan has the same objective: the slice is symmetric; try a smaller alpha",
 }
 
 
@@ -112,8 +111,7 @@ class SliceAlignment:
     def transform(
         self, b: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Spots of the first slice among those of the second, see
-        `GWResult.transform`.
+        """Spots of the first slice among those of the second, see `GWResult.transform`.
 
         Parameters
         ----------
@@ -138,9 +136,8 @@ class SliceAlignment:
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of the spots of one slice for those of the other, see
-        `GWResult.transfer_labels`: to the first slice, or with ``to="target"`` to the
-        second.
+        """Labels of the spots of one slice for those of the other, see `GWResult.transfer_labels`:
+        to the first slice, or with ``to="target"`` to the second.
         """
         return self.gw.transfer_labels(labels, to=to)
 
@@ -166,9 +163,7 @@ class SliceAlignment:
         return rigid_motion(self.gw.coupling, self.a, self.b, reflection, "slice_a")
 
     def to_frame(self, k: int = 1) -> pd.DataFrame:
-        """The best `k` matches of each spot as a table of pandas, see
-        `GWResult.to_frame`.
-        """
+        """The best `k` matches of each spot as a table of pandas, see `GWResult.to_frame`."""
         return self.gw.to_frame(k)
 
     def __repr__(self) -> str:
@@ -293,17 +288,16 @@ def pairwise_align(
     of features, which are products of few columns, and a plan with entropy. First few
     spots of each slice are matched, then four times as many, until all are.
 
-    *Scale.* PASTE's units have a property that is worth keeping where spots are one
-    apart, as on its glasses or with `norm`: if a spot is matched with one that is one
-    too far, its distances to all others change by a half, squared, on a slice of any
-    size. So squared distances are divided, ``|x - x'|^2 / (2 R)``, with coordinates in
-    units of the median distance of neighboring spots and R the root mean square of all
-    distances: around R that changes as the distance does. The dissimilarity of spots is
-    the squared distance of their features, divided by the mean of that between
-    neighboring spots, which is mostly noise. Both terms are then in units of what
+    *Scale.* PASTE's units have a property that is worth keeping where spots are one apart, as on
+    its glasses or with `norm`: if a spot is matched with one that is one too far, its distances to
+    all others change by a half, squared, on a slice of any size. So squared distances are divided,
+    ``|x - x'|^2 / (2 R)``, with coordinates in units of the median distance of neighboring spots
+    and R the root mean square of all distances: around R that changes as the distance does. The
+    dissimilarity of spots is the squared distance of their features, divided by the mean of that
+    between neighboring spots, which is mostly noise. Both terms are then in units of what
     neighbors differ by, and an `alpha` means the same for slices of any size.
-    `GWResult.term_ratio`, which compares both terms at the plan that matches all with
-    all, grows with the slice; that is no reason for another `alpha`.
+    `GWResult.term_ratio`, which compares both terms at the plan that matches all with all, grows
+    with the slice; that is no reason for another `alpha`.
 
     Examples
     --------
@@ -396,9 +390,7 @@ def _overlapping(solved, terms, method, tol, tier, time_limit):
         found, seconds = [], 0.0
         for weight in weights:
             deadline, given = Deadline.after(part), {**terms, "alpha": weight}
-            first, _ = solved(
-                given, "entropic", "auto", None, "auto", deadline=deadline
-            )
+            first, _ = solved(given, "entropic", "auto", None, "auto", deadline=deadline)
             gw, options = solved(terms, method, first.plan, tol, tier)
             seconds += first.seconds + gw.seconds
             found.append(dataclasses.replace(gw, candidates=first.candidates))

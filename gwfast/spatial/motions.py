@@ -56,9 +56,7 @@ class RigidMotion(NamedTuple):
 
     @property
     def angle(self) -> float:
-        """Degrees by which points of the plane turn, counterclockwise; NaN for other
-        dimensions.
-        """
+        """Degrees by which points of the plane turn, counterclockwise; NaN for other dimensions."""
         if self.rotation.shape != (2, 2):
             return float("nan")
         return float(np.rad2deg(np.arctan2(self.rotation[0, 1], self.rotation[0, 0])))
@@ -111,9 +109,8 @@ def stack_slices(
 ) -> list[Float64Array]:
     """Bring successive slices into the frame of the first.
 
-    Each slice is moved onto the one before by the rigid motion that is best for the
-    plan between the two (PASTE: Zeira, Land, Strzalkowski and Raphael, Nature Methods
-    2022).
+    Each slice is moved onto the one before by the rigid motion that is best for the plan between
+    the two (PASTE: Zeira, Land, Strzalkowski and Raphael, Nature Methods 2022).
 
     Parameters
     ----------

@@ -38,9 +38,8 @@ TOTAL = 1e4
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slice:
-    """Coordinates (n, d) of spots, and their table of expression (n, genes), an array
-    or a sparse matrix; `genes` are the names of its columns and `names` the names of
-    its rows, or None.
+    """Coordinates (n, d) of spots, and their table of expression (n, genes), an array or a sparse
+    matrix; `genes` are the names of its columns and `names` the names of its rows, or None.
     """
 
     name: str
@@ -175,9 +174,8 @@ def spacing(spots: list[Float64Array]) -> float:
 def geometries(
     spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int
 ) -> tuple[PointCloud, PointCloud, CrossCost]:
-    """Squared distances within both slices and between their features, the means of
-    those of so many nearest spots, in units of what neighboring spots differ by; see
-    `pairwise_align`.
+    """Squared distances within both slices and between their features, the means of those of so
+    many nearest spots, in units of what neighboring spots differ by; see `pairwise_align`.
     """
     noise, smooth = [], []
     for places, expressed in zip(spots, rows, strict=True):
@@ -189,9 +187,7 @@ def geometries(
     x, y = (one / unit for one in spots)
     # The root mean square of all distances of a slice, the mean of both.
     radius = np.sqrt(x.var(axis=0).sum() + y.var(axis=0).sum())
-    first, second = (
-        PointCloud(one / np.sqrt(2 * radius), "sqeuclidean") for one in (x, y)
-    )
+    first, second = (PointCloud(one / np.sqrt(2 * radius), "sqeuclidean") for one in (x, y))
     size = np.sqrt(np.concatenate(noise).mean()) or 1.0
     return first, second, CrossCost(smooth[0] / size, smooth[1] / size)
 
@@ -219,9 +215,7 @@ def _table(table, name, n):
     else:
         made = as_matrix(table, name).astype(np.float64)
     if made.shape[0] != n:
-        raise ValueError(
-            f"{name} must have a row for each of {n} spots, got {made.shape[0]}"
-        )
+        raise ValueError(f"{name} must have a row for each of {n} spots, got {made.shape[0]}")
     return made
 
 

@@ -46,9 +46,7 @@ def refuse_more(budget: float) -> ValueError:
 
 
 def shortened(text: object) -> str:
-    """What an error says, which may be all of a damaged file, as far as it fits a line
-    or two.
-    """
+    """What an error says, which may be all of a damaged file, as far as it fits a line or two."""
     return " ".join(str(text).split())[:REASON_LENGTH]
 
 
@@ -68,9 +66,7 @@ def open_archive(file: PathLike | BinaryIO) -> Iterator[NpzFile]:
         names = sorted(archive.files)
         for name, other in itertools.pairwise(names):
             if name == other:
-                raise ValueError(
-                    f"expected arrays of different names, got {name[:60]!r} twice"
-                )
+                raise ValueError(f"expected arrays of different names, got {name[:60]!r} twice")
         yield archive
 
 

@@ -33,9 +33,7 @@ def config() -> dict[str, str]:
         "OpenMP": f"yes ({version})" if version else "NO: every kernel is serial",
         "OpenMP runtime": runtimes or "none",
         "of these, in use": in_use or "not known",
-        "instruction set": (
-            f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})"
-        ),
+        "instruction set": (f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})"),
         "BLAS": blas or "not recognized",
         "threads": (
             f"{threads.resolve_n_threads()} by default "

@@ -11,8 +11,7 @@ class OutOfTime(Exception):
 
 
 class Deadline:
-    """A time at which loops end with what they have. They look at it between calls of
-    kernels.
+    """A time at which loops end with what they have. They look at it between calls of kernels.
 
     Parameters
     ----------

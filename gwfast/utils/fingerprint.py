@@ -14,11 +14,10 @@ KEPT = 1 << 15
 def fingerprint(x: NDArray[Any]) -> tuple[Any, ...]:
     """A value that tells what is in a matrix of floats from what was in it before.
 
-    A small one is kept as it is. Of others each row is the sum of its bits, times odd
-    random weights, modulo the range of an integer of that width: no change of a single
-    entry goes unseen, and one of many entries in a row of float64 with a chance of
-    2^-64. This takes 4 ms for 2300 x 2300 float64 numbers on one core, a cryptographic
-    digest ten times that.
+    A small one is kept as it is. Of others each row is the sum of its bits, times odd random
+    weights, modulo the range of an integer of that width: no change of a single entry goes unseen,
+    and one of many entries in a row of float64 with a chance of 2^-64. This takes 4 ms for 2300 x
+    2300 float64 numbers on one core, a cryptographic digest ten times that.
     """
     if x.nbytes <= KEPT:
         return x.shape, x.dtype, x.tobytes()

@@ -71,6 +71,5 @@ def positions(labels: Labels, order: Labels, name: str, of: str) -> NDArray[Any]
         return None
     ours, theirs = next((ours, theirs) for ours, theirs in pairs if ours != theirs)
     raise ValueError(
-        f"{name} must have the labels of {of}, got {ours!r} for {theirs!r}; "
-        "arrays go by position"
+        f"{name} must have the labels of {of}, got {ours!r} for {theirs!r}; arrays go by position"
     )

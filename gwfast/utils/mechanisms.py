@@ -40,8 +40,7 @@ class Mechanisms:
     coarse_levels : bool
         The race is on fewer points than all, or over the leading eigenvectors.
     second_look : bool
-        After the race escapes from its winner, and where it is not sure starts from
-        clusters.
+        After the race escapes from its winner, and where it is not sure starts from clusters.
     """
 
     low_rank_updates: bool = True

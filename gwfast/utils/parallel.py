@@ -5,9 +5,7 @@ from typing import Any
 
 
 def in_parallel(
-    function: Callable[..., Any],
-    arguments: Sequence[tuple[Any, ...]],
-    n_jobs: int | None = None,
+    function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], n_jobs: int | None = None
 ) -> Iterator[tuple[int, Any]]:
     """Call a function of a module with each of several tuples of arguments, `n_jobs` at
     a time as joblib has it (None: what ``joblib.parallel_config`` says, or one). Yields
@@ -32,8 +30,7 @@ def in_parallel(
     except ValueError:  # the backend returns lists only
         parallel = joblib.Parallel(**options)
     yield from parallel(
-        joblib.delayed(_numbered)(number, function, *some)
-        for number, some in enumerate(arguments)
+        joblib.delayed(_numbered)(number, function, *some) for number, some in enumerate(arguments)
     )
 
 

@@ -1,12 +1,11 @@
 """Progress: events from whoever works, and where they go; all go to the log as well.
 
-The logger is ``gwfast``. It writes nothing by itself: whoever wants its records gives
-it a handler, as ``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file
-that was read, a solve that begins, a round of refinement, pairs and jobs that are done)
-and how each call ended; DEBUG also the starts that are tried, and iterations where they
-are reported. What goes wrong is a warning (`ConvergenceWarning`, to be had here by
-``logging.captureWarnings(True)``) or an exception. Processes that work for this one
-(``n_jobs``) have loggers of their own.
+The logger is ``gwfast``. It writes nothing by itself: whoever wants its records gives it a
+handler, as ``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file that was read,
+a solve that begins, a round of refinement, pairs and jobs that are done) and how each call ended;
+DEBUG also the starts that are tried, and iterations where they are reported. What goes wrong is a
+warning (`ConvergenceWarning`, to be had here by ``logging.captureWarnings(True)``) or an
+exception. Processes that work for this one (``n_jobs``) have loggers of their own.
 """
 
 import contextlib
@@ -36,15 +35,7 @@ class ProgressEvent(NamedTuple):
 
     # The kind of work that begins; of "iteration" and "finished" (a job), that ended.
     stage: Literal[
-        "level",
-        "start",
-        "round",
-        "solve",
-        "iteration",
-        "refinement",
-        "match",
-        "job",
-        "finished",
+        "level", "start", "round", "solve", "iteration", "refinement", "match", "job", "finished"
     ]
     text: str
     # Within its stage.
@@ -66,9 +57,8 @@ class ProgressListener:
 
 @contextlib.contextmanager
 def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
-    """A function to report `ProgressEvent` to: False drops them, True shows a bar on
-    stderr, and a function is called as ``progress(text, done, total)``. The log has
-    them in any case.
+    """A function to report `ProgressEvent` to: False drops them, True shows a bar on stderr, and a
+    function is called as ``progress(text, done, total)``. The log has them in any case.
     """
     with _shown(progress) as show:
 
@@ -87,9 +77,7 @@ def _shown(progress):
     elif callable(progress):
         yield lambda event: progress(event.text, event.done, event.total)
     elif not isinstance(progress, bool):
-        raise TypeError(
-            f"progress must be a bool or callable, got {type(progress).__name__}"
-        )
+        raise TypeError(f"progress must be a bool or callable, got {type(progress).__name__}")
     elif not progress:
         yield lambda event: None
     else:
@@ -99,10 +87,7 @@ def _shown(progress):
 
 @contextlib.contextmanager
 def reporting_on_terminal(
-    line: Callable[[ProgressEvent], str | None],
-    total: int | None = None,
-    *,
-    quiet: bool = False,
+    line: Callable[[ProgressEvent], str | None], total: int | None = None, *, quiet: bool = False
 ) -> Iterator[Reporter]:
     """A function that shows events on stderr: as a bar, or where no bar can be drawn
     as the lines that `line` makes of some of them; nothing if `quiet`. For `total` see
@@ -148,12 +133,7 @@ def progress_bar(total: int | None = None) -> Iterator[Reporter]:
         task = bar.add_task("starting", total=total)
 
         def report_progress(event):
-            bar.update(
-                task,
-                description=event.text,
-                completed=event.done or 0,
-                total=event.total,
-            )
+            bar.update(task, description=event.text, completed=event.done or 0, total=event.total)
 
         yield report_progress
         bar.update(task, total=bar.tasks[0].completed)

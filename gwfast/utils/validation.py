@@ -46,9 +46,7 @@ def as_any_array(x: Any, name: str) -> NDArray[Any]:
 
 def is_differentiated(x: Any) -> bool:
     """Return whether `x` is a tensor of torch that requires gradients, or traced by JAX."""
-    return bool(getattr(x, "requires_grad", False)) or type(x).__name__.endswith(
-        "Tracer"
-    )
+    return bool(getattr(x, "requires_grad", False)) or type(x).__name__.endswith("Tracer")
 
 
 def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
@@ -58,9 +56,7 @@ def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
     if hasattr(x, "tocsr"):
         raise TypeError(f"{name} must be a dense array, got a sparse matrix")
     if hasattr(x, "vectors") and hasattr(x, "words"):
-        raise TypeError(
-            f"{name} must be an array, got {type(x).__name__}: pass its vectors"
-        )
+        raise TypeError(f"{name} must be an array, got {type(x).__name__}: pass its vectors")
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(f"{name} must be a plain array, got a masked one")
     x = as_any_array(x, name)
@@ -74,9 +70,7 @@ def in_memory(x: Any) -> Any:
     return x.to_memory() if hasattr(x, "to_memory") else x
 
 
-def as_matrix(
-    x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None
-) -> NDArray[Any]:
+def as_matrix(x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
     """`x` as a 2-D array of finite real numbers, its float dtype kept.
 
     Integers and booleans become float64. Any memory order is taken, read-only arrays
@@ -90,9 +84,7 @@ def as_matrix(
     return x
 
 
-def as_table(
-    x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None
-) -> NDArray[Any]:
+def as_table(x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
     """`as_matrix` of numbers that may be infinite or NaN."""
     x = as_array(x, name)
     if x.dtype.kind in "biu" or x.dtype.itemsize > 8:
@@ -118,8 +110,7 @@ def check_finite(x: NDArray[Any], name: str, total: float) -> None:
     if len(bad):
         i, j = bad[0]
         raise ValueError(
-            f"{name} must be finite, got {x[i, j]} at [{i}, {j}]"
-            f" ({len(bad)} such entries)"
+            f"{name} must be finite, got {x[i, j]} at [{i}, {j}] ({len(bad)} such entries)"
         )
 
 
@@ -152,9 +143,7 @@ def as_vector(x: ArrayLike, name: str, size: int) -> Float64Array:
     return _measured(x, name, size)[0]
 
 
-def _measured(
-    x: ArrayLike, name: str, size: int
-) -> tuple[Float64Array, float, float, float]:
+def _measured(x: ArrayLike, name: str, size: int) -> tuple[Float64Array, float, float, float]:
     """`as_vector`, the least and the largest number, and the sum."""
     x = as_array(x, name)
     if x.shape != (size,):
@@ -226,9 +215,7 @@ def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """`x` as a finite float above zero (or not below it, if `zero`)."""
     # That a float is a number takes longer to ask than all else here.
-    if type(x) is not float and (
-        isinstance(x, bool) or not isinstance(x, numbers.Real)
-    ):
+    if type(x) is not float and (isinstance(x, bool) or not isinstance(x, numbers.Real)):
         more = "; gwfast.gradients has losses to train with" * is_differentiated(x)
         raise TypeError(f"{name} must be a number, got {type(x).__name__}{more}")
     try:
@@ -259,8 +246,7 @@ def as_mapping(x: T, name: str) -> T:
     """`x` if it has items."""
     if not isinstance(x, Mapping):
         raise TypeError(
-            f"{name} must be a mapping of words to their translations, got "
-            f"{type(x).__name__}"
+            f"{name} must be a mapping of words to their translations, got {type(x).__name__}"
         )
     return x
 

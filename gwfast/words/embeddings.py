@@ -155,9 +155,8 @@ def as_embeddings(obj: Any, *, max_words: int | None = None) -> Embeddings:
     TypeError
         If `obj` is none of these, a word is no str, or `max_words` no whole number.
     ValueError
-        If there are no words, an empty word, not a word for every row, vectors of
-        several lengths, or numbers that are not finite in float32; or if `max_words`
-        is below 1.
+        If there are no words, an empty word, not a word for every row, vectors of several lengths,
+        or numbers that are not finite in float32; or if `max_words` is below 1.
 
     Examples
     --------
@@ -233,17 +232,14 @@ def check_shapes(words, shape, dtype):
     """Refuse arrays that are not a word and as many real numbers for every row."""
     if len(shape) != 2 or dtype.kind not in "fiu" or not shape[1]:
         raise ValueError(
-            "expected 'vectors' to be a 2-d array of real numbers,"
-            f" got shape {shape} of {dtype}"
+            f"expected 'vectors' to be a 2-d array of real numbers, got shape {shape} of {dtype}"
         )
     check_lengths(len(words), shape[0])
 
 
 def check_lengths(n_words, n_rows):
     if n_words != n_rows:
-        raise ValueError(
-            f"expected a word a row, got {n_words} words for {n_rows} rows"
-        )
+        raise ValueError(f"expected a word a row, got {n_words} words for {n_rows} rows")
 
 
 def select(words, options, path=None, usable=None):
@@ -315,9 +311,7 @@ def check_finite(values, rows, words):
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(rows[np.argmin(finite)])
-        raise BadRow(
-            f"expected finite numbers, got nan or inf in row {row} ({show(words[row])})"
-        )
+        raise BadRow(f"expected finite numbers, got nan or inf in row {row} ({show(words[row])})")
 
 
 def finish(vocabulary, vectors):

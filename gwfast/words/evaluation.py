@@ -114,9 +114,7 @@ CONVENTIONS = {
     for rules in (
         Convention("gwfast"),
         Convention("vecmap", duplicates="last", inverse_temperature=1.0),
-        Convention(
-            "muse", max_words=200_000, lower=True, duplicates="drop", coverage="pairs"
-        ),
+        Convention("muse", max_words=200_000, lower=True, duplicates="drop", coverage="pairs"),
         Convention("paper", taking_part=True, duplicates="word", first_only=True),
     )
 }
@@ -484,13 +482,10 @@ def evaluate(
     ):
         if len(words) != len(side.rows):
             raise ValueError(
-                f"{name} must have a word for each of the {len(side.rows)} rows,"
-                f" got {len(words)}"
+                f"{name} must have a word for each of the {len(side.rows)} rows, got {len(words)}"
             )
     n, m = result.n_words
-    part = gold_standard(
-        dictionary, source_words[:n], target_words[:m], convention=rules
-    )
+    part = gold_standard(dictionary, source_words[:n], target_words[:m], convention=rules)
     whole = part
     if not rules.taking_part:
         whole = gold_standard(dictionary, source_words, target_words, convention=rules)

@@ -190,8 +190,7 @@ def language_distances(
     ImportError
         If joblib is not installed.
     TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it, and the
-        language.
+        If an argument has the wrong type, shape or value; the message names it, and the language.
 
     Warns
     -----
@@ -201,34 +200,31 @@ def language_distances(
 
     Notes
     -----
-    *What is computed.* The ``gw_cost`` of an entropic plan depends on epsilon, does not
-    vanish between a space and itself, and is above the minimum that the definition
-    asks for: by 7 to 11 % at the default epsilon, on word vectors. Subtracting what the
-    spaces cost with themselves, as Sinkhorn divergences do, takes away less than 1 % of
-    it, as each is matched with itself far more sharply than with another. Without
-    entropy, with similarities of vectors, the squared loss and uniform masses, the
-    problem is concave, and its minima are at permutations. From the entropic plan that
-    `gwfast.align` finds, which has escaped poor minima, linear assignments lead to
-    one, each lowering the objective: the Frank-Wolfe method, with full steps. One to
-    three are enough; annealing epsilon takes longer and mostly ends higher.
+    *What is computed.* The ``gw_cost`` of an entropic plan depends on epsilon, does not vanish
+    between a space and itself, and is above the minimum that the definition asks for: by 7 to 11 %
+    at the default epsilon, on word vectors. Subtracting what the spaces cost with themselves, as
+    Sinkhorn divergences do, takes away less than 1 % of it, as each is matched with itself far
+    more sharply than with another. Without entropy, with similarities of vectors, the squared loss
+    and uniform masses, the problem is concave, and its minima are at permutations. From the
+    entropic plan that `gwfast.align` finds, which has escaped poor minima, linear assignments lead
+    to one, each lowering the objective: the Frank-Wolfe method, with full steps. One to three are
+    enough; annealing epsilon takes longer and mostly ends higher.
 
-    *What holds exactly.* A permutation costs the same in both directions, and every
-    pair is computed in an order of its own, whatever that of the arguments: the matrix
-    is symmetric. The identity costs nothing. The root of the cost of a composed
-    matching is at most the sum of the roots of its two parts: where a pair violates the
-    triangle inequality, composing its matching over the third language, and improving
-    it, repairs that.
+    *What holds exactly.* A permutation costs the same in both directions, and every pair is
+    computed in an order of its own, whatever that of the arguments: the matrix is symmetric. The
+    identity costs nothing. The root of the cost of a composed matching is at most the sum of the
+    roots of its two parts: where a pair violates the triangle inequality, composing its matching
+    over the third language, and improving it, repairs that.
 
-    *How to read it.* The value is an upper bound, as no search is sure to find the
-    lowest minimum; at 2000 words other starts and epsilons change it by up to 0.5 %, so
-    that differences below a percent mean little, and at fewer words by more (6 % at
-    800). 0 is: the same relations between words. Matching nothing costs
-    `LanguagePair.product_cost`, and the best matching of noise with the variances of
-    Spanish vectors 63 % of that, at 2000 words in 200 dimensions. On vectors of Zhang
-    et al. (ACL 2017), 50 dimensions, two corpora of English were at 11 % of that,
-    Spanish and English at 23 %, Chinese and English at 33 %; on small corpora of
-    novels, 200 dimensions, Spanish and French at 50 %, French and English at 53 %.
-    Compare vectors of like dimension and corpus: both count as much as the language.
+    *How to read it.* The value is an upper bound, as no search is sure to find the lowest minimum;
+    at 2000 words other starts and epsilons change it by up to 0.5 %, so that differences below a
+    percent mean little, and at fewer words by more (6 % at 800). 0 is: the same relations between
+    words. Matching nothing costs `LanguagePair.product_cost`, and the best matching of noise with
+    the variances of Spanish vectors 63 % of that, at 2000 words in 200 dimensions. On vectors of
+    Zhang et al. (ACL 2017), 50 dimensions, two corpora of English were at 11 % of that, Spanish
+    and English at 23 %, Chinese and English at 33 %; on small corpora of novels, 200 dimensions,
+    Spanish and French at 50 %, French and English at 53 %. Compare vectors of like dimension and
+    corpus: both count as much as the language.
 
     It takes O(n_words^2) memory and about O(n_words^3) time a pair: 2 to 6 s for 2000
     words on one core.

@@ -24,17 +24,14 @@ class Options:
             as_count(self.max_words, "max_words")
         choices = get_args(Errors)
         if self.errors not in choices:
-            raise ValueError(
-                f"errors must be one of {', '.join(choices)}, got {self.errors!r}"
-            )
+            raise ValueError(f"errors must be one of {', '.join(choices)}, got {self.errors!r}")
         try:
             extends_ascii = "0 1\n".encode(self.encoding) == b"0 1\n"
         except (LookupError, TypeError):
             extends_ascii = False
         if not extends_ascii:
             raise ValueError(
-                "encoding must be the name of one that extends ASCII,"
-                f" got {self.encoding!r}"
+                f"encoding must be the name of one that extends ASCII, got {self.encoding!r}"
             )
 
     @property

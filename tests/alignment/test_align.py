@@ -4,13 +4,7 @@ from helpers.problems import cloud, orthogonal, rotated_pair
 
 import gwfast
 from gwfast.alignment.normalize import Normalizer
-from gwfast.words import (
-    gold_standard,
-    merge,
-    precision_at_k,
-    read_dictionary,
-    read_embeddings,
-)
+from gwfast.words import gold_standard, merge, precision_at_k, read_dictionary, read_embeddings
 from gwfast.words.dictionaries import invert
 
 
@@ -118,17 +112,13 @@ def test_normalization_steps():
 
 def test_a_row_that_centering_makes_zero_is_named():
     x = np.ones((3, 2))
-    with pytest.raises(
-        ValueError, match=r"x after centering must have no zero.*row 0, 1, 2"
-    ):
+    with pytest.raises(ValueError, match=r"x after centering must have no zero.*row 0, 1, 2"):
         gwfast.align(x, cloud(3, 2, 12))
 
 
 def test_one_column_has_no_angles():
     counts = np.arange(1.0, 30.0)[:, None] ** 2
-    with pytest.raises(
-        ValueError, match=r"y must have two columns or more .* are these"
-    ):
+    with pytest.raises(ValueError, match=r"y must have two columns or more .* are these"):
         gwfast.align(cloud(29, 3, 0), counts)
     free = {"normalize": (), "metric": "sqeuclidean"}
     assert gwfast.align(counts, counts, **free).mapping.shape == (1, 1)

@@ -36,8 +36,7 @@ def test_it_does_what_align_does(pair, fitted):
     assert fitted.n_features_in_ == 5
     assert fitted.n_iter_ == result.gw.n_outer
     np.testing.assert_array_equal(
-        GromovWassersteinAligner(n_words=100, refine=2).fit_transform(x, y),
-        result.transform(x),
+        GromovWassersteinAligner(n_words=100, refine=2).fit_transform(x, y), result.transform(x)
     )
 
 
@@ -54,9 +53,7 @@ def test_its_parameters_are_those_of_align():
 
 def test_it_shows_the_parameters_that_were_changed():
     aligner = GromovWassersteinAligner(tol=1e-4).set_params(n_words=7, tier="tiled")
-    assert repr(aligner) == (
-        "GromovWassersteinAligner(n_words=7, tier='tiled', tol=0.0001)"
-    )
+    assert repr(aligner) == ("GromovWassersteinAligner(n_words=7, tier='tiled', tol=0.0001)")
     array = GromovWassersteinAligner(init=np.ones((2, 2)))
     assert repr(array).startswith("GromovWassersteinAligner(init=array(")
     with pytest.raises(ValueError, match="Invalid parameter 'words'"):
@@ -67,9 +64,7 @@ def test_masses_are_given_to_fit(pair):
     x, y, _ = pair
     fitted = GromovWassersteinAligner(n_words=60).fit(x, y, p="zipf", q="zipf")
     zipf = 1 / np.arange(1, 61)
-    np.testing.assert_allclose(
-        fitted.result_.plan.sum(axis=1), zipf / zipf.sum(), rtol=1e-2
-    )
+    np.testing.assert_allclose(fitted.result_.plan.sum(axis=1), zipf / zipf.sum(), rtol=1e-2)
 
 
 def test_use_before_fit_is_refused():
@@ -145,12 +140,8 @@ def test_checks_that_two_spaces_rule_out_are_declared(column_is_a_space):
     if column_is_a_space:
         aligner.set_params(metric="sqeuclidean", normalize=("center",), n_threads=1)
         aligner.set_params(init="product")  # takes less time
-        expected = {
-            name: reason for name, reason in expected.items() if reason != ONE_COLUMN
-        }
-    done = checks.check_estimator(
-        aligner, expected_failed_checks=expected, on_skip=None
-    )
+        expected = {name: reason for name, reason in expected.items() if reason != ONE_COLUMN}
+    done = checks.check_estimator(aligner, expected_failed_checks=expected, on_skip=None)
     failed = {one["check_name"] for one in done if one["status"] == "xfail"}
     # None is declared that would pass.
     assert failed == set(expected)
@@ -186,9 +177,7 @@ def test_two_spaces_are_split_apart():
                 # Each row once, in order, and some of both spaces in each part.
                 together = np.concatenate(rows)
                 if not isinstance(splitter, selection.ShuffleSplit):
-                    np.testing.assert_array_equal(
-                        together[np.abs(together[:, 0]).argsort()], whole
-                    )
+                    np.testing.assert_array_equal(together[np.abs(together[:, 0]).argsort()], whole)
                 for part in rows:
                     assert (np.diff(np.abs(part[:, 0])) > 0).all() and len(part)
     fold = next(selection.KFold(5).split(spaces))[1]
@@ -226,9 +215,7 @@ def test_a_grid_search_of_a_pipeline_prepares_both_spaces(pair):
     x, y, where = pair
     wide = np.hstack([y, y[:, :2] + y[:, 2:4]])  # more columns, no more dimensions
     aligner = GromovWassersteinAligner(n_threads=1)
-    chain = pipeline.Pipeline(
-        [("pca", gwfast.EachSpace(decomposition.PCA())), ("gw", aligner)]
-    )
+    chain = pipeline.Pipeline([("pca", gwfast.EachSpace(decomposition.PCA())), ("gw", aligner)])
     grid = {"pca__transformer__n_components": [2, 5], "gw__epsilon": [0.003]}
     folds = selection.KFold(2, shuffle=True, random_state=0)
     search = selection.GridSearchCV(chain, grid, cv=folds, error_score="raise")

@@ -69,9 +69,7 @@ def test_two_sided_maps_give_the_cosines_of_vecmap(whiten, power):
     target = y if maps.target is None else y @ maps.target
     a, b = vecmap(x, y, x[:60], y[:60], whiten, power)
     expected = unit(a) @ unit(b).T
-    np.testing.assert_allclose(
-        unit(x @ maps.source) @ unit(target).T, expected, atol=1e-4
-    )
+    np.testing.assert_allclose(unit(x @ maps.source) @ unit(target).T, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("fit", [
@@ -97,9 +95,7 @@ def test_two_sided_maps_of_different_dimensions_share_the_targets_space(d, e):
     assert np.isfinite(maps.source).all() and np.isfinite(maps.target).all()
 
 
-@pytest.mark.parametrize(
-    "n, m, hood", [(70, 90, 10), (90, 70, 3), (5, 8, 10), (1, 3, 1)]
-)
+@pytest.mark.parametrize("n, m, hood", [(70, 90, 10), (90, 70, 3), (5, 8, 10), (1, 3, 1)])
 def test_best_matches_agree_with_plain_csls(n, m, hood, monkeypatch):
     x, y = cloud(n, 5, 16), cloud(m, 5, 17)
     monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
@@ -122,14 +118,10 @@ def test_inverted_softmax_agrees_with_its_formula():
     )
     cosine, all_of_them = unit(x) @ unit(y).T, unit(sources) @ unit(y).T
     share = np.exp(7 * cosine) / np.exp(7 * all_of_them).sum(axis=0)
-    np.testing.assert_allclose(
-        np.exp(7 * found.scores), -np.sort(-share, axis=1)[:, :5], rtol=1e-4
-    )
+    np.testing.assert_allclose(np.exp(7 * found.scores), -np.sort(-share, axis=1)[:, :5], rtol=1e-4)
     np.testing.assert_array_equal(found.indices, np.argsort(-share, axis=1)[:, :5])
     # Nothing overflows.
-    found = gwfast.nearest_neighbors(
-        x, y, method="inverted_softmax", inverse_temperature=1e6
-    )
+    found = gwfast.nearest_neighbors(x, y, method="inverted_softmax", inverse_temperature=1e6)
     assert np.isfinite(found.scores).all()
 
 
@@ -220,9 +212,7 @@ def test_whitened_refinement_maps_both_sides():
     x, y, where = rotated_pair(300, 6, 25, noise=0.1)
     result = gwfast.align(x, y, refine=gwfast.Refinement())
     assert result.target_mapping.shape == (6, 6)
-    np.testing.assert_allclose(
-        result.transform_target(y), result.mapped_target, atol=1e-5
-    )
+    np.testing.assert_allclose(result.transform_target(y), result.mapped_target, atol=1e-5)
     np.testing.assert_allclose(result.transform(x), result.mapped_source, atol=1e-5)
     assert (result.translate(k=1).indices[:, 0] == where).mean() > 0.95
     nearest = gwfast.nearest_neighbors(result.transform(x), result.transform_target(y))
@@ -277,7 +267,5 @@ def test_a_time_limit_that_ends_the_refinement_is_told():
     x, y, _ = rotated_pair(60, 5, 0, noise=0.05)
     with pytest.warns(gwfast.ConvergenceWarning) as caught:
         result = gwfast.align(x, y, refine=3, time_limit=1e-6)
-    said = (
-        "time_limit ended the refinement after 0 of 3 rounds; try a larger time_limit"
-    )
+    said = "time_limit ended the refinement after 0 of 3 rounds; try a larger time_limit"
     assert result.refinement == () and said in [str(one.message) for one in caught]

@@ -36,9 +36,7 @@ def test_a_kept_alignment_maps_and_translates_as_before(result, tmp_path):
         expected = result.translate([3, 7], method=method, k=4)
         np.testing.assert_array_equal(found.indices, expected.indices)
         np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-6)
-    np.testing.assert_array_equal(
-        kept.best_matches().mutual, result.best_matches().mutual
-    )
+    np.testing.assert_array_equal(kept.best_matches().mutual, result.best_matches().mutual)
     again = kept.refine(1)
     np.testing.assert_array_equal(again.mapping, result.refine(1).mapping)
     assert len(again.refinement) == len(kept.refinement) + 1
@@ -158,9 +156,7 @@ def test_words_and_vectors_are_translated(result, tmp_path):
         with pytest.raises(ValueError, match="x must have 5 columns, got 2"):
             spaces.translate([[1.0, 2.0]])
     plan = named.translate(["w3"], method="coupling").indices
-    np.testing.assert_array_equal(
-        plan, result.translate([3], method="coupling").indices
-    )
+    np.testing.assert_array_equal(plan, result.translate([3], method="coupling").indices)
 
 
 def test_words_are_one_for_each_row(result, tmp_path):
@@ -212,8 +208,6 @@ def test_spaces_aligned_by_pairs_are_scored_like_others():
     words = [f"w{i}" for i in range(60)]
     gold = {word: {word} for word in words}
     for convention, n_queries in (("gwfast", 60), ("paper", 30)):
-        scores = evaluate(
-            spaces, gold, words, words, methods=("nn",), convention=convention
-        )
+        scores = evaluate(spaces, gold, words, words, methods=("nn",), convention=convention)
         assert scores["nn"].n_queries == n_queries
         assert scores["nn"].at[1] == 1.0

@@ -12,13 +12,7 @@ import pytest
 from helpers.cli import ALIGN, FEW
 from helpers.files import tree
 from helpers.marks import pairwise
-from helpers.processes import (
-    environment,
-    full_disk,
-    kill_once_written,
-    on_terminal,
-    run_python,
-)
+from helpers.processes import environment, full_disk, kill_once_written, on_terminal, run_python
 from helpers.vector_files import write_vectors
 
 import gwfast
@@ -283,13 +277,9 @@ FAILURES = {
 
 @pytest.mark.slow
 @pairwise(
-    message=FAILURES,
-    where=["gwfast.align", "gwfast.plot.plot_dynamics"],
-    existing=[False, True],
+    message=FAILURES, where=["gwfast.align", "gwfast.plot.plot_dynamics"], existing=[False, True]
 )
-def test_nothing_is_left_after_a_failure(
-    run, files, monkeypatch, message, where, existing
-):
+def test_nothing_is_left_after_a_failure(run, files, monkeypatch, message, where, existing):
     """Whether the solve fails or the last file cannot be written."""
 
     def fail(*args, **kwargs):
@@ -445,8 +435,7 @@ def test_without_the_extra(monkeypatch, capsys, names):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
-        f"gwfast: error: the command line needs {', '.join(names)}:"
-        ' pip install "gwfast-ot[cli]"\n'
+        f'gwfast: error: the command line needs {", ".join(names)}: pip install "gwfast-ot[cli]"\n'
     )
 
 
@@ -471,9 +460,7 @@ def test_a_killed_run_leaves_nothing_for_ever(run, files):
         "from gwfast.__main__ import main\n"
         f"main([*{ALIGN}, '--output', 'out'])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment(), cwd=files, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=files, check=False)
     assert done.returncode == -signal.SIGKILL
     assert len(list(files.glob(".gwfast-*"))) == 1
     assert run(*ALIGN, "--output", "out")[0] == 0

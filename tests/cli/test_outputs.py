@@ -82,8 +82,7 @@ def test_words_of_translations_can_be_had_again(made, folder):
         (made.target, [row[2] for row in rows]),
     ):
         again = {
-            field.encode("latin-1", "backslashreplace").decode("unicode_escape")
-            for field in fields
+            field.encode("latin-1", "backslashreplace").decode("unicode_escape") for field in fields
         }
         assert again <= set(side.embeddings.words)
     assert [row[0] for row in rows[::10]][16:25] == [
@@ -120,9 +119,7 @@ def test_dictionary_holds_the_mutual_pairs_that_it_can(made, folder):
 def test_result(made, folder):
     result = json.loads((folder / "result.json").read_bytes())
     steps = made.result.refinement
-    assert [step["n_pairs"] for step in result["refinement"]] == [
-        step.n_pairs for step in steps
-    ]
+    assert [step["n_pairs"] for step in result["refinement"]] == [step.n_pairs for step in steps]
     score = result["accuracy"]["csls"]
     assert score["coverage"] == 1.0
     assert score["convention"] == "gwfast"
@@ -209,8 +206,7 @@ def test_the_picture_of_an_objective_that_ends_higher_has_a_note(made, tmp_path)
     gw, ink = made.result.gw, []
     for low in (1.0, 0.1):
         history = tuple(
-            gw.history[0]._replace(gw_cost=cost, marginal_error=0.01)
-            for cost in (low, 0.5)
+            gw.history[0]._replace(gw_cost=cost, marginal_error=0.01) for cost in (low, 0.5)
         )
         result = replace(made.result, gw=replace(gw, history=history))
         path = tmp_path / "dynamics.png"

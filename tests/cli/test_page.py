@@ -143,9 +143,7 @@ def test_needs_nothing_beside_itself(text, parsed):
 
 def test_one_script_that_is_ours(text, parsed):
     source = Path(page.__file__).parent / "templates" / "report.js"
-    assert [part.strip() for part in parsed.texts["script"]] == [
-        source.read_text("utf-8").strip()
-    ]
+    assert [part.strip() for part in parsed.texts["script"]] == [source.read_text("utf-8").strip()]
     handlers = [name for _, name, _ in parsed.attributes if name.startswith("on")]
     assert handlers == []
 

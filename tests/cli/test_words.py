@@ -222,9 +222,7 @@ def test_convert(run, files, name):
 
 
 def test_costs_can_be_scaled(align):
-    epsilons = [
-        align("--scale-costs", scale)["gw"]["epsilon"] for scale in ("mean", "max")
-    ]
+    epsilons = [align("--scale-costs", scale)["gw"]["epsilon"] for scale in ("mean", "max")]
     assert align()["gw"]["epsilon"] not in epsilons and epsilons[0] != epsilons[1]
 
 

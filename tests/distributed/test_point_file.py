@@ -61,10 +61,7 @@ def path(request, tmp_path):
 
 
 @pairwise(
-    indirect=["path"],
-    path=FORMATS,
-    metric=["cosine", "sqeuclidean", "dot"],
-    steps=[(), STEPS],
+    indirect=["path"], path=FORMATS, metric=["cosine", "sqeuclidean", "dot"], steps=[(), STEPS]
 )
 def test_it_is_the_cloud_of_its_rows(path, metric, steps):
     found = PointFile(path, metric, normalize=steps)

@@ -34,8 +34,7 @@ def solve(problem, engine=None, n_shards=3, min_points=100, **options):
         return gwfast.gromov_wasserstein(*problem, **options)
 
 
-# Epsilon so large that the plan is spread out, and so small that it needs the log
-# domain.
+# Epsilon so large that the plan is spread out, and so small that it needs the log domain.
 @pytest.mark.parametrize(
     "metric, relative", [("cosine", 0.02), ("cosine", 0.002), ("sqeuclidean", 0.02)]
 )
@@ -73,10 +72,7 @@ def test_more_shards_than_rows():
     assert found.gw_cost == pytest.approx(solve(problem).gw_cost, rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    "tier, relative",
-    [("dense", 0.02), ("dense", 0.002), ("tiled", 0.02)],
-)
+@pytest.mark.parametrize("tier, relative", [("dense", 0.02), ("dense", 0.002), ("tiled", 0.02)])
 def test_workers_may_die(tier, relative):
     problem = clouds()
     options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
@@ -100,8 +96,7 @@ def test_the_search_is_the_same(monkeypatch):
     # Of starts that meet rounding says which is better, so not who goes on, nor whether
     # more starts are made, of clusters; and only here does the search go on.
     first, last = (
-        {row.start for row in found.candidates if row.n_points < 70}
-        for found in (here, there)
+        {row.start for row in found.candidates if row.n_points < 70} for found in (here, there)
     )
     first, last = (
         {s for s in one if "clusters" not in s and not s.startswith("escape")}
@@ -199,9 +194,7 @@ def test_a_shard_that_is_lost_after_few_answers_is_not_begun_for_ever(every):
             return answer
 
     engine = Dying(1)
-    with pytest.raises(
-        NoWorkers, match=r"^shard 0 of 1 .* workers .* with a checkpoint"
-    ):
+    with pytest.raises(NoWorkers, match=r"^shard 0 of 1 .* workers .* with a checkpoint"):
         solve(clouds(), engine, 1)
     assert engine.died <= 3 * MAX_LOSSES
 

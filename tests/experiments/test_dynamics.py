@@ -31,9 +31,7 @@ def test_dynamics(run, data, tmp_path):
     )  # fmt: skip
     folder = data["muse"] / "crosslingual" / "dictionaries"
     train = read_dictionary(folder / "en-fr.0-5000.txt")
-    score = evaluate(result, train, x.words[:300], y.words[:300], methods=["coupling"])[
-        "coupling"
-    ]
+    score = evaluate(result, train, x.words[:300], y.words[:300], methods=["coupling"])["coupling"]
     trace = results_of(tmp_path / "out")["jobs"][0]["result"]
     assert trace["queries"] == score.n_queries
     assert trace["epsilon"] == pytest.approx(result.gw.epsilon, rel=1e-6)

@@ -96,11 +96,7 @@ def test_names_that_files_are_found_under(tmp_path):
     (tmp_path / names[1]).touch()
     (tmp_path / "en-it.test.txt").touch()
     found, _ = DINU.find(tmp_path, ["en-it"], "test")
-    assert [path.name for path in found["en-it"].values()] == [
-        names[1],
-        names[0],
-        "en-it.test.txt",
-    ]
+    assert [path.name for path in found["en-it"].values()] == [names[1], names[0], "en-it.test.txt"]
 
 
 def test_scaling_costs_is_scaling_epsilon():

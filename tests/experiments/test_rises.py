@@ -11,9 +11,7 @@ from gwfast.experiments.runner import Job
 
 def steps(costs, errors=None):
     pairs = zip(costs, errors or [0.1] * len(costs), strict=True)
-    return [
-        SimpleNamespace(gw_cost=cost, marginal_error=error) for cost, error in pairs
-    ]
+    return [SimpleNamespace(gw_cost=cost, marginal_error=error) for cost, error in pairs]
 
 
 def test_rises_are_found():
@@ -54,9 +52,7 @@ def test_what_is_said_below_the_table(rising):
     if rising:
         reason, line = lines
         assert reason.endswith("cheaper than any that has them:")
-        assert line.startswith(
-            "  en-fr, epsilon 2%: from 0.2 at iteration 2 to 0.3 at 3"
-        )
+        assert line.startswith("  en-fr, epsilon 2%: from 0.2 at iteration 2 to 0.3 at 3")
 
 
 def test_a_plan_without_a_number_is_shown():

@@ -39,9 +39,7 @@ def test_table1(run, data, tmp_path):
     test = read_dictionary(folder / "en-fr.5000-6500.txt")
     result = gwfast.align(x.vectors, y.vectors, n_words=100)
     expected = evaluate(result, test, x.words, y.words, convention="muse")
-    refined = evaluate(
-        result.refine(), test, x.words, y.words, methods=["csls"], convention="muse"
-    )
+    refined = evaluate(result.refine(), test, x.words, y.words, methods=["csls"], convention="muse")
     expected["refined"] = refined["csls"]
     scores = found["jobs"][1]["result"]["scores"]
     for method, row in (
@@ -57,9 +55,7 @@ def test_table1(run, data, tmp_path):
         assert cells(out, row, "here")[0] == f"{100 * at[1]:.1f}"
     queries = expected["csls"].n_queries
     assert cells(out, "all other methods", "scored")[0] == str(queries)
-    assert found["jobs"][1]["result"]["gw"]["gw_cost"] == pytest.approx(
-        result.gw.gw_cost, rel=1e-6
-    )
+    assert found["jobs"][1]["result"]["gw"]["gw_cost"] == pytest.approx(result.gw.gw_cost, rel=1e-6)
     check_by_hand(found["jobs"][0]["result"], x, y, folder)
 
 

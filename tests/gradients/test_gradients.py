@@ -75,9 +75,7 @@ def check(torch, given, names, **options):
 @pytest.mark.parametrize("loss", ["square", "kl"])
 @pytest.mark.parametrize("options", METHODS, ids=str)
 @pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
-@pytest.mark.parametrize(
-    ("fused", "symmetric"), [(False, True), (True, True), (True, False)]
-)
+@pytest.mark.parametrize(("fused", "symmetric"), [(False, True), (True, True), (True, False)])
 def test_gradients(torch, marginals, options, loss, fused, symmetric):
     given, without = data(fused, symmetric), {"partial": MASSES}.get(marginals, ())
     if marginals == "semirelaxed":

@@ -2,12 +2,11 @@
 
     python tests/heavy/builds.py KIND [ARGUMENT OF PYTEST ...]
 
-copies the tree (what git tracks, and new files that it does not ignore) to a temporary
-folder, builds the extensions there as KIND says, and runs the tests of tests/kernels
-and tests/linear, slow ones too, in one process; arguments such as ``-k NAME`` choose
-some of them. The exit status is that of the tests; a finding of a sanitizer is a
-failure. The tests run in the interpreter that it is called with, which needs what they
-need; the tree stays as it is. CC says another compiler.
+copies the tree (what git tracks, and new files that it does not ignore) to a temporary folder,
+builds the extensions there as KIND says, and runs the tests of tests/kernels and tests/linear,
+slow ones too, in one process; arguments such as ``-k NAME`` choose some of them. The exit status
+is that of the tests; a finding of a sanitizer is a failure. The tests run in the interpreter that
+it is called with, which needs what they need; the tree stays as it is. CC says another compiler.
 """
 
 import argparse
@@ -26,8 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ["tests/kernels", "tests/linear"]
 COMMON = ["-m", "", "-n", "0", "-q", "--no-header", "-p", "no:cacheprovider"]
-# Where the program that setup.py probes OpenMP with would not link or run: OpenMP all
-# the same.
+# Where the program that setup.py probes OpenMP with would not link or run: OpenMP all the same.
 NO_PROBE, OWN_OPENMP = {"GWFAST_NO_OPENMP": "1"}, ("-fopenmp", "-g")
 # What a sanitizer says is not kept from the terminal, and lost with the process.
 SHOWN = "--capture=sys"
@@ -103,24 +101,15 @@ BUILDS = {
         # any limit, and has all that is untouched of 8.7 GB, four times, in memory.
         arguments=("-m", "not process", "-k", "not beyond_two_to_the_31", SHOWN),
     ),
-    "debug": Build(
-        "Bounds checks in the loops.",
-        build={"GWFAST_DEBUG": "1"},
-    ),
-    "warnings": Build(
-        "Every warning of -Wall -Wextra is an error.",
-        flags=("-Werror", *OF_CYTHON),
-    ),
+    "debug": Build("Bounds checks in the loops.", build={"GWFAST_DEBUG": "1"}),
+    "warnings": Build("Every warning of -Wall -Wextra is an error.", flags=("-Werror", *OF_CYTHON)),
     "clang": Build(
         "Clang, with LLVM's OpenMP; its warnings are errors.",
         "clang",
         # Of sums and maxima that it leaves to one lane, and says so.
         ("-Werror", "-Wno-error=pass-failed", *CLANGS),
     ),
-    "isas": Build(
-        "Each instruction set of this processor, forced from outside.",
-        forces_isas=True,
-    ),
+    "isas": Build("Each instruction set of this processor, forced from outside.", forces_isas=True),
     "wide": Build(
         "The kernels for AVX-512, compiled for AVX2: right for a processor that lacks "
         "it in all but the instructions themselves.",
@@ -134,11 +123,7 @@ BUILDS = {
         "PYTHONPATH=WHEELS qemu-aarch64 -L ROOT ROOT/usr/bin/python3'.",
         "aarch64-linux-gnu-gcc",
         OWN_OPENMP,
-        NO_PROBE
-        | {
-            "LDSHARED": "{CC} -shared",
-            "SETUPTOOLS_EXT_SUFFIX": ".so",
-        },
+        NO_PROBE | {"LDSHARED": "{CC} -shared", "SETUPTOOLS_EXT_SUFFIX": ".so"},
         arguments=("-m", "not process"),
     ),
 }
@@ -216,10 +201,7 @@ def check(given, arguments, folder):
     if build.forces_isas:
         isas = supported_isas(interpreter, folder, variables)
         rounds = [
-            (
-                ["-k", " and ".join(f"not {x}" for x in isas if x != isa)],
-                {"GWFAST_ISA": isa},
-            )
+            (["-k", " and ".join(f"not {x}" for x in isas if x != isa)], {"GWFAST_ISA": isa})
             for isa in isas
         ]
     codes = [
@@ -240,9 +222,7 @@ def main():
         epilog="; ".join(f"{name}: {one.text}" for name, one in BUILDS.items()),
     )
     parser.add_argument("kind", choices=BUILDS)
-    parser.add_argument(
-        "--interpreter", default=sys.executable, help="command that runs the tests"
-    )
+    parser.add_argument("--interpreter", default=sys.executable, help="command that runs the tests")
     parser.add_argument(
         "--folder", type=Path, help="to build in and keep, in place of a temporary one"
     )

@@ -31,10 +31,7 @@ LOOKS = 12
 rng = np.random.default_rng(0)
 POINTS = rng.standard_normal((12, 3)), rng.standard_normal((10, 3))
 CLOUDS = tuple(map(gwfast.PointCloud, POINTS))
-COSTS = tuple(
-    np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=2)).astype(np.float32)
-    for x in POINTS
-)
+COSTS = tuple(np.sqrt(((x[:, None] - x[None]) ** 2).sum(axis=2)).astype(np.float32) for x in POINTS)
 LINEAR = rng.random((12, 10))
 
 
@@ -123,10 +120,7 @@ FAILURES = [
 BATCH, PRODUCT = gwfast.gromov_wasserstein_batch, dict(init="product", **SHORT)
 KINDS = [
     *(functools.partial(solve, *sides, **how) for sides, how in SOLVES),
-    *(
-        functools.partial(fails, error, solve, *sides, **how)
-        for error, sides, how in FAILURES
-    ),
+    *(functools.partial(fails, error, solve, *sides, **how) for error, sides, how in FAILURES),
     lambda: fails(ValueError, BATCH, [COSTS, (LINEAR, COSTS[1])]),
     lambda: BATCH([COSTS, COSTS], n_threads=2, **PRODUCT),
     lambda: gwfast.multistart(*CLOUDS, starts=["product", "profile"], **SHORT),

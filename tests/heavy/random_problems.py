@@ -144,9 +144,7 @@ def case(seed):
     options["method"] = str(rng.choice(["pgd", "ppa", "bapg"], p=[0.6, 0.2, 0.2]))
     if options["method"] == "bapg" and problem["marginals"] != "balanced":
         options["method"] = "ppa"
-    if (
-        problem["marginals"] == "partial"
-    ):  # whose iterations are Python's at small epsilon
+    if problem["marginals"] == "partial":  # whose iterations are Python's at small epsilon
         options["max_outer"] = min(options["max_outer"], 30)
         options["max_inner"] = min(options["max_inner"], 100)
     return (x, y), problem, options

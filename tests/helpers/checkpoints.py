@@ -29,9 +29,7 @@ def check_same(result, expected, *, rel=1e-4):
 
 def told(result):
     """All that a result says, but for seconds."""
-    fields = {
-        field.name: getattr(result, field.name) for field in dataclasses.fields(result)
-    }
+    fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
     del fields["seconds"]
     fields["coupling"] = result.plan.tobytes()
     fields["potentials"] = [one.tobytes() for one in result.potentials]

@@ -14,11 +14,7 @@ def results_of(folder):
 def without_times(value):
     """Results but for how long they took."""
     if isinstance(value, dict):
-        return {
-            name: without_times(one)
-            for name, one in value.items()
-            if "seconds" not in name
-        }
+        return {name: without_times(one) for name, one in value.items() if "seconds" not in name}
     return [without_times(one) for one in value] if isinstance(value, list) else value
 
 

@@ -59,9 +59,7 @@ def with_twin(archive, name, content=None, alias=True):
 
 
 def _array(values):
-    return npy_bytes(
-        np.shape(values), np.asarray(values).dtype.str, np.array(values).tobytes()
-    )
+    return npy_bytes(np.shape(values), np.asarray(values).dtype.str, np.array(values).tobytes())
 
 
 def nested_tuples(depth):
@@ -106,9 +104,7 @@ FILES = {
     ),
     "array.npy": lambda: npy_bytes((10**12, 4), "<f4"),
     **{
-        f"{name}.{kind}": lambda kind=kind, parts=parts: unpacking_to(
-            kind, *parts, TOO_MUCH
-        )
+        f"{name}.{kind}": lambda kind=kind, parts=parts: unpacking_to(kind, *parts, TOO_MUCH)
         for name, kinds, parts in (
             ("line", COMPRESS, (b"", b"a")),
             ("word.bin", ["gz"], (b"2 1\n", b"a")),

@@ -8,15 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 from helpers.problems import masses
 
-from gwfast.kernels import (
-    _costs,
-    _exponentials,
-    _kernels,
-    _products,
-    _rows,
-    _sparse,
-    reference,
-)
+from gwfast.kernels import _costs, _exponentials, _kernels, _products, _rows, _sparse, reference
 
 COMPILED = SimpleNamespace(
     **{
@@ -58,9 +50,7 @@ class Made:
 
 
 def build(module, given):
-    return {
-        name: x.build(module) if isinstance(x, Made) else x for name, x in given.items()
-    }
+    return {name: x.build(module) if isinstance(x, Made) else x for name, x in given.items()}
 
 
 def matrix(rng, n, m):
@@ -77,10 +67,7 @@ def potentials(rng, n, m):
 
 def factors(rng, n, m):
     """Of rows that are products."""
-    return {
-        "left": matrix(rng, n, WIDTH),
-        "right": Made("Panels", matrix=matrix(rng, WIDTH, m)),
-    }
+    return {"left": matrix(rng, n, WIDTH), "right": Made("Panels", matrix=matrix(rng, WIDTH, m))}
 
 
 # --- Makers of arguments, given a generator of random numbers and both sides ----------
@@ -122,9 +109,7 @@ class Case:
     by a function. Tolerances are the largest relative and the largest absolute error,
     `wide` of a kernel that takes float64; `summed`: of sums over strips of a row."""
 
-    def __init__(
-        self, writes, narrow, wide=None, *, summed=False, together=None, **own
-    ):
+    def __init__(self, writes, narrow, wide=None, *, summed=False, together=None, **own):
         self.writes, self.narrow, self.wide = writes.split(), narrow, wide
         self.summed, self.together, self.own = summed, together, own
 
@@ -163,9 +148,7 @@ def kept(rng, n, m):
 
 def sampled(rng, n, m):
     """Rows to draw from, some of them without mass, some of one entry."""
-    kernel = steps(rng, n, m) * (
-        rng.random((n, m)) < rng.choice([0.0, 0.1, 1.0], n)[:, None]
-    )
+    kernel = steps(rng, n, m) * (rng.random((n, m)) < rng.choice([0.0, 0.1, 1.0], n)[:, None])
     return {"kernel": kernel, "v": steps(rng, m), "offset": rng.random(n)}
 
 
@@ -236,10 +219,7 @@ LOG = Case(
 )
 PASSES = Case("u v work", (6e-7, 0), (4e-15, 0))
 RESCALED = Case(
-    "v",
-    (6e-7, 0),
-    (1e-15, 0),
-    work=lambda rng, n, m: Made("ColumnSums", rng.random(m), n=n, m=m),
+    "v", (6e-7, 0), (1e-15, 0), work=lambda rng, n, m: Made("ColumnSums", rng.random(m), n=n, m=m)
 )
 MATMUL = Case("out", (5e-7, 0), (2e-15, 0), a=make.left, b=make.panels)
 FEW = MATMUL.but(b=make.right)
@@ -263,36 +243,28 @@ CASES = {
     "exp": EXP,
     "log": LOG,
     "absorb": Case("out", (0, 1e-14), (4e-16, 1e-16), out=make.for_rows),
-    "logsumexp_rows": Case(
-        "out", (0, 1e-5), (2e-15, 2e-15), summed=True, out=make.for_rows
-    ),
+    "logsumexp_rows": Case("out", (0, 1e-5), (2e-15, 2e-15), summed=True, out=make.for_rows),
     "logsumexp_cols": Case("out", (0, 1e-5), (2e-15, 2e-15), out=make.for_columns),
     "gibbs_kernel": Case("out", GIBBS, (4e-14, 3e-308)),
-    "proximal_cost": Case(
-        "cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=make.with_zeros, weight=0.3
-    ),
+    "proximal_cost": Case("cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=make.with_zeros, weight=0.3),
     "sinkhorn_passes": PASSES,
     "sinkhorn_passes-relaxed": PASSES.but(**RELAXED),
-    "sinkhorn_passes-capped": Case(
-        "u v work", (6e-7, 1e-7), (4e-15, 1e-15), together=capped
-    ),
+    "sinkhorn_passes-capped": Case("u v work", (6e-7, 1e-7), (4e-15, 1e-15), together=capped),
     "sinkhorn_passes-many": PASSES.but((6e-7, 1e-7), (4e-15, 1e-15), **MANY),
     "normal_product": Case("row_sums work", (6e-7, 0), (4e-15, 0)),
     "rescale_columns": RESCALED,
     "rescale_columns-relaxed": RESCALED.but(**RELAXED),
     "drift": Case("", (1e-15, 0), (1e-15, 0)),
-    "scale_to_plan": Case(
-        "kernel row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True
-    ),
+    "scale_to_plan": Case("kernel row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "marginals": Case("row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "matmul": MATMUL,
     "matmul-transposed": MATMUL.but(
-        b=lambda *of: Made("Panels", matrix=make.transposed(*of), transposed=True),
+        b=lambda *of: Made("Panels", matrix=make.transposed(*of), transposed=True)
     ),
     "matmul-scaled": MATMUL.but(
         b=lambda rng, n, m: Made(
             "Panels", matrix=make.right(rng, n, m), scale=matrix(rng, 1, WIDTH)[0]
-        ),
+        )
     ),
     "matmul-dots": Case(
         "out dots",
@@ -308,19 +280,13 @@ CASES = {
     "matmul_few-transposed": FEW.but(b=make.transposed, transposed=True),
     "gibbs_product": Case("out work", GIBBS, a=make.left, b=make.panels),
     "gram": Case(
-        "out",
-        (1e-6, 0),
-        x=matrix,
-        y=make.left,
-        out=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
+        "out", (1e-6, 0), x=matrix, y=make.left, out=lambda rng, n, m: buffer(m, WIDTH, dtype=float)
     ),
     "dot": Case("", (5e-7, 0), (2e-15, 0), summed=True),
     "distance": Case("", (5e-7, 0), (2e-15, 0), summed=True),
     "moments": MOMENTS,
     "moments-halves": MOMENTS.but(matrix=lambda *of: matrix(*of).astype(np.float16)),
-    "moments-alone": Case(
-        "first second", (1e-14, 0), (1e-14, 0), **{**MOMENTS.own, "out": None}
-    ),
+    "moments-alone": Case("first second", (1e-14, 0), (1e-14, 0), **{**MOMENTS.own, "out": None}),
     "survey": Case("", (5e-7, 0), (2e-15, 0), b=lambda rng, n, m: matrix(rng, m, n)),
     "survey-square": Case("", (5e-7, 0), (2e-15, 0), a=square),
     "extent": Case("", (1e-14, 0), (1e-14, 0), x=make.masses),
@@ -328,9 +294,7 @@ CASES = {
     "mass_entropy": Case("", (1e-13, 0), (1e-13, 0)),
     "kept": Case("", (1e-13, 1e-16), (1e-13, 1e-16)),
     "entropy": Case("", (5e-7, 0), (2e-15, 0), summed=True, plan=make.with_zeros),
-    "copy_rows-product": Case(
-        "out", (5e-7, 0), rows=lambda *of: Made("Product", **factors(*of))
-    ),
+    "copy_rows-product": Case("out", (5e-7, 0), rows=lambda *of: Made("Product", **factors(*of))),
     "copy_rows-gibbs": Case(
         "out", GIBBS, rows=lambda *of: Made("Gibbs", **factors(*of), **potentials(*of))
     ),
@@ -356,19 +320,12 @@ CASES = {
     ),
     "sparse_cost": Case("out", (0, 1e-6), together=kept_gibbs),
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
-    "sparse_logsumexp_rows": Case(
-        "lse", (0, 1e-5), together=kept_cost, lse=make.for_rows
-    ),
-    "sparse_logsumexp_cols": Case(
-        "lse", (0, 1e-5), together=kept_cost, lse=make.for_columns
-    ),
+    "sparse_logsumexp_rows": Case("lse", (0, 1e-5), together=kept_cost, lse=make.for_rows),
+    "sparse_logsumexp_cols": Case("lse", (0, 1e-5), together=kept_cost, lse=make.for_columns),
     "sparse_sinkhorn_passes": SPARSE_PASSES,
     "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),
     "sparse_sinkhorn_passes-capped": Case(
-        "u v work",
-        (1e-6, 4e-7),
-        summed=True,
-        together=lambda *of: kept_kernel(*of) | capped(*of),
+        "u v work", (1e-6, 4e-7), summed=True, together=lambda *of: kept_kernel(*of) | capped(*of)
     ),
     "sparse_normal_product": Case("row_sums work", (1e-6, 0), together=kept_kernel),
     "sparse_product": Case(
@@ -409,9 +366,7 @@ def call(module, case, given, **more):
     """Outputs of a kernel, and what it returns."""
     given = build(module, given)
     returned = kernel_of(module, case)(**given, **more)
-    outputs = [
-        getattr(given[name], "values", given[name]) for name in CASES[case].writes
-    ]
+    outputs = [getattr(given[name], "values", given[name]) for name in CASES[case].writes]
     return outputs + ([] if returned is None else [returned])
 
 
@@ -437,9 +392,8 @@ TERMS = 64
 
 
 def running_terms(dtype=np.float32):
-    """Terms that the kernels in use add up one after the other before a sum goes on in
-    float64: `TERMS` where the compiler has shared strips of them out over the lanes of
-    vectors, else more.
+    """Terms that the kernels in use add up one after the other before a sum goes on in float64:
+    `TERMS` where the compiler has shared strips of them out over the lanes of vectors, else more.
     """
     # Numbers that are lost beside the one, and kept where they are by themselves.
     m, small = 1 << 13, np.finfo(dtype).epsneg / 2

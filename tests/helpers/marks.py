@@ -17,8 +17,7 @@ _MARKED = type(pytest.param())
 def mostly_slow(values, fast):
     """Parameters of a test or a fixture; those that are not in `fast` are slow."""
     return [
-        pytest.param(value, marks=() if value in fast else pytest.mark.slow)
-        for value in values
+        pytest.param(value, marks=() if value in fast else pytest.mark.slow) for value in values
     ]
 
 
@@ -39,9 +38,7 @@ def pairwise(indirect=(), **axes):
         for case in _pairwise([len(values) for values in axes.values()])
     ]
     indirect = [name for name in axes if name == "isa" or name in indirect]
-    return pytest.mark.parametrize(
-        [*axes], [_param(case) for case in cases], indirect=indirect
-    )
+    return pytest.mark.parametrize([*axes], [_param(case) for case in cases], indirect=indirect)
 
 
 def _pairwise(sizes):
@@ -62,8 +59,7 @@ def _pairwise(sizes):
                 case[i] = max(
                     turned,
                     key=lambda x, i=i: sum(
-                        tuple(sorted([(i, x), other])) in missing
-                        for other in case.items()
+                        tuple(sorted([(i, x), other])) in missing for other in case.items()
                     ),
                 )
         for pair in combinations(sorted(case.items()), 2):
@@ -105,16 +101,13 @@ def _cover(group, n_cases, random):
     """Cases, chosen one after the other, that have what was taken too rarely so far."""
     # What pytest numbers them by is not the same in all of its versions.
     values = {
-        item: [(name, id(value)) for name, value in item.callspec.params.items()]
-        for item in group
+        item: [(name, id(value)) for name, value in item.callspec.params.items()] for item in group
     }
     wanted = Counter(value for pairs in values.values() for value in pairs)
     wanted = Counter({value: min(n, n_cases) for value, n in wanted.items()})
     left, fast = random.sample(group, len(group)), set()
     while any(wanted.values()):
-        best = max(
-            left, key=lambda item: sum(wanted[pair] > 0 for pair in values[item])
-        )
+        best = max(left, key=lambda item: sum(wanted[pair] > 0 for pair in values[item]))
         left.remove(best)
         fast.add(best)
         for pair in values[best]:

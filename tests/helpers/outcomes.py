@@ -47,9 +47,7 @@ def csls_best(x, y, hood=10):
     """Best target of every source and best source of every target, in float64."""
     x, y = (z / np.linalg.norm(z, axis=1, keepdims=True) for z in (x, y))
     cosine = x.astype(np.float64) @ y.T
-    own, other = (
-        np.sort(z, axis=1)[:, -hood:].mean(axis=1) for z in (cosine, cosine.T)
-    )
+    own, other = (np.sort(z, axis=1)[:, -hood:].mean(axis=1) for z in (cosine, cosine.T))
     csls = 2 * cosine - own[:, None] - other
     return csls.argmax(axis=1), csls.argmax(axis=0)
 
@@ -57,9 +55,7 @@ def csls_best(x, y, hood=10):
 @functools.cache
 def aligned(n_columns, source, target, n_words, refine, whiten):
     """Of the bytes of both sides, so that no alignment is computed twice."""
-    clouds = (
-        np.frombuffer(x, np.float32).reshape(-1, n_columns) for x in (source, target)
-    )
+    clouds = (np.frombuffer(x, np.float32).reshape(-1, n_columns) for x in (source, target))
     refinement = gwfast.Refinement(refine, whiten=whiten) if refine else None
     return gwfast.align(*clouds, n_words=n_words, epsilon=0.01, refine=refinement)
 

@@ -22,10 +22,7 @@ SEMIRELAXED = (
     "entropic_semirelaxed_gromov_wasserstein",
     "entropic_semirelaxed_fused_gromov_wasserstein",
 )
-PARTIAL = (
-    "entropic_partial_gromov_wasserstein",
-    "entropic_partial_fused_gromov_wasserstein",
-)
+PARTIAL = ("entropic_partial_gromov_wasserstein", "entropic_partial_fused_gromov_wasserstein")
 ENTROPIC = BALANCED + BAPG + SEMIRELAXED + PARTIAL
 EXACT = tuple(
     f"{kind}{fused}gromov_wasserstein"

@@ -28,9 +28,7 @@ FILES = {
     "test_solvers.py": "solve_gromov",
 }
 # Swapping is for arrays of NumPy and torch; POT reads these when it is imported.
-NO_OTHER_BACKENDS = {
-    f"POT_BACKEND_DISABLE_{name}": "1" for name in ("JAX", "CUPY", "TENSORFLOW")
-}
+NO_OTHER_BACKENDS = {f"POT_BACKEND_DISABLE_{name}": "1" for name in ("JAX", "CUPY", "TENSORFLOW")}
 GOOD = ("passed", "xfailed")
 
 
@@ -55,8 +53,7 @@ def require_swapped():
         f"{home.__name__}.{name}"
         for home in homes
         for name in NAMES  # versions of POT lack some
-        if hasattr(home, name)
-        and getattr(home, name).__module__.split(".")[0] != "gwfast"
+        if hasattr(home, name) and getattr(home, name).__module__.split(".")[0] != "gwfast"
     ]
     if own:
         raise pytest.UsageError(f"these are POT's own functions still: {own}")
@@ -70,9 +67,7 @@ class Recorder:
 
     def pytest_collection_modifyitems(self, config, items):
         chosen = [item for item in items if wanted(item.nodeid)]
-        config.hook.pytest_deselected(
-            items=[item for item in items if not wanted(item.nodeid)]
-        )
+        config.hook.pytest_deselected(items=[item for item in items if not wanted(item.nodeid)])
         items[:] = chosen
 
     def pytest_runtest_logreport(self, report):

@@ -4,18 +4,13 @@ import numpy as np
 from helpers import extended
 from scipy.special import kl_div, logsumexp
 
-LOSSES = {
-    "square": lambda a, b: (a - b) ** 2,
-    "kl": lambda a, b: a * np.log(a / b) - a + b,
-}
+LOSSES = {"square": lambda a, b: (a - b) ** 2, "kl": lambda a, b: a * np.log(a / b) - a + b}
 
 
 def half_gradient(plan, cost_x, cost_y, loss="square", linear=None, alpha=0.5):
     """Of the objective, at any plan."""
     terms = LOSSES[loss](cost_x[:, None, :, None], cost_y[None, :, None, :])
-    quadratic = (
-        np.einsum("ijkl,kl->ij", terms, plan) + np.einsum("klij,kl->ij", terms, plan)
-    ) / 2
+    quadratic = (np.einsum("ijkl,kl->ij", terms, plan) + np.einsum("klij,kl->ij", terms, plan)) / 2
     return quadratic if linear is None else alpha * quadratic + (1 - alpha) / 2 * linear
 
 

@@ -34,8 +34,7 @@ VARIANTS = {
 
 def costs(symmetric=True, n=N, m=M):
     return tuple(
-        random_cost(size, seed, symmetric=symmetric) + 0.1
-        for size, seed in ((n, 4), (m, 5))
+        random_cost(size, seed, symmetric=symmetric) + 0.1 for size, seed in ((n, 4), (m, 5))
     )
 
 

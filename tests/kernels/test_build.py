@@ -42,8 +42,7 @@ KERNELS = {
 TYPES = {
     name: x
     for module, name, x in OWN
-    if isinstance(x, type)
-    and x not in (_rows.Rows, _rows.Stored, _quadratic_plan.QuadraticPlan)
+    if isinstance(x, type) and x not in (_rows.Rows, _rows.Stored, _quadratic_plan.QuadraticPlan)
 }
 
 
@@ -75,17 +74,14 @@ def test_there_is_a_twin_with_the_same_arguments(name):
     else:
         ours = inspect.signature(KERNELS[name]).parameters
         assert [*theirs] == [*ours]
-        assert [p.default for p in theirs.values()] == [
-            p.default for p in ours.values()
-        ]
+        assert [p.default for p in theirs.values()] == [p.default for p in ours.values()]
 
 
 def test_no_twin_is_left_without_a_kernel():
     own = {
         name
         for name, x in vars(reference).items()
-        if getattr(x, "__module__", None) == reference.__name__
-        and not name.startswith("_")
+        if getattr(x, "__module__", None) == reference.__name__ and not name.startswith("_")
     }
     assert own | {"Descent"} == {*KERNELS, *TYPES, "flushed"}
 
@@ -132,9 +128,7 @@ def test_environment_variable_forces_an_instruction_set():
 
 def test_show_config_prints_the_facts_of_a_bug_report(isa, capsys):
     gwfast.show_config()
-    lines = dict(
-        line.split("  ", 1) for line in capsys.readouterr().out.strip().splitlines()
-    )
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.strip().splitlines())
     facts = {name.strip(): fact.strip() for name, fact in lines.items()}
     assert facts["gwfast"] == gwfast.__version__
     assert facts["instruction set"].startswith(isa)

@@ -18,11 +18,7 @@ from gwfast.kernels.control_groups import groups
         ("0::/../../a", ["."], [(2, ".")]),
         ("0::/a b/c:d", ["."], [(2, "a b/c:d"), (2, "a b"), (2, ".")]),
         ("4:cpu:/a\n3:memory:/b\n", ["cpu"], [(1, "cpu/a"), (1, "cpu")]),
-        (
-            "4:cpu,cpuacct:/a",
-            ["cpu,cpuacct"],
-            [(1, "cpu,cpuacct/a"), (1, "cpu,cpuacct")],
-        ),
+        ("4:cpu,cpuacct:/a", ["cpu,cpuacct"], [(1, "cpu,cpuacct/a"), (1, "cpu,cpuacct")]),
         ("4:cpu,cpuacct:/a", ["cpu"], [(1, "cpu/a"), (1, "cpu")]),
         ("4:cpuset:/a\n1:name=systemd:/a\n", ["cpuset"], []),
         ("4:cpu:/a\n", ["memory"], []),
@@ -41,8 +37,7 @@ def test_own_group_and_those_around_it(membership, folders, expected, tmp_path):
     if membership is not None:
         path.write_text(membership)
     assert [
-        (version, str(folder.relative_to(root)))
-        for version, folder in groups("cpu", root, path)
+        (version, str(folder.relative_to(root))) for version, folder in groups("cpu", root, path)
     ] == expected
 
 
@@ -88,9 +83,7 @@ def of_version_1(quota, period):
         ("", {}, ALL),
     ],
 )
-def test_processors_that_groups_grant(
-    membership, files, expected, tmp_path, monkeypatch
-):
+def test_processors_that_groups_grant(membership, files, expected, tmp_path, monkeypatch):
     (tmp_path / "membership").write_text(membership)
     for name, text in files.items():
         path = tmp_path / "fs" / name

@@ -1,6 +1,4 @@
-"""Descents of small problems in one call: iterations are those that are written out
-here.
-"""
+"""Descents of small problems in one call: iterations are those that are written out here."""
 
 import numpy as np
 import pytest
@@ -55,10 +53,7 @@ class Problem:
         if empty and min(shape) > 2:
             self.p[0], self.q[-1] = 0.0, 0.0
             self.p, self.q = self.p / self.p.sum(), self.q / self.q.sum()
-        x, y = (
-            random_cost(size, rng.integers(1 << 30), symmetric=symmetric)
-            for size in shape
-        )
+        x, y = (random_cost(size, rng.integers(1 << 30), symmetric=symmetric) for size in shape)
         self.left, self.right = (one.astype(dtype) for one in (-x, y))
         self.linear = rng.random(shape).astype(dtype) if fused else None
         self.shift = 0.25 if fused else 0.0
@@ -90,9 +85,7 @@ class Problem:
         sums = (plan.sum(axis=1), plan.sum(axis=0))
         if self.rule == "balanced":
             sums = self.p, self.q
-        rows, cols = (
-            2 * half @ one for half, one in zip(self.halves, sums, strict=True)
-        )
+        rows, cols = (2 * half @ one for half, one in zip(self.halves, sums, strict=True))
         return rows / 2 + self.shift, cols / 2
 
     def cost_of(self, plan):
@@ -100,9 +93,7 @@ class Problem:
         made = left @ plan @ right.T + left.T @ plan @ right
         return made / 2 + (0.0 if self.linear is None else self.linear)
 
-    def descent(
-        self, fraction=0.01, stride=0, potentials=None, rounded=False, **limits
-    ):
+    def descent(self, fraction=0.01, stride=0, potentials=None, rounded=False, **limits):
         transposes = np.ascontiguousarray(self.left.T), Panels(self.right)
         self.limits |= limits
         return Descent(
@@ -160,11 +151,7 @@ class Problem:
         for one, aim, some in zip(sums, masses, alive, strict=True):
             shift -= (one[some] * np.log(aim[some])).sum()
         shift *= EPSILON
-        shift += sum(
-            rho * one
-            for rho, one in zip(self.rho, relative, strict=True)
-            if rho < np.inf
-        )
+        shift += sum(rho * one for rho, one in zip(self.rho, relative, strict=True) if rho < np.inf)
         # In units of the linear problem's epsilon, which is `mass` times as large.
         base = (base * EPSILON - shift) / (EPSILON * mass)
         damping = [1.0 / (1.0 + EPSILON / rho) for rho in self.rho]
@@ -185,9 +172,7 @@ class Problem:
             if rho == np.inf:
                 continue
             some, mass, given = sums > 0, sums.sum(), aim.sum()
-            relative = (
-                (sums[some] * np.log(sums[some] / aim[some])).sum() - mass + given
-            )
+            relative = (sums[some] * np.log(sums[some] / aim[some])).sum() - mass + given
             total += rho * (2 * mass * relative + (mass - given) ** 2)
         return total
 
@@ -271,9 +256,7 @@ def test_acceleration_ends_at_the_same_plan_sooner():
         problem.limits |= dict(
             epsilon=EPSILON / 4, marginal=1e-10, tol=1e-10, still=1e-10, exact=1e-12
         )
-        descent = problem.descent(
-            stride=int(accelerates), accelerates=accelerates, rounding=1e-12
-        )
+        descent = problem.descent(stride=int(accelerates), accelerates=accelerates, rounding=1e-12)
         assert descent.descend(1000, problem.limits) == SETTLED
         found.append(descent)
     plain, fast = found

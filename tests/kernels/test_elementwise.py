@@ -106,9 +106,7 @@ needs_long_doubles = pytest.mark.skipif(
     ],
     ids=["exp", "log", "wide exp", "wide log"],
 )
-def test_they_are_as_exact_as_stated_and_never_decrease(
-    kernel, exact, arguments, wider, isa
-):
+def test_they_are_as_exact_as_stated_and_never_decrease(kernel, exact, arguments, wider, isa):
     for x in arguments():
         dtype = x.dtype.type
         came = apply(kernel, x.ravel(), dtype).reshape(x.shape)

@@ -55,9 +55,7 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule, resumes
     ends, costs, duals = [], [], []
     for module in (_exact_pairs, reference):
         x, ys = spaces(module, 0, width=2)[3], spaces(module, 1, width=2)
-        product = [
-            np.outer(masses(SIZES[3], 3), masses(n, k)) for k, n in enumerate(SIZES)
-        ]
+        product = [np.outer(masses(SIZES[3], 3), masses(n, k)) for k, n in enumerate(SIZES)]
         product = np.hstack(product)
         plans = np.empty_like(product)
         potentials = np.empty(SIZES[3] * len(ys) + sum(SIZES))
@@ -76,9 +74,7 @@ def test_descents_from_one_space_to_all_begin_and_end_side_by_side(rule, resumes
         np.testing.assert_allclose(duals[one], duals[other], rtol=1e-7, atol=1e-9)
     # From product plans they are what each is alone.
     ours = ExactPairs(**options)
-    ours.begin(
-        spaces(_exact_pairs, 0, width=2)[3:4], spaces(_exact_pairs, 1, width=2)[-1:]
-    )
+    ours.begin(spaces(_exact_pairs, 0, width=2)[3:4], spaces(_exact_pairs, 1, width=2)[-1:])
     ours.go_on()
     np.testing.assert_array_equal(ends[0][:, -SIZES[-1] :], ours.plan)
 

@@ -12,9 +12,7 @@ from gwfast.kernels._transport import Transport
 
 KINDS = ["balanced", "semirelaxed", "partial"]
 SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31)]
-AXES = dict(
-    kind=KINDS, loss=["square", "kl"], alpha=[None, 0.3], symmetric=[True, False]
-)
+AXES = dict(kind=KINDS, loss=["square", "kl"], alpha=[None, 0.3], symmetric=[True, False])
 MASS = 0.6
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
@@ -26,8 +24,7 @@ class Problem:
         n, m = self.shape = shape
         rng = np.random.default_rng(seed)
         self.costs = x, y = tuple(
-            random_cost(size, rng.integers(1 << 30), symmetric=symmetric) + 0.1
-            for size in shape
+            random_cost(size, rng.integers(1 << 30), symmetric=symmetric) + 0.1 for size in shape
         )
         self.p, self.q = masses(n, rng), masses(m, rng)
         self.kind, self.loss = kind, loss
@@ -194,9 +191,7 @@ def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
 
 
 @pairwise(
-    m=[1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000],
-    tied=[False, True],
-    isa=ISAS,
+    m=[1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 127, 128, 129, 1000], tied=[False, True], isa=ISAS
 )
 def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
     rng, n = np.random.default_rng(seed), 9

@@ -146,11 +146,7 @@ def test_every_finite_half_is_that_number(isa):
     np.testing.assert_array_equal(came, halves.astype(np.float32))
 
 
-@pairwise(
-    shape=[(1, 1), (15, 3), (67, 200), (300, 31)],
-    dtype=[np.float16, np.float32],
-    isa=ISAS,
-)
+@pairwise(shape=[(1, 1), (15, 3), (67, 200), (300, 31)], dtype=[np.float16, np.float32], isa=ISAS)
 def test_panels_of_made_rows_are_those_of_stored_ones(shape, dtype, isa):
     rng, (n, k) = np.random.default_rng(3), shape
     a = matrix(rng, 9, k)

@@ -37,9 +37,7 @@ print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=Tru
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    "setting",
-    mostly_slow([{}, SETTINGS[1], {"GOMP_SPINCOUNT": ""}], fast=[{}]),
-    ids=str,
+    "setting", mostly_slow([{}, SETTINGS[1], {"GOMP_SPINCOUNT": ""}], fast=[{}]), ids=str
 )
 def test_environment_after_the_import_is_that_before(setting):
     child = json.loads(run_python(IMPORT, **{**UNSET, **setting}).stdout)

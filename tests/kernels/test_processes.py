@@ -14,12 +14,8 @@ from helpers.processes import run_python
 import gwfast
 from gwfast.kernels import _rows
 
-needs_openmp = pytest.mark.skipif(
-    not _rows.openmp_version(), reason="built without OpenMP"
-)
-needs_fork = pytest.mark.skipif(
-    not hasattr(os, "fork"), reason="no fork on this platform"
-)
+needs_openmp = pytest.mark.skipif(not _rows.openmp_version(), reason="built without OpenMP")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
 # In every process of this file. `solve` is of a size that is shared out.
 PREAMBLE = """
@@ -157,9 +153,7 @@ print(json.dumps([*seen, numbers()]))
 @pytest.mark.process
 @needs_fork
 @needs_openmp
-@pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
-)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sizes are read as on Linux")
 @pytest.mark.parametrize("stack", mostly_slow([None, "64M"], fast=[None]))
 def test_little_address_space_is_no_end(stack):
     """A solve ends with its result or with a MemoryError, never with the process."""
@@ -227,9 +221,7 @@ here = solver(x, y, **options).plan
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_concurrent_solves_have_the_bits_of_solves_alone():
-    problems = [
-        np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)
-    ]
+    problems = [np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)]
     options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
 
     def solve(k, n_threads=2):

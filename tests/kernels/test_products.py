@@ -19,9 +19,7 @@ def guarded(n, m):
 # Both sides of a vector and of a panel (two vectors) on all instruction sets, and, for
 # the inner side, of the rows of a panel that are summed at a time (224 at most).
 @pairwise(
-    m=[1, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 65],
-    k=[1, 7, 223, 224, 225, 400],
-    isa=ISAS,
+    m=[1, 3, 5, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 65], k=[1, 7, 223, 224, 225, 400], isa=ISAS
 )
 def test_products_of_any_inner_side_and_width(k, m, isa, seed):
     rng = np.random.default_rng(seed)

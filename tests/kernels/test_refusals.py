@@ -64,8 +64,7 @@ SPOILS = {
     "ndim": lambda x: x[None],
     "read only": read_only,
 }
-# What can be told from nothing else: the only matrix of a kernel, its type or its free
-# side.
+# What can be told from nothing else: the only matrix of a kernel, its type or its free side.
 FREE = {
     ("dtype", "absorb", "u"),
     ("dtype", "entropy", "plan"),

@@ -55,9 +55,7 @@ COMPUTED = [case for case in CASES if case not in ("topk_rows", "extent")]
 
 
 @pairwise(case=COMPUTED, shape=SHAPES, dtype=DTYPES, isa=ISAS)
-def test_subnormal_input_counts_as_zero_and_none_comes_out(
-    case, shape, dtype, isa, seed
-):
+def test_subnormal_input_counts_as_zero_and_none_comes_out(case, shape, dtype, isa, seed):
     given = arguments(case, *shape, seed)
     if dtype is np.float64 and CASES[case].wide:
         given = widened(given)

@@ -16,12 +16,8 @@ from threadpoolctl import threadpool_limits
 from gwfast.kernels import _rows, threads
 from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
 
-needs_openmp = pytest.mark.skipif(
-    not _rows.openmp_version(), reason="built without OpenMP"
-)
-needs_affinity = pytest.mark.skipif(
-    not hasattr(os, "sched_setaffinity"), reason="no affinity here"
-)
+needs_openmp = pytest.mark.skipif(not _rows.openmp_version(), reason="built without OpenMP")
+needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
 
 
 def in_new_process(code, **environment):

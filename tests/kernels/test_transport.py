@@ -66,12 +66,7 @@ def assert_optimal(transport, cost, p, q):
     return value
 
 
-@pairwise(
-    shape=mostly_slow(SHAPES + LARGE, fast=SHAPES),
-    of_mass=MASSES,
-    of_cost=COSTS,
-    isa=ISAS,
-)
+@pairwise(shape=mostly_slow(SHAPES + LARGE, fast=SHAPES), of_mass=MASSES, of_cost=COSTS, isa=ISAS)
 def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, seed):
     rng = np.random.default_rng(seed)
     p, q = problem(shape, of_mass, rng)

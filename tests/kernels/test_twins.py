@@ -44,19 +44,11 @@ def test_kernel_agrees_with_its_twin(case, shape, dtype, isa, seed):
 
 
 # They take no threads.
-ALONE = (
-    *("absorb", "deviation", "drift", "extent", "kept", "mass_entropy"),
-    "rescale_columns",
-)
+ALONE = (*("absorb", "deviation", "drift", "extent", "kept", "mass_entropy"), "rescale_columns")
 THREADED = [case for case in CASES if not case.startswith(ALONE)]
 
 
-@pairwise(
-    case=THREADED,
-    shape=[(5, 3), (129, 65), (2049, 33), (4100, 7)],
-    dtype=DTYPES,
-    isa=ISAS,
-)
+@pairwise(case=THREADED, shape=[(5, 3), (129, 65), (2049, 33), (4100, 7)], dtype=DTYPES, isa=ISAS)
 def test_kernel_gives_the_same_bits_on_any_number_of_threads(case, shape, dtype, isa):
     given = given_to(case, dtype, shape, seed=1)
     alone = run(COMPILED, case, given, n_threads=1)

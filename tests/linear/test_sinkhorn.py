@@ -11,9 +11,7 @@ import gwfast
 from gwfast.kernels import reference
 
 
-@pairwise(
-    shape=[(1, 1), (1, 5), (4, 1), (7, 3), (33, 40), (130, 97)], epsilon=[1.0, 0.05]
-)
+@pairwise(shape=[(1, 1), (1, 5), (4, 1), (7, 3), (33, 40), (130, 97)], epsilon=[1.0, 0.05])
 def test_plan_is_that_of_iterations_in_float64(shape, epsilon):
     cost = np.random.default_rng(0).random(shape)
     p, q = masses(shape[0], 1), masses(shape[1], 2)

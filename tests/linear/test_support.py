@@ -51,10 +51,7 @@ def test_the_nearest_of_rows_and_of_columns_are_kept(shape, k, n_threads):
     # There is a plan on what is kept: no set of rows has more mass than its columns.
     there = sparse.coo_array(made)
     sums = sparse.vstack(
-        [
-            sparse.csr_array((np.ones(there.nnz), (at, range(there.nnz))))
-            for at in there.coords
-        ]
+        [sparse.csr_array((np.ones(there.nnz), (at, range(there.nnz)))) for at in there.coords]
     )
     b = np.concatenate([p[: there.coords[0].max() + 1], q[: there.coords[1].max() + 1]])
     assert linprog(np.zeros(there.nnz), A_eq=sums, b_eq=b).status == 0
@@ -117,9 +114,7 @@ def test_any_epsilon_is_solved_on_what_is_kept_from_no_potentials(k, epsilon):
     none = Potentials(np.zeros(60), np.zeros(50))
     p, q = masses(60, 0), masses(50, 1)
     solver = SinkhornSolver(p, q, 1)
-    kernel = SparseKernel(
-        left, padded(right), Support.nearest(left, right, none, (p, q), k, 1), 1
-    )
+    kernel = SparseKernel(left, padded(right), Support.nearest(left, right, none, (p, q), k, 1), 1)
     found = solver.solve(kernel, epsilon, tol=1e-4, max_iter=20_000)
     plan = kernel.coupling(found)
     assert Balanced(p, q).error(*plan.marginals) < 2e-4

@@ -40,9 +40,7 @@ class Step(NamedTuple):
 
 
 def history(n):
-    return [
-        Step(1 + 1 / i, np.inf if i == 1 else 0.1**i, 0.2**i) for i in range(1, n + 1)
-    ]
+    return [Step(1 + 1 / i, np.inf if i == 1 else 0.1**i, 0.2**i) for i in range(1, n + 1)]
 
 
 def labels_of(legend):
@@ -156,9 +154,7 @@ def test_several_histories():
     runs = {"epsilon $1": history(5), "_epsilon 2": history(3)}
     top, bottom = plot_dynamics(runs).axes
     for line, steps in zip(top.lines, runs.values(), strict=True):
-        np.testing.assert_array_equal(
-            line.get_ydata(), [step.gw_cost for step in steps]
-        )
+        np.testing.assert_array_equal(line.get_ydata(), [step.gw_cost for step in steps])
     assert len({line.get_color() for line in top.lines}) == 2
     assert len({line.get_marker() for line in top.lines}) == 2
     assert labels_of(top.get_legend()) == list(runs)
@@ -228,9 +224,7 @@ def test_every_plot_takes_the_result_that_it_is_about():
             np.testing.assert_array_equal(drawn.get_offsets(), expected.get_offsets())
     moved = slices.rigid()(slices.a)
     for drawn, expected in zip(
-        plot_slices(slices).axes,
-        plot_slices(slices.a, slices.b, moved).axes,
-        strict=True,
+        plot_slices(slices).axes, plot_slices(slices.a, slices.b, moved).axes, strict=True
     ):
         pairs = zip(drawn.collections, expected.collections, strict=True)
         assert all(np.array_equal(*(c.get_offsets() for c in pair)) for pair in pairs)
@@ -275,9 +269,7 @@ def test_histograms_are_those_of_the_pairs():
     edges = steps[0].edges
     for side, (filled, line) in zip((x, y), (steps[:2], steps[2:]), strict=True):
         unit = side / np.linalg.norm(side, axis=1, keepdims=True)
-        cosine = [
-            unit[i] @ unit[j] for i in range(len(unit)) for j in range(i + 1, len(unit))
-        ]
+        cosine = [unit[i] @ unit[j] for i in range(len(unit)) for j in range(i + 1, len(unit))]
         # All pairs are counted, and each once.
         counts = line.values * np.diff(edges) * len(cosine)
         assert counts.sum() == pytest.approx(len(cosine))
@@ -350,9 +342,7 @@ def test_dendrogram_shows_groups():
     figure = plot_dendrogram(DISTANCES, NAMES, groups=["$a", "$a", "_b", "_b"])
     (axes,) = figure.axes
     colors = {max(line.get_xdata()): to_hex(line.get_color()) for line in axes.lines}
-    of_name = {
-        label.get_text(): to_hex(label.get_color()) for label in axes.get_yticklabels()
-    }
+    of_name = {label.get_text(): to_hex(label.get_color()) for label in axes.get_yticklabels()}
     assert of_name["es"] == of_name["pt"] == colors[1]
     assert of_name["fr"] == of_name["$fi_1"]
     # Those of several groups have the color of none.
@@ -434,9 +424,7 @@ def test_embedding_is_the_best_of_its_rank():
     points = CLOUD - CLOUD.mean(axis=0)
     _, _, components = np.linalg.svd(points, full_matrices=False)
     np.testing.assert_allclose(
-        apart(places_of(plot_embedding(apart(points)))),
-        apart(points @ components[:2].T),
-        atol=1e-7,
+        apart(places_of(plot_embedding(apart(points)))), apart(points @ components[:2].T), atol=1e-7
     )
 
 
@@ -463,9 +451,7 @@ def test_plan_is_shown_as_shares_of_its_rows():
     plan = np.array([[1.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
     figure = plot_coupling(plan, ["a", "b", "$c"], ["x", "y"])
     axes = figure.axes[0]
-    np.testing.assert_allclose(
-        axes.images[0].get_array(), [[0.25, 0.75], [0, 0], [1, 0]]
-    )
+    np.testing.assert_allclose(axes.images[0].get_array(), [[0.25, 0.75], [0, 0], [1, 0]])
     assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b", "$c"]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["x", "y"]
 
@@ -486,9 +472,7 @@ def test_every_kind_of_coupling_gives_the_same_picture():
     assert [axes.get_title(loc="left") for axes in panels] == list(couplings)
     for axes in panels:
         np.testing.assert_allclose(
-            axes.images[0].get_array(),
-            plan / plan.sum(axis=1, keepdims=True),
-            rtol=1e-4,
+            axes.images[0].get_array(), plan / plan.sum(axis=1, keepdims=True), rtol=1e-4
         )
         # One color scale for all.
         assert axes.images[0].norm.vmax == panels[0].images[0].norm.vmax

@@ -72,9 +72,7 @@ def test_signatures_are_pots(name):
     parameters = inspect.signature(ours(name)).parameters.values()
     kinds = inspect.Parameter
     plain = [(x.name, x.default) for x in parameters if x.kind != kinds.KEYWORD_ONLY]
-    assert plain == [
-        (x.name, x.default) for x in theirs.values() if x.kind != kinds.VAR_KEYWORD
-    ]
+    assert plain == [(x.name, x.default) for x in theirs.values() if x.kind != kinds.VAR_KEYWORD]
     options = {x.name: x.default for x in parameters if x.kind == kinds.KEYWORD_ONLY}
     expected, one = {}, name.removesuffix("2")
     if one in EXACT and "partial" not in one:
@@ -97,9 +95,7 @@ def test_functions_are_described_and_take_no_unknown_keyword(name):
     assert function.__name__ == name
     _, described = inspect.getdoc(function).split("\nParameters\n----------\n")
     described, returns = described.split("\nReturns\n-------\n")
-    heads = [
-        line.partition(" : ")[0] for line in described.splitlines() if line[:1] > " "
-    ]
+    heads = [line.partition(" : ")[0] for line in described.splitlines() if line[:1] > " "]
     named = [one for head in heads for one in head.split(", ")]
     assert sorted(named) == sorted(inspect.signature(function).parameters)
     if name.endswith("2"):
@@ -109,9 +105,7 @@ def test_functions_are_described_and_take_no_unknown_keyword(name):
 
 
 # POT leaves `M` out of the gradient of the last, see the test of that.
-@pairwise(
-    name=ENTROPIC[:-1], loss_fun=LOSSES, symmetric=[True, False], given=[True, False]
-)
+@pairwise(name=ENTROPIC[:-1], loss_fun=LOSSES, symmetric=[True, False], given=[True, False])
 def test_agrees_with_pot(name, loss_fun, symmetric, given):
     arrays = GIVEN if symmetric else ASYMMETRIC
     arrays = arrays if given else {key: arrays[key] for key in PLAIN}
@@ -280,9 +274,7 @@ def test_tables_are_pots(name, capsys):
 
 
 @pytest.mark.parametrize("max_iter, status", [(1000, "missed_rows"), (3, "max_outer")])
-def test_bapg_plans_far_from_their_rows_are_one_thing_to_log_and_warning(
-    max_iter, status
-):
+def test_bapg_plans_far_from_their_rows_are_one_thing_to_log_and_warning(max_iter, status):
     x, y = np.random.default_rng(0).standard_normal((2, 40, 3))
     costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
     costs = [cost / cost.max() for cost in costs]

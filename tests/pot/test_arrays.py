@@ -28,15 +28,7 @@ from gwfast.pot import patching
 
 EPSILON = 0.2
 # Keys of logs that have no array, or numbers of NumPy in any case, as in POT.
-WORDS = (
-    "niter",
-    "status",
-    "warning",
-    "result_code",
-    "backend",
-    "loss_batches",
-    "loss_epochs",
-)
+WORDS = ("niter", "status", "warning", "result_code", "backend", "loss_batches", "loss_epochs")
 
 
 class Foreign:
@@ -110,9 +102,7 @@ def expected(dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_arrays_of_a_library_come_back_as_such(kind, dtype):
     arrays = [kind(x.astype(dtype)) for x in (C1, C2, P, Q)]
-    value, log = gwfast.pot.entropic_gromov_wasserstein2(
-        *arrays, epsilon=EPSILON, log=True
-    )
+    value, log = gwfast.pot.entropic_gromov_wasserstein2(*arrays, epsilon=EPSILON, log=True)
     right, right_log = expected(dtype)
     for found, other in [
         (value, right),
@@ -254,10 +244,7 @@ def test_torch_everywhere(torch, name, dtype):
         options = {key: x for key, x in options.items() if key in known}
     elif name in LAYERS:
         options = {"G_features": m, "tplt_features": m[None, :9]}
-        options |= {
-            "G_edges": np.zeros((2, 0), int),
-            "tplt_adjacencies": c1[None, :9, :9],
-        }
+        options |= {"G_edges": np.zeros((2, 0), int), "tplt_adjacencies": c1[None, :9, :9]}
         options["tplt_weights"] = torch.ones_like(c1[:1, :9]) / 9
         known = inspect.signature(ours(name)).parameters
         options = {key: x for key, x in options.items() if key in known}
@@ -314,9 +301,7 @@ def test_torch_without_gradients(torch):
     with torch.no_grad():
         plan = solve(c1, c2, epsilon=EPSILON)
     assert not plan.requires_grad
-    np.testing.assert_array_equal(
-        plan.numpy(), solve(c1, c2.detach(), epsilon=EPSILON).numpy()
-    )
+    np.testing.assert_array_equal(plan.numpy(), solve(c1, c2.detach(), epsilon=EPSILON).numpy())
 
 
 def test_torch_of_other_kinds(torch):

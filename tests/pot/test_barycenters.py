@@ -71,9 +71,7 @@ def test_agrees_with_pot(name, loss_fun, stop_criterion, warmstartT, tight):
     steps = min(len(log["err"]), len(their_log["err"]))
     assert not exact or len(log["err"]) == len(their_log["err"])
     tolerance = {"atol": 1e-9} if exact else {"rtol": 1e-3, "atol": 2e-4}
-    np.testing.assert_allclose(
-        log["err"][:steps], their_log["err"][:steps], **tolerance
-    )
+    np.testing.assert_allclose(log["err"][:steps], their_log["err"][:steps], **tolerance)
     same(log["T"], their_log["T"], atol=1e-9 if exact else 1e-4)
     np.testing.assert_array_equal(log["p"], P)
     # What was returned is the best structure for the plans.
@@ -84,9 +82,7 @@ def test_agrees_with_pot(name, loss_fun, stop_criterion, warmstartT, tight):
 
 @pytest.mark.parametrize("warmstartT", [False, True])
 @pytest.mark.parametrize("loss_fun", LOSSES)
-def test_fused_agrees_with_pot_but_for_the_features_it_returns(
-    loss_fun, warmstartT, tight
-):
+def test_fused_agrees_with_pot_but_for_the_features_it_returns(loss_fun, warmstartT, tight):
     options = {"epsilon": 0.5, "max_iter": 12, "tol": 0.0, "warn": False} | GIVEN
     options |= {"stop_criterion": "loss", "warmstartT": warmstartT, "log": True}
     options |= {"init_C": INIT_C, "init_Y": INIT_Y, "Ys": YS, "loss_fun": loss_fun}
@@ -118,9 +114,7 @@ def test_fused_without_entropy_agrees_with_pot(loss_fun, stop_criterion):
 
 
 def test_fused_goes_on_until_both_stand_still():
-    Y, C, log = ours(FUSED)(
-        **GIVEN, Ys=YS, epsilon=0.3, tol=1e-3, random_state=0, log=True
-    )
+    Y, C, log = ours(FUSED)(**GIVEN, Ys=YS, epsilon=0.3, tol=1e-3, random_state=0, log=True)
     errors = np.array([log["err_feature"], log["err_structure"]])
     assert errors.shape[1] > 2
     assert (errors[:, :-1].max(axis=0) > 1e-3).all()
@@ -139,9 +133,7 @@ def test_fused_goes_on_until_both_stand_still():
 @pytest.mark.parametrize("fixed", ["structure", "features", "both"])
 def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
     options = {"init_C": INIT_C, "tol": 1e-3, "log": True, "Ys": YS} | GIVEN
-    options |= (
-        {"init_Y": INIT_Y, "epsilon": 0.3} if name == FUSED else {"init_X": INIT_Y}
-    )
+    options |= {"init_Y": INIT_Y, "epsilon": 0.3} if name == FUSED else {"init_X": INIT_Y}
     for part in ("structure", "features"):
         options[f"fixed_{part}"] = fixed in (part, "both")
     Y, C, log = ours(name)(**options)

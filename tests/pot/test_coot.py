@@ -229,9 +229,7 @@ def test_gradients_are_differences(torch, epsilon):
 def test_gradients_in_data_are_pots(coot, torch):
     grads = []
     for function in (coot.co_optimal_transport2, pot.co_optimal_transport2):
-        tensors = [
-            torch.tensor(problem()[name], requires_grad=True) for name in ("X", "Y")
-        ]
+        tensors = [torch.tensor(problem()[name], requires_grad=True) for name in ("X", "Y")]
         function(*tensors, epsilon=0.4, **TIGHT).backward()
         grads.append([x.grad.numpy() for x in tensors])
     for one, other in zip(*grads, strict=True):

@@ -87,9 +87,7 @@ def test_unmixing_agrees_with_pot(name, reg, symmetric, given_masses, s):
     init=[True, False],
     reg=[0.0, 0.02],
 )
-def test_learning_agrees_with_pot(
-    name, projection, use_adam_optimizer, batch_size, init, reg
-):
+def test_learning_agrees_with_pot(name, projection, use_adam_optimizer, batch_size, init, reg):
     options = given(name, projection=projection, batch_size=batch_size, reg=reg)
     options["use_adam_optimizer"] = use_adam_optimizer
     if init:
@@ -190,10 +188,7 @@ def test_ties_of_graphs_are_broken_for_lower_losses():
         for s in range(12)
     ]
     arrays = [networkx.to_numpy_array(graph) for graph in graphs]
-    both = [
-        [of(UNMIXING)(C, CDICT, tol_outer=1e-9)[-1] for C in arrays]
-        for of in (ours, pots)
-    ]
+    both = [[of(UNMIXING)(C, CDICT, tol_outer=1e-9)[-1] for C in arrays] for of in (ours, pots)]
     found, theirs = map(np.array, both)
     assert found.mean() < theirs.mean()
 

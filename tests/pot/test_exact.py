@@ -3,18 +3,7 @@
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.pot_calls import (
-    C1,
-    C2,
-    EXACT,
-    G0,
-    P,
-    Q,
-    call,
-    ours,
-    pots,
-    value,
-)
+from helpers.pot_calls import C1, C2, EXACT, G0, P, Q, call, ours, pots, value
 from scipy.spatial.distance import cdist
 
 import gwfast.pot
@@ -22,9 +11,7 @@ from gwfast.pot import _conditional_gradient
 
 
 def random_case(seed, *sizes):
-    """A problem of any kind, by default of any sizes up to 40, where points have no
-    mass.
-    """
+    """A problem of any kind, by default of any sizes up to 40, where points have no mass."""
     rng = np.random.default_rng(seed)
     n, m = sizes or rng.integers(3, 41, size=2)
     n, m = (n, n) if seed % 4 == 0 else (n, m)

@@ -1,6 +1,4 @@
-"""Gradients of losses and plans are what finite differences say, and where POT has
-them, POT's.
-"""
+"""Gradients of losses and plans are what finite differences say, and where POT has them, POT's."""
 
 import numpy as np
 import pytest
@@ -43,8 +41,7 @@ def check(answer_of, value, gradient, given, names, off):
         if name in ("p", "q"):
             along = 0.1 * (along - along.mean())
         ends = [
-            value(answer_of(given | {name: given[name] + step * along}))
-            for step in (STEP, -STEP)
+            value(answer_of(given | {name: given[name] + step * along})) for step in (STEP, -STEP)
         ]
         difference = (ends[0] - ends[1]) / (2 * STEP)
         assert (found[name] * along).sum() == pytest.approx(difference, rel=off), name
@@ -91,9 +88,7 @@ def test_gradients_without_entropy(marginals, fused):
     names = {"balanced": NAMES, "semirelaxed": set(NAMES) - {"q"}}
     names = names.get(marginals, ("C1", "C2", "M", "alpha"))
     names = [name for name in names if name in given]
-    check(
-        answer_of, lambda answer: answer.value, gradients.of_exact, given, names, 1e-4
-    )
+    check(answer_of, lambda answer: answer.value, gradients.of_exact, given, names, 1e-4)
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -181,10 +176,7 @@ CALLS = {
 
 
 def tensors(torch, fused, names, dtype="float64"):
-    given = {
-        name: torch.tensor(x, dtype=getattr(torch, dtype))
-        for name, x in data(fused).items()
-    }
+    given = {name: torch.tensor(x, dtype=getattr(torch, dtype)) for name, x in data(fused).items()}
     for name in names.split():
         given[name].requires_grad_()
     return given
@@ -221,15 +213,10 @@ def test_gradients_flow_through_plans(torch, dtype):
 
 def test_gradients_of_values_that_have_entropy(torch):
     given = tensors(torch, False, "C1")
-    result = pot.solve_gromov(
-        given["C1"], given["C2"], a=given["p"], b=given["q"], reg=0.05
-    )
+    result = pot.solve_gromov(given["C1"], given["C2"], a=given["p"], b=given["q"], reg=0.05)
     (found,) = torch.autograd.grad(result.value, given["C1"])
     expected = pot.solve_gromov(
-        *(given[name].detach() for name in ("C1", "C2")),
-        a=given["p"],
-        b=given["q"],
-        reg=0.05,
+        *(given[name].detach() for name in ("C1", "C2")), a=given["p"], b=given["q"], reg=0.05
     )
     T, C1, C2 = expected.plan, given["C1"].detach(), given["C2"]
     rows = T.sum(1)
@@ -270,9 +257,7 @@ def test_gradients_that_there_are_not(torch, function, options, name):
     }
     own |= {key: made.get(x, x) for key, x in options.items()}
     if "G0" in options:
-        own |= dict(p=given["p"]) | (
-            {} if "semi" in function.__name__ else dict(q=given["q"])
-        )
+        own |= dict(p=given["p"]) | ({} if "semi" in function.__name__ else dict(q=given["q"]))
     with pytest.raises(TypeError, match=f"{name} asks for gradients"):
         function(**own)
 

@@ -25,11 +25,7 @@ def of_networkx(edges):
     return networkx.relabel_nodes(graph, {k: f"node {k}" for k in graph})
 
 
-KINDS = {
-    "scipy": lambda edges: edges,
-    "networkx": of_networkx,
-    "GraphCost": gwfast.GraphCost,
-}
+KINDS = {"scipy": lambda edges: edges, "networkx": of_networkx, "GraphCost": gwfast.GraphCost}
 RINGS = ring(N, 0), ring(M, 1)
 COSTS = [gwfast.GraphCost(edges).matrix.astype(np.float64) for edges in RINGS]
 OPTIONS = {

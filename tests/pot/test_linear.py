@@ -68,9 +68,7 @@ def test_entropic_plans_are_pots(sizes, reg, total, empty, method):
     theirs, their_log = SINKHORN(a, b, M, reg, pots_way, **options)
     with gwfast.pot.patched() as calls:
         plan, log = ot.bregman.sinkhorn(a, b, M, reg, method, **options)
-        np.testing.assert_array_equal(
-            ot.sinkhorn(a, b, M, reg, method, 10_000, 1e-11), plan
-        )
+        np.testing.assert_array_equal(ot.sinkhorn(a, b, M, reg, method, 10_000, 1e-11), plan)
     assert calls == {"sinkhorn": 2}
     np.testing.assert_allclose(plan, theirs, atol=1e-9)
     assert their_log.keys() <= log.keys()
@@ -102,12 +100,9 @@ def test_masses_are_uniform_by_default():
     _, _, M = problem(6, 8)
     uniform = np.full(6, 1 / 6), np.full(8, 1 / 8)
     for none in ([], np.array([])):
+        np.testing.assert_array_equal(gwfast.pot.emd(none, none, M), gwfast.pot.emd(*uniform, M))
         np.testing.assert_array_equal(
-            gwfast.pot.emd(none, none, M), gwfast.pot.emd(*uniform, M)
-        )
-        np.testing.assert_array_equal(
-            gwfast.pot.sinkhorn(none, none, M, 0.5),
-            gwfast.pot.sinkhorn(*uniform, M, 0.5),
+            gwfast.pot.sinkhorn(none, none, M, 0.5), gwfast.pot.sinkhorn(*uniform, M, 0.5)
         )
 
 

@@ -74,9 +74,7 @@ def test_a_step_is_one_of_the_function_for_one_problem():
     options = batch(fused=False) | TIGHT | {"max_iter": 15, "tol": 1e-8}
     found = pot.solve_gromov_batch(**options)
     for k in range(SIZE):
-        Ca, Cb, a, b, G0 = (
-            options[name][k] for name in ("Ca", "Cb", "a", "b", "T_init")
-        )
+        Ca, Cb, a, b, G0 = (options[name][k] for name in ("Ca", "Cb", "a", "b", "T_init"))
         how = {"solver": "PPA", "max_iter": 15, "tol": 1e-8 * np.sqrt(N * M)}
         how |= {"numItermax": 1000, "stopThr": 1e-10, "epsilon": 0.1, "G0": G0}
         plan, log = pot.entropic_gromov_wasserstein(Ca, Cb, a, b, log=True, **how)

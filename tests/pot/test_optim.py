@@ -83,9 +83,7 @@ def test_any_weight_is_taken(loss_fun, reg):
         value = (linear * plan).sum() + reg * f(plan)
         assert log["loss"][-1] == pytest.approx(value, rel=1e-10)
         assert value == pytest.approx(their_log["loss"][-1], rel=1e-8)
-        np.testing.assert_allclose(
-            log["loss"], their_log["loss"][: len(log["loss"])], rtol=1e-8
-        )
+        np.testing.assert_allclose(log["loss"], their_log["loss"][: len(log["loss"])], rtol=1e-8)
 
 
 def test_costs_may_be_whole_numbers():
@@ -95,10 +93,7 @@ def test_costs_may_be_whole_numbers():
     p, G0 = np.full(9, 1 / 9), np.full((9, 9), 1 / 81)
     terms_of = ot.gromov.init_matrix(*costs, p, p)
     assert terms_of[1].dtype == np.int64
-    f, df = (
-        lambda G: ot.gromov.gwloss(*terms_of, G),
-        lambda G: ot.gromov.gwggrad(*terms_of, G),
-    )
+    f, df = (lambda G: ot.gromov.gwloss(*terms_of, G), lambda G: ot.gromov.gwggrad(*terms_of, G))
     plan = gwfast.pot.cg(p, p, 0, 1.0, f, df, G0)
     right = gwfast.pot.gromov_wasserstein(*costs, p, p, G0=G0)
     np.testing.assert_array_equal(plan, right)

@@ -30,8 +30,7 @@ def attributes():
     return {
         (module.__name__, key): value
         for module in list(sys.modules.values())
-        if isinstance(module, types.ModuleType)
-        and module.__name__.partition(".")[0] == "ot"
+        if isinstance(module, types.ModuleType) and module.__name__.partition(".")[0] == "ot"
         for key, value in vars(module).items()
         if key in OWN and module.__name__.partition(".partial")[0] == module.__name__
     }
@@ -180,8 +179,7 @@ def test_without_pot(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["entropic_gromov_wasserstein", "gromov_wasserstein", "gromov_wasserstein2"],
+    "name", ["entropic_gromov_wasserstein", "gromov_wasserstein", "gromov_wasserstein2"]
 )
 def test_keywords_that_pot_ignores_are_a_warning(name):
     """There only: called directly they are an error."""

@@ -56,9 +56,7 @@ def one_by_one(torch, given, tensors):
         for k in range(N_TEMPLATES):
             M = ((X[nodes][:, None] - Y[k]) ** 2).sum(dim=2)
             kind = dict(alpha=alphas[k], max_iter=50)
-            losses.append(
-                pot.fused_gromov_wasserstein2(M, graph, C[k], None, q[k], **kind)
-            )
+            losses.append(pot.fused_gromov_wasserstein2(M, graph, C[k], None, q[k], **kind))
     return torch.stack(losses).reshape(len(SIZES), N_TEMPLATES)
 
 
@@ -68,9 +66,7 @@ def test_losses_and_gradients_are_those_of_single_calls(multi_alpha):
     given, found = data(multi_alpha), []
     upstream = np.random.default_rng(1).standard_normal((len(SIZES), N_TEMPLATES))
     for call in (one_by_one, None):
-        tensors = {
-            name: torch.from_numpy(given[name]).requires_grad_() for name in LEARNED
-        }
+        tensors = {name: torch.from_numpy(given[name]).requires_grad_() for name in LEARNED}
         if call is None:
             losses = pot.FGW_distance_to_templates(**given | tensors)
         else:
@@ -94,10 +90,7 @@ def test_a_single_graph_has_a_row_and_arrays_are_answered_by_arrays():
     losses = pot.FGW_distance_to_templates(**alone)
     assert isinstance(losses, np.ndarray)
     np.testing.assert_allclose(losses, whole[2], rtol=1e-12)
-    single = {
-        name: x.astype(np.float32) if name in LEARNED else x
-        for name, x in given.items()
-    }
+    single = {name: x.astype(np.float32) if name in LEARNED else x for name, x in given.items()}
     assert pot.FGW_distance_to_templates(**single).dtype == np.float32
 
 

@@ -66,9 +66,7 @@ def test_are_the_sums_that_they_stand_for(loss_fun):
 
 
 def test_take_what_pot_takes():
-    made, theirs = (
-        init(C1, C2, P, Q) for init in (gwfast.pot.init_matrix, pots("init_matrix"))
-    )
+    made, theirs = (init(C1, C2, P, Q) for init in (gwfast.pot.init_matrix, pots("init_matrix")))
     # Marginals as a column and a row, as PASTE2 has them; lists; a backend.
     for p, q in ((P[:, None], Q[None]), (P.tolist(), Q.tolist())):
         same(gwfast.pot.init_matrix(C1, C2, p, q, nx=object()), theirs, 1e-12)
@@ -130,9 +128,7 @@ def conditional_gradient(ot, of, p, q):
 
 def test_loops_of_others_run_on_them():
     ot = pytest.importorskip("ot")
-    found, before = (
-        conditional_gradient(ot, of, P, Q) for of in (gwfast.pot, ot.gromov)
-    )
+    found, before = (conditional_gradient(ot, of, P, Q) for of in (gwfast.pot, ot.gromov))
     np.testing.assert_allclose(found, before, atol=1e-12)
 
 

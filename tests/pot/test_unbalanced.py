@@ -24,12 +24,7 @@ def problem(n=12, m=9, seed=0):
 # between the plan vanishes there, where POT divides by zero.
 @pytest.mark.parametrize(
     "rho, alpha",
-    [
-        (1.0, 0),
-        ((0.5, 3.0), 0.7),
-        pytest.param(10, 0.7, marks=pytest.mark.slow),
-        ((0.03, 0.02), 0),
-    ],
+    [(1.0, 0), ((0.5, 3.0), 0.7), pytest.param(10, 0.7, marks=pytest.mark.slow), ((0.03, 0.02), 0)],
 )
 def test_plans_costs_and_log_are_pots(gromov, alpha, rho):
     costs, p, q, between = problem()
@@ -75,8 +70,7 @@ def test_float32_comes_back_as_pots_float64_and_printing_is_pots(gromov, capsys)
     assert plan.dtype == other.dtype == expected[0].dtype == np.float64
     assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(log["error"], start=1)]
     cost, their_cost = (
-        of.fused_unbalanced_gromov_wasserstein2(*arrays, 1.0, 0.1)
-        for of in (pot, gromov)
+        of.fused_unbalanced_gromov_wasserstein2(*arrays, 1.0, 0.1) for of in (pot, gromov)
     )
     assert type(cost) is type(their_cost)
 

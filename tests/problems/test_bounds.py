@@ -23,10 +23,7 @@ def random_plans(p, q, seed):
         yield plan
 
 
-@pairwise(
-    shape=[(1, 1), (1, 5), (4, 4), (7, 12), (20, 9)],
-    kind=["metric", "asymmetric", "signed"],
-)
+@pairwise(shape=[(1, 1), (1, 5), (4, 4), (7, 12), (20, 9)], kind=["metric", "asymmetric", "signed"])
 def test_no_plan_costs_less(shape, kind):
     sides = [distances(cloud(size, 3, k)) for k, size in enumerate(shape)]
     if kind == "asymmetric":

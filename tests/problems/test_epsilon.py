@@ -40,9 +40,7 @@ def test_annealing_goes_down_and_ends_at_epsilon():
     np.testing.assert_allclose(used[0], 30 * result.epsilon)
     np.testing.assert_allclose(used[1] / used[0], 0.8)
     assert (np.diff(used) <= 0).all() and (used[-2:] == result.epsilon).all()
-    np.testing.assert_allclose(
-        result.epsilon, 0.002 * product_objective(cost_x, cost_y), rtol=1e-5
-    )
+    np.testing.assert_allclose(result.epsilon, 0.002 * product_objective(cost_x, cost_y), rtol=1e-5)
     # Sharp enough to match all points, which are the same up to rotation.
     assert (result.plan.argmax(axis=1) == where).mean() > 0.95
 
@@ -77,11 +75,7 @@ def test_bad_values_are_refused(arguments, message):
 
 @pytest.mark.parametrize(
     "text, expected",
-    [
-        ("2%", Epsilon(relative=0.02)),
-        ("0.001", Epsilon(value=0.001)),
-        (0.1, Epsilon(0.1)),
-    ],
+    [("2%", Epsilon(relative=0.02)), ("0.001", Epsilon(value=0.001)), (0.1, Epsilon(0.1))],
 )
 def test_texts_and_numbers_are_taken(text, expected):
     assert as_epsilon(text) == expected

@@ -43,10 +43,7 @@ def costs(x, metric):
 # --- cosine_similarity ----------------------------------------------------------------
 
 
-@pairwise(
-    shape=[(1, 1, 1), (7, 9, 3), (129, 33, 17), (300, 257, 2)],
-    chunk_rows=[None, 1, 7, 1000],
-)
+@pairwise(shape=[(1, 1, 1), (7, 9, 3), (129, 33, 17), (300, 257, 2)], chunk_rows=[None, 1, 7, 1000])
 def test_cosine_similarity_in_any_chunks(shape, chunk_rows, seed):
     n, m, d = shape
     rng = np.random.default_rng(seed)
@@ -177,9 +174,7 @@ def assert_holds(cloud, expected, tolerance, rng):
     return dense.matrix
 
 
-@pairwise(
-    metric=METRICS, shape=[(1, 1), (2, 5), (17, 3), (65, 31)], size=[1e-20, 1.0, 1e20]
-)
+@pairwise(metric=METRICS, shape=[(1, 1), (2, 5), (17, 3), (65, 31)], size=[1e-20, 1.0, 1e20])
 def test_point_cloud_holds_its_costs_in_factors(metric, shape, size, seed):
     rng = np.random.default_rng(seed)
     x = size * rng.normal(size=shape)
@@ -204,9 +199,7 @@ def test_squared_distances_are_exact_far_from_the_origin_and_on_the_diagonal(see
     assert (np.diag(matrix) == 0).all() and matrix.min() == 0
 
 
-@pairwise(
-    shape=[(1, 1), (2, 5), (17, 3), (65, 31)], size=[1e-20, 1.0, 1e20], offset=[0, 1e4]
-)
+@pairwise(shape=[(1, 1), (2, 5), (17, 3), (65, 31)], size=[1e-20, 1.0, 1e20], offset=[0, 1e4])
 def test_distances_have_no_factors_and_become_a_matrix(shape, size, offset, seed):
     rng, n = np.random.default_rng(seed), shape[0]
     x = rng.normal(size=shape)
@@ -343,9 +336,7 @@ SIZES = [(1, 1), (1, 5), (2, 3), (9, 6), (7, 17)]
 
 
 @pairwise(shape=SIZES, metric_x=METRICS, metric_y=METRICS)
-def test_point_clouds_linearize_as_the_costs_they_stand_for(
-    metric_x, metric_y, shape, seed
-):
+def test_point_clouds_linearize_as_the_costs_they_stand_for(metric_x, metric_y, shape, seed):
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(shape[0], 4)), rng.normal(size=(shape[1], 3))
     clouds = PointCloud(x, metric_x), PointCloud(y, metric_y)
@@ -353,9 +344,7 @@ def test_point_clouds_linearize_as_the_costs_they_stand_for(
     assert_linearizes(*clouds, *expected, "square", random_plan(rng, *shape))
 
 
-@pairwise(
-    shape=SIZES, symmetric_x=[True, False], symmetric_y=[True, False], loss=LOSSES
-)
+@pairwise(shape=SIZES, symmetric_x=[True, False], symmetric_y=[True, False], loss=LOSSES)
 def test_dense_costs_linearize(shape, symmetric_x, symmetric_y, loss, seed):
     rng = np.random.default_rng(seed)
     sides = []

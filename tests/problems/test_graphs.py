@@ -28,9 +28,7 @@ def test_they_are_the_lengths_of_paths(n, unweighted, directed, seed, monkeypatc
     if directed:
         back = sparse.coo_array((graph.data[::-1], graph.coords[::-1]), graph.shape)
         graph = sparse.coo_array(graph.tocsr() + 2 * back.tocsr())
-    expected = csgraph.shortest_path(
-        graph.tocsr(), directed=directed, unweighted=unweighted
-    )
+    expected = csgraph.shortest_path(graph.tocsr(), directed=directed, unweighted=unweighted)
     for kind in (sparse.coo_array, sparse.csr_matrix, sparse.csc_array):
         cost = GraphCost(kind(graph), unweighted=unweighted, directed=directed)
         assert cost.symmetric is not directed and cost.matrix.dtype == np.float32
@@ -141,20 +139,14 @@ def test_paths_against_the_direction_of_edges_are_named():
         gwfast.gromov_wasserstein(np.eye(3), graph)
     with pytest.raises(ValueError, match=f"^graph must be connected, .*{advice}"):
         GraphCost(networkx.to_scipy_sparse_array(graph), directed=True)
-    np.testing.assert_array_equal(
-        GraphCost(graph, directed=False).matrix[3], [3, 2, 1, 0]
-    )
+    np.testing.assert_array_equal(GraphCost(graph, directed=False).matrix[3], [3, 2, 1, 0])
 
 
-@pytest.mark.parametrize(
-    "kind", [sparse.csr_array, sparse.coo_array, sparse.csc_matrix]
-)
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.coo_array, sparse.csc_matrix])
 def test_stored_zeros_are_told(kind):
     path = sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
     path[0, 1] = path[1, 0] = 0
-    with pytest.warns(
-        UserWarning, match=r"^cost_x has 2 stored zeros, .*eliminate_zero"
-    ):
+    with pytest.warns(UserWarning, match=r"^cost_x has 2 stored zeros, .*eliminate_zero"):
         gwfast.gromov_wasserstein(kind(path), np.eye(3), epsilon=0)
     path = sparse.csr_array(np.eye(4, k=1) + np.eye(4))
     path.setdiag(0)

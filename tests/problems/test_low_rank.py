@@ -110,9 +110,7 @@ def test_spans_are_made_once_and_not_of_fewer_points():
 def test_they_do_not_depend_on_the_number_of_threads():
     cost = DenseCost(distances(cloud(200, 3, 0)))
     one, two = (LeadingCost(cost, 0.5, n_threads) for n_threads in (1, 2))
-    np.testing.assert_allclose(
-        reconstructed(one), reconstructed(two), atol=1e-3 * one.scale
-    )
+    np.testing.assert_allclose(reconstructed(one), reconstructed(two), atol=1e-3 * one.scale)
 
 
 # --- Which problems ---------------------------------------------------------------
@@ -226,9 +224,7 @@ def test_a_callback_stops_in_the_first_stage_too(matrices):
         steps.append(step)
         return True
 
-    result = gwfast.gromov_wasserstein(
-        *matrices, init="product", epsilon=0.5, callback=callback
-    )
+    result = gwfast.gromov_wasserstein(*matrices, init="product", epsilon=0.5, callback=callback)
     assert len(steps) == 1
     assert result.status == "stopped" and result.n_outer <= 2
     assert result.coupling.form == "array"

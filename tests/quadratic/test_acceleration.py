@@ -140,9 +140,7 @@ def slow_problem(kind):
 
 
 @pytest.mark.parametrize("kind, cls", [("dense", Dense), ("factored", Factored)])
-def test_it_saves_iterations_and_bad_moves_are_taken_back(
-    kind, cls, monkeypatch, in_outer_loop
-):
+def test_it_saves_iterations_and_bad_moves_are_taken_back(kind, cls, monkeypatch, in_outer_loop):
     """And it ends where it would without."""
     sides, how = slow_problem(kind)
     fast = gwfast.gromov_wasserstein(*sides, **how)

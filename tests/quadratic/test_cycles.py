@@ -66,9 +66,7 @@ def test_partial_problems_do_not_go_round():
     rng = np.random.default_rng(2)
     costs = [random_cost(2, rng.integers(1000)) for _ in range(2)]
     weights = (rng.dirichlet([1.0, 1.0]) for _ in range(2))
-    log = gwfast.pot.entropic_partial_gromov_wasserstein(
-        *costs, *weights, 0.1, m=0.7, log=True
-    )[1]
+    log = gwfast.pot.entropic_partial_gromov_wasserstein(*costs, *weights, 0.1, m=0.7, log=True)[1]
     assert log["status"] == "converged" and len(log["err"]) < 200
     assert log["partial_gw_dist"] < 0.1
 
@@ -104,9 +102,7 @@ def test_a_noisy_cycle_of_a_race_is_ended(mass):
     a plan by a hundredth of epsilon where the steps move them by a hundred of it.
     """
     costs, order = csgraph.shortest_path(karate()), np.arange(34)[::-1]
-    result = solve(
-        costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto"
-    )
+    result = solve(costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto")
     assert result.status == "cycle" and result.n_outer < 150
     assert "ppa" in result.advice
 
@@ -178,8 +174,6 @@ def test_a_warm_start_that_goes_round_ends_and_the_problem_goes_on():
     turn = np.linalg.qr(rng.standard_normal((50, 50)))[0]
     y = rng.permutation((x + 0.3 * x.std() * rng.standard_normal(x.shape)) @ turn)
     costs = [gwfast.PointCloud(side).to_dense().matrix for side in (x, y)]
-    result = gwfast.gromov_wasserstein(
-        *costs, epsilon="1.75%", init="product", dtype="float64"
-    )
+    result = gwfast.gromov_wasserstein(*costs, epsilon="1.75%", init="product", dtype="float64")
     assert result.converged
     assert result.n_outer < 100

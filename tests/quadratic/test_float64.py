@@ -81,8 +81,7 @@ def test_a_memory_limit_counts_numbers_of_eight_bytes():
     cost_x, cost_y = distances(cloud(100, 3, 5)), distances(cloud(80, 3, 6))
     quadratic = QuadraticProblem(cost_x, cost_y)
     single, double = (
-        needs(quadratic, 1, itemsize=itemsize, races=False)["dense"]
-        for itemsize in (4, 8)
+        needs(quadratic, 1, itemsize=itemsize, races=False)["dense"] for itemsize in (4, 8)
     )
     assert double >= 2 * single
     limit = (single + double) / 2
@@ -143,9 +142,7 @@ def test_many_points_end_where_they_would_without_float32(monkeypatch):
 @pytest.mark.parametrize("max_outer", [1, 2, 49, 50, 51])
 def test_the_last_iteration_is_float64_whatever_the_limit(max_outer, monkeypatch):
     monkeypatch.setattr(stages, "MIN_FLOAT32_ENTRIES", 1)
-    result = solve(
-        *problem(), epsilon=0.001, dtype="float64", tol=1e-9, max_outer=max_outer
-    )
+    result = solve(*problem(), epsilon=0.001, dtype="float64", tol=1e-9, max_outer=max_outer)
     assert result.n_outer <= max_outer
     assert result.plan.dtype == np.float64
     if result.n_outer == max_outer:
@@ -188,9 +185,7 @@ def test_a_rounded_linearization_is_the_same_in_float32(symmetric):
 
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_increments_are_right_to_their_promise_or_not_made(symmetric):
-    whole = linearize(
-        QuadraticProblem(*problem(symmetric=symmetric)), 1, precision=DOUBLE
-    )
+    whole = linearize(QuadraticProblem(*problem(symmetric=symmetric)), 1, precision=DOUBLE)
     whole.start()
     made = np.empty(whole.problem.shape, dtype=np.float32)
     near = Increments(whole.rounded(SINGLE).cost.products, made, 1)
@@ -286,9 +281,7 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
     assert other.quad == pytest.approx(total**2 * one.quad, rel=1e-6)
     assert other.linear == pytest.approx(total**2 * one.linear, rel=1e-6)
     few = min(len(one.errors), len(other.errors), 5)
-    np.testing.assert_allclose(
-        other.errors[:few], total * np.array(one.errors[:few]), rtol=1e-4
-    )
+    np.testing.assert_allclose(other.errors[:few], total * np.array(one.errors[:few]), rtol=1e-4)
     # POT's value: constC and hC1 T hC2' by the plan, with the marginals of the problem.
     if marginals == "balanced":
         expected = gw_objective(one.plan, cost_x, cost_y)

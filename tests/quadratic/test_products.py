@@ -186,8 +186,7 @@ RULES = {
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "rule, dtype",
-    [(rule, dtype) for rule in RULES for dtype in ("float32", "float64")][:-1],
+    "rule, dtype", [(rule, dtype) for rule in RULES for dtype in ("float32", "float64")][:-1]
 )
 def test_solves_end_where_they_would_without(rule, dtype, monkeypatch):
     monkeypatch.setattr(low_rank_update, "MIN_POINTS", 200)

@@ -61,9 +61,7 @@ def test_on_a_sample_the_last_iteration_leads_to_the_same_state(draws):
     whole, stepped = after_a_step(clouds(80, 60))
     sampled = Sampled(whole, stepped, draws)
     sampled.state = whole.before
-    again = step_of(PGD, sampled)(
-        stepped.kernel.epsilon, sampled.potentials, tol=1e-4, max_iter=3
-    )
+    again = step_of(PGD, sampled)(stepped.kernel.epsilon, sampled.potentials, tol=1e-4, max_iter=3)
     assert again.n_inner == 1
     np.testing.assert_allclose(sampled.state, whole.state, rtol=0, atol=2e-6)
 

@@ -30,9 +30,7 @@ KINDS = {
 def problem(seed=0, n=30, m=24, asymmetric=False):
     rng = np.random.default_rng(seed)
     spread = [1.0, 2.0, 3.0]
-    costs = (
-        distances(rng.standard_exponential((size, 3)) * spread) + 0.1 for size in (n, m)
-    )
+    costs = (distances(rng.standard_exponential((size, 3)) * spread) + 0.1 for size in (n, m))
     if asymmetric:
         costs = (cost + 0.1 * rng.random(cost.shape) for cost in costs)
     return *costs, masses(n, rng), masses(m, rng)
@@ -145,14 +143,10 @@ def test_epsilon_falls_as_in_the_outer_loop(method, dtype, one_by_one, looked_at
     other = one_by_one(solve, **options)
     scale = np.array([8.0 * 0.7**k for k in range(7)] + [1.0] * 300)
     shown = [step.epsilon for step in result.history]
-    np.testing.assert_allclose(
-        shown, result.epsilon * np.maximum(scale, 1)[: len(shown)]
-    )
+    np.testing.assert_allclose(shown, result.epsilon * np.maximum(scale, 1)[: len(shown)])
     assert len(shown) > 8 and result.status == other.status
     # The first iterations are the same, not their end alone.
-    first, others = (
-        [step.gw_cost for step in one.history[:7]] for one in (result, other)
-    )
+    first, others = ([step.gw_cost for step in one.history[:7]] for one in (result, other))
     np.testing.assert_allclose(first, others, rtol=1e-3)
     assert np.abs(result.plan - other.plan).sum() <= 1e-3
 

@@ -129,10 +129,7 @@ def test_topk_of_some_rows(rows, form):
 
 
 @pairwise(
-    width=[None, 1, 3, 16, 17],
-    dtype=[np.float64, np.float32, np.int64],
-    form=FORMS,
-    shape=SHAPES,
+    width=[None, 1, 3, 16, 17], dtype=[np.float64, np.float32, np.int64], form=FORMS, shape=SHAPES
 )
 def test_apply(width, dtype, form, shape):
     plan, expected = made(form, shape)
@@ -190,9 +187,7 @@ def test_transpose(pair, form):
 def test_entropy(pair):
     plan, expected = pair
     some = expected[expected > 0]
-    np.testing.assert_allclose(
-        plan.entropy(), -(some * np.log(some)).sum(), rtol=2e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(plan.entropy(), -(some * np.log(some)).sum(), rtol=2e-5, atol=1e-6)
 
 
 def test_size_in_memory(form):

@@ -42,9 +42,7 @@ def test_looking_changes_nothing(costs):
     x, y, _ = rotated_pair(120, 5, 2, noise=0.1)
     plain = gwfast.gromov_wasserstein(*costs(x, y), init="product")
     looked = gwfast.gromov_wasserstein(
-        *costs(x, y),
-        init="product",
-        callback=lambda step: step.coupling.topk(3).indices.max() < 0,
+        *costs(x, y), init="product", callback=lambda step: step.coupling.topk(3).indices.max() < 0
     )
     np.testing.assert_array_equal(plain.plan, looked.plan)
     costs_seen = [(step.gw_cost, step.change) for step in looked.history]

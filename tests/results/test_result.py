@@ -16,9 +16,7 @@ def shuffled():
     """An exact plan between points and themselves in another order."""
     x = np.random.default_rng(1).standard_exponential((N, 3)) * [1, 2, 3]
     order = np.random.default_rng(2).permutation(N)
-    result = gwfast.gromov_wasserstein(
-        distances(x), distances(x[order]), epsilon=0, n_starts=4
-    )
+    result = gwfast.gromov_wasserstein(distances(x), distances(x[order]), epsilon=0, n_starts=4)
     assert result.gw_cost < 1e-9
     return x, order, result
 

@@ -13,12 +13,7 @@ from scipy.spatial.distance import cdist
 
 import gwfast
 from gwfast.results.status import Status
-from gwfast.singlecell import (
-    align,
-    foscttm,
-    neighbor_costs,
-    principal_components,
-)
+from gwfast.singlecell import align, foscttm, neighbor_costs, principal_components
 from gwfast.singlecell.advice import advised
 
 N = 90
@@ -114,9 +109,7 @@ def test_counts_are_named():
             align(other, Fake(one), **quick)
         names = [str(one.message) for one in caught if "lengths" in str(one.message)]
         assert [name.partition(":")[0] for name in names] == ["adata_x", "adata_y.X"]
-        assert all(
-            "counts to one total in each cell and a log scale" in n for n in names
-        )
+        assert all("counts to one total in each cell and a log scale" in n for n in names)
     near_zero = table - table.mean(axis=0)
     for fine in (table, near_zero * rng.lognormal(1.0, 0.8, (30, 1)), counts[:, :4]):
         with pytest.warns(gwfast.ConvergenceWarning) as caught:
@@ -295,16 +288,11 @@ def test_types_that_one_side_lacks_may_be_left_over():
     kept = kinds != "left"
     x, y = table_of(places, 40, 1)[kept], table_of(places, 35, 2)
     quick = dict(n_neighbors=30, tol=1e-3)
-    with pytest.warns(
-        gwfast.ConvergenceWarning, match="'uncertain'.*'partial'.*'semir"
-    ):
+    with pytest.warns(gwfast.ConvergenceWarning, match="'uncertain'.*'partial'.*'semir"):
         found = align(x, y, marginals="unbalanced", rho=0.05, **quick)
     assert found.gw.lost[1] > 0
     assert found.gw.mass < 1.2
-    for more in (
-        dict(marginals="partial", mass=kept.mean()),
-        dict(marginals="semirelaxed"),
-    ):
+    for more in (dict(marginals="partial", mass=kept.mean()), dict(marginals="semirelaxed")):
         found = align(x, y, **more, **quick)
         assert (found.transfer_labels(kinds).labels == kinds[kept]).mean() > 0.95
 
@@ -357,9 +345,7 @@ def test_backed_objects_are_read(kind, tables, tmp_path):
     for one in (backed, backed.X):
         found = align(one, tables[1], **quick)
         np.testing.assert_array_equal(found.gw.plan, plan)
-    with pytest.raises(
-        ValueError, match=r"^inplace must be False if adata_y is a view"
-    ):
+    with pytest.raises(ValueError, match=r"^inplace must be False if adata_y is a view"):
         align(tables[1], backed[:50], **(quick | dict(inplace=True)))
     moved = found.inverse_transform(table)
     for one in (sparse.csr_array(table), backed.X):
@@ -379,9 +365,7 @@ def test_names_of_cells_go_with_the_plan(tables):
     labels = found.transfer_labels(y.obs["kind"]).labels
     moved = found.transfer_labels(y.obs["kind"].iloc[::-1]).labels
     np.testing.assert_array_equal(moved, labels)
-    with pytest.raises(
-        ValueError, match=r"^p must have the labels of cost_x, got 'y0'"
-    ):
+    with pytest.raises(ValueError, match=r"^p must have the labels of cost_x, got 'y0'"):
         align(x, y, p=p.set_axis(y.obs_names), **quick)
 
 

@@ -73,10 +73,7 @@ def test_problems_take_all_that_single_ones_take(epsilon):
 
 
 def test_starts_are_counted_and_cheap_ones_not_worse_than_the_product_plan():
-    costs = [
-        (distances(cloud(n, 2, n)), distances(cloud(n + 2, 2, n + 1)))
-        for n in range(5, 20)
-    ]
+    costs = [(distances(cloud(n, 2, n)), distances(cloud(n + 2, 2, n + 1))) for n in range(5, 20)]
     for epsilon in (0.02, 0):
         one = batch(costs, init="product", epsilon=epsilon)
         few = batch(costs, n_starts=2, epsilon=epsilon)
@@ -171,9 +168,7 @@ def test_bad_option_is_named(name, value, error):
 
 
 def test_one_warning_for_all():
-    problems = [
-        (PointCloud(cloud(20, 3, k)), PointCloud(cloud(18, 3, k + 9))) for k in range(7)
-    ]
+    problems = [(PointCloud(cloud(20, 3, k)), PointCloud(cloud(18, 3, k + 9))) for k in range(7)]
     with pytest.warns(gwfast.ConvergenceWarning) as caught:
         results = gromov_wasserstein_batch(problems, init="product", max_outer=1)
     assert {result.status for result in results} == {"max_outer"}
@@ -193,12 +188,7 @@ def test_no_warning_where_all_is_well():
 
 def test_progress_is_told_how_many_are_done():
     said = []
-    batch(
-        small_problems(),
-        init="product",
-        max_outer=2,
-        progress=lambda *what: said.append(what),
-    )
+    batch(small_problems(), init="product", max_outer=2, progress=lambda *what: said.append(what))
     texts, done, totals = zip(*said, strict=True)
     assert set(texts) == {"solving"} and set(totals) == {len(SIZES)}
     assert list(done)[: len(SIZES)] == list(range(len(SIZES)))

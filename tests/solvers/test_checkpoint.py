@@ -183,9 +183,7 @@ def test_warm_starts_go_on_from_where_they_were(dtype, killed, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["clouds", "float64"])
-def test_what_a_time_limit_has_cut_short_is_not_kept(
-    name, tmp_path, monkeypatch, small_race
-):
+def test_what_a_time_limit_has_cut_short_is_not_kept(name, tmp_path, monkeypatch, small_race):
     monkeypatch.setattr(checkpoint, "MAX_SHARE", np.inf)
     solve = RACES[name]
     plain = solve()

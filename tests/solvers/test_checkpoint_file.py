@@ -133,9 +133,7 @@ def test_checkpoints_of_other_problems_are_refused(names, problem, kept):
 def test_what_changes_no_result_may_differ(problem, kept):
     x, y, p, q = problem
     same = np.asfortranarray(x), y.tolist(), p, q
-    options = dict(
-        n_threads=2, memory_limit="1GB", time_limit=99, callback=lambda step: False
-    )
+    options = dict(n_threads=2, memory_limit="1GB", time_limit=99, callback=lambda step: False)
     result = solve(*same, checkpoint=kept, max_outer=np.int64(1000), **options)
     check_same(result, solve(*problem))
 
@@ -173,9 +171,7 @@ def replaced(tree, at, value):
     return copied
 
 
-TREES = {
-    "race": dict(init="auto", max_outer=12),
-}
+TREES = {"race": dict(init="auto", max_outer=12)}
 
 
 @pytest.mark.parametrize("kind", TREES)
@@ -184,9 +180,7 @@ def test_whatever_else_is_in_a_tree_is_refused(kind, other, tmp_path, monkeypatc
     """Or is as good as what was there."""
     monkeypatch.setattr(starts, "MAX_RANDOM", (0, 0))
     problem, path = clouds(30, 20), tmp_path / "kept"
-    solve = functools.partial(
-        gwfast.gromov_wasserstein, *problem, **TREES[kind], checkpoint=path
-    )
+    solve = functools.partial(gwfast.gromov_wasserstein, *problem, **TREES[kind], checkpoint=path)
     solve()
     given = checkpoint.KIND, checkpoint.FORMAT
     tree = trees.read_tree(path, *given)
@@ -219,11 +213,7 @@ def test_no_flipped_bit_changes_a_result(problem, kept):
     [
         (3, TypeError, "checkpoint must be a path or None, got int"),
         (".", ValueError, r"checkpoint must be a file, got \."),
-        (
-            "no/such",
-            ValueError,
-            "checkpoint must be in an existing folder, got no/such",
-        ),
+        ("no/such", ValueError, "checkpoint must be in an existing folder, got no/such"),
     ],
 )
 def test_what_is_no_file_is_refused(came, error, message, problem, tmp_path):

@@ -55,9 +55,7 @@ FORMS = {
     "other bytes": lambda cost, folder, name: cost.astype(">f4"),
     "mapped": mapped,
     "float16": lambda cost, folder, name: cost.astype(np.float16),
-    "mapped float16": lambda cost, folder, name: mapped(
-        cost.astype(np.float16), folder, name
-    ),
+    "mapped float16": lambda cost, folder, name: mapped(cost.astype(np.float16), folder, name),
 }
 
 
@@ -102,9 +100,7 @@ def test_offsets_and_units_do_not_harm(offset, scale, reads_costs, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("init, dtype", [("product", np.float16), ("auto", np.float32)])
-def test_beside_the_costs_there_are_three_matrices(
-    init, dtype, reads_costs, monkeypatch
-):
+def test_beside_the_costs_there_are_three_matrices(init, dtype, reads_costs, monkeypatch):
     """What grows with n only, or not at all, is made small here, as n is."""
     monkeypatch.setattr(blocks, "SCRATCH_BYTES", 1 << 20)
     monkeypatch.setattr(low_rank_update, "FINISHED_BYTES", 1 << 18)

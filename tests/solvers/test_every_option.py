@@ -55,9 +55,7 @@ PROBLEM = RULES | dict(
     rho=({"marginals": "unbalanced", "rho": 1.0}, 0.9),
 )
 WHOLE = [gwfast.QuadraticProblem(*COSTS[:2], p) for p in (None, WEIGHTS[0])]
-SEVERAL = PROBLEM | dict(
-    problem=(dict.fromkeys(PAIR) | {"problem": WHOLE[0]}, WHOLE[1])
-)
+SEVERAL = PROBLEM | dict(problem=(dict.fromkeys(PAIR) | {"problem": WHOLE[0]}, WHOLE[1]))
 ENDS = dict(max_outer=3, max_inner=40, tol=1e-3, marginal_tol=1e-3, seed=3)
 CLOUDS = dict(zip(PAIR, map(gwfast.PointCloud, POINTS), strict=True))
 # A race is written later.

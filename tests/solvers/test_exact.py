@@ -5,14 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow, pairwise
-from helpers.problems import (
-    block_model,
-    cloud,
-    distances,
-    gw_objective,
-    random_cost,
-    steps,
-)
+from helpers.problems import block_model, cloud, distances, gw_objective, random_cost, steps
 from helpers.variants import SEMIRELAXED, VARIANTS, P, Q, masses_of
 from helpers.variants import costs as variant_costs
 
@@ -216,9 +209,7 @@ def test_more_starts_without_more_agreement_leave_doubt():
 
 
 @OFF
-@pytest.mark.parametrize(
-    "options", [{}, SEMIRELAXED, dict(marginals="partial", mass=0.6)]
-)
+@pytest.mark.parametrize("options", [{}, SEMIRELAXED, dict(marginals="partial", mass=0.6)])
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_orders_of_points_and_sides_change_nothing(options, fused, symmetric):
@@ -231,14 +222,10 @@ def test_orders_of_points_and_sides_change_nothing(options, fused, symmetric):
         return solve(x, y, linear_cost=linear if fused else None, **options)
 
     usual = found(x, y, linear)
-    other = found(
-        x[np.ix_(rows, rows)], y[np.ix_(cols, cols)], linear[np.ix_(rows, cols)]
-    )
+    other = found(x[np.ix_(rows, rows)], y[np.ix_(cols, cols)], linear[np.ix_(rows, cols)])
     np.testing.assert_allclose(other.plan, usual.plan[np.ix_(rows, cols)], atol=1e-12)
     assert other.status == usual.status
-    np.testing.assert_allclose(
-        other.potentials[0], usual.potentials[0][rows], atol=1e-9
-    )
+    np.testing.assert_allclose(other.potentials[0], usual.potentials[0][rows], atol=1e-9)
     if options is not SEMIRELAXED:
         other = found(y, x, linear.T)
         np.testing.assert_allclose(other.plan, usual.plan.T, atol=1e-12)
@@ -248,9 +235,7 @@ def test_orders_of_points_and_sides_change_nothing(options, fused, symmetric):
 @OFF
 def test_callbacks_see_plans_in_the_order_of_the_points():
     seen, (x, y) = [], pair()
-    result = solve(
-        x, y, callback=lambda step: seen.append(step.coupling.toarray().copy())
-    )
+    result = solve(x, y, callback=lambda step: seen.append(step.coupling.toarray().copy()))
     np.testing.assert_array_equal(seen[-1], result.plan)
 
 
@@ -282,15 +267,9 @@ def test_several_plans_of_one_objective_are_a_tie(name):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("epsilon", ["auto", 0])
 @pytest.mark.parametrize(
-    "kind",
-    [
-        dict(linear_cost=np.ones((15, 15)), alpha=0.5),
-        dict(marginals="semirelaxed"),
-    ],
+    "kind", [dict(linear_cost=np.ones((15, 15)), alpha=0.5), dict(marginals="semirelaxed")]
 )
-def test_all_plans_tie_where_the_free_side_and_the_linear_cost_are_constant(
-    kind, epsilon
-):
+def test_all_plans_tie_where_the_free_side_and_the_linear_cost_are_constant(kind, epsilon):
     costs = distances(cloud(15, 3, 0)), np.zeros((15, 15))
     result = gwfast.gromov_wasserstein(*costs, epsilon=epsilon, **kind)
     assert result.status == "tie" and np.isnan(result.confidence)
@@ -451,9 +430,7 @@ def test_a_limit_of_steps_is_kept():
 
 
 @pairwise(
-    time_limit=[1e-9, 0.005, 0.05],
-    init=["product", "auto"],
-    callback=[None, lambda step: False],
+    time_limit=[1e-9, 0.005, 0.05], init=["product", "auto"], callback=[None, lambda step: False]
 )
 @OFF
 def test_a_limit_of_time_leaves_a_valid_plan(time_limit, init, callback):

@@ -140,16 +140,12 @@ GARBAGE = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    "kind", mostly_slow(GARBAGE, fast=["point clouds", "one start"])
-)
+@pytest.mark.parametrize("kind", mostly_slow(GARBAGE, fast=["point clouds", "one start"]))
 def test_a_solve_leaves_nothing_to_the_garbage_collector(kind):
     """Its buffers are large: in a cycle they would outlive the solve by any time."""
     x = np.random.default_rng(0).standard_normal((60, 4))
     make, options = GARBAGE[kind]
-    solve = functools.partial(
-        gromov_wasserstein, make(x), make(x), epsilon=0.05, **options
-    )
+    solve = functools.partial(gromov_wasserstein, make(x), make(x), epsilon=0.05, **options)
     solve()
     gc.collect()
     gc.disable()

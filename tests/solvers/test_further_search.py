@@ -78,8 +78,7 @@ def test_it_is_the_same_with_any_number_of_threads(graphs):
 def test_another_seed_escapes_elsewhere(graphs):
     found = [gwfast.gromov_wasserstein(graphs[0], seed=seed) for seed in (0, 1)]
     ends = [
-        [row.gw_cost for row in one.candidates if row.start.startswith("escape")]
-        for one in found
+        [row.gw_cost for row in one.candidates if row.start.startswith("escape")] for one in found
     ]
     assert ends[0] != ends[1]
 
@@ -104,9 +103,7 @@ class Looks:
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "epsilon, looks_left", [("auto", (0, 700, 900)), (0, (0, 30, 60))]
-)
+@pytest.mark.parametrize("epsilon, looks_left", [("auto", (0, 700, 900)), (0, (0, 30, 60))])
 def test_the_search_goes_on_as_long_as_it_may(graphs, epsilon, looks_left, monkeypatch):
     found = []
     for most in looks_left:
@@ -171,8 +168,7 @@ def test_patience_ends_when_nothing_is_found(monkeypatch):
 def rows(*told):
     """Candidates of 100 points from their starts, objectives and fates."""
     return Candidates(
-        Candidate(start, 100, 0.1, gw_cost, 10, 0.1, fate)
-        for start, gw_cost, fate in told
+        Candidate(start, 100, 0.1, gw_cost, 10, 0.1, fate) for start, gw_cost, fate in told
     )
 
 

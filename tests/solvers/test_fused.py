@@ -48,9 +48,7 @@ def test_a_linear_cost_decides_between_symmetric_matches():
     where = np.roll(np.arange(12), 5)
     between = np.ones((12, 12))
     between[np.arange(12), where] = 0.0
-    result = gromov_wasserstein(
-        cost, cost, linear_cost=between, alpha=0.5, epsilon=0.005
-    )
+    result = gromov_wasserstein(cost, cost, linear_cost=between, alpha=0.5, epsilon=0.005)
     np.testing.assert_array_equal(result.plan.argmax(axis=1), where)
     assert result.gw_cost < 1e-3
 
@@ -152,11 +150,7 @@ def test_an_offset_of_the_linear_cost_moves_the_objective_only(offset, dtype):
     assert moved.linear_cost - offset == pytest.approx(plain.linear_cost, abs=1e-2)
 
 
-@pairwise(
-    scale=[1e-20, 1e18],
-    variant=["fused", "fused ppa"],
-    dtype=["float32", "float64"],
-)
+@pairwise(scale=[1e-20, 1e18], variant=["fused", "fused ppa"], dtype=["float32", "float64"])
 def test_units_of_all_costs_together_do_not_matter(scale, variant, dtype):
     options = dict(VARIANTS[variant])
     cost_x, cost_y = costs()

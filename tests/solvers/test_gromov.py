@@ -30,9 +30,7 @@ def test_rotated_and_permuted_cloud_is_matched(metric, data_seed):
     clouds = PointCloud(x, metric), PointCloud(y, metric)
     result = gromov_wasserstein(*clouds)
     epsilon = result.epsilon / 10
-    sharp = gromov_wasserstein(
-        *clouds, epsilon=epsilon, init=result.plan, marginal_tol=1e-4
-    )
+    sharp = gromov_wasserstein(*clouds, epsilon=epsilon, init=result.plan, marginal_tol=1e-4)
     assert (sharp.plan.argmax(axis=1) == where).mean() > 0.9
     assert 0 <= sharp.gw_cost < result.gw_cost
 
@@ -97,11 +95,7 @@ def test_regularized_objective_never_rises(metric, seed):
     assert costs[-1] < costs[0]
 
 
-@pairwise(
-    kind=["sqeuclidean", "dot", "matrix"],
-    scale=[1e-15, 1e18],
-    init=["product", "auto"],
-)
+@pairwise(kind=["sqeuclidean", "dot", "matrix"], scale=[1e-15, 1e18], init=["product", "auto"])
 def test_units_of_cost_do_not_matter(kind, scale, init):
     x, y, _ = rotated_pair(30, 3, 24, noise=0.02)
 
@@ -118,10 +112,7 @@ def test_units_of_cost_do_not_matter(kind, scale, init):
     np.testing.assert_allclose(scaled.gw_cost, plain.gw_cost * scale**2, rtol=1e-4)
 
 
-@pairwise(
-    relative=[1.0, 1e-2, 1e-3, 1e-5],
-    metric=["cosine", "sqeuclidean"],
-)
+@pairwise(relative=[1.0, 1e-2, 1e-3, 1e-5], metric=["cosine", "sqeuclidean"])
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, metric):
     n, m = 40, 60
@@ -163,9 +154,7 @@ def test_exact_match_has_no_negative_cost():
 def test_history_is_the_evidence_of_the_result():
     x, y, _ = rotated_pair(60, 3, 35)
     steps = []
-    result = gromov_wasserstein(
-        PointCloud(x), PointCloud(y), epsilon=0.005, callback=steps.append
-    )
+    result = gromov_wasserstein(PointCloud(x), PointCloud(y), epsilon=0.005, callback=steps.append)
     assert result.converged and result.status == "converged"
     assert tuple(steps) == result.history
     assert [step.iteration for step in steps] == list(range(1, result.n_outer + 1))
@@ -206,8 +195,7 @@ def test_limits_are_said(limits, statuses):
 def test_leaving_a_saddle_is_not_taken_for_the_end():
     """The change dips below 1e-4 near the product plan before it grows to 0.2."""
     cost_x, cost_y = (
-        np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)
-        for n in (22, 26)
+        np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float) for n in (22, 26)
     )
     result = gromov_wasserstein(cost_x, cost_y, loss="kl", epsilon=4.85, tol=1e-6)
     assert result.converged

@@ -36,9 +36,7 @@ def exact(x, y, p, q, epsilon=0.5):
 
 
 def of_pot(x, y, p, q, epsilon=0.5):
-    return pot.entropic_gromov_wasserstein(
-        x, y, p, q, epsilon=2 * epsilon, tol=1e-10, max_iter=300
-    )
+    return pot.entropic_gromov_wasserstein(x, y, p, q, epsilon=2 * epsilon, tol=1e-10, max_iter=300)
 
 
 def of_pot_fused(x, y, p, q, epsilon=0.5):
@@ -85,9 +83,7 @@ def scaled(plan_of, x, y, p, q, rng):
     # Powers of two change no digit; others do.
     factor = 10.0 ** rng.uniform(-6, 6)
     plan = plan_of(distances(x), distances(y), p, q)
-    other = plan_of(
-        factor * distances(x), factor * distances(y), p, q, epsilon=0.5 * factor**2
-    )
+    other = plan_of(factor * distances(x), factor * distances(y), p, q, epsilon=0.5 * factor**2)
     near(other, plan)
 
 

@@ -41,9 +41,7 @@ def regular(n, seed):
 edge, whole = np.array([[0.0, 1.0], [1.0, 0.0]]), 1.0 - np.eye(5)
 # Both have 16 nodes with 6 neighbors each; two nodes have 2 neighbors in common.
 ROOK = product(1.0 - np.eye(4), 1.0 - np.eye(4))
-SHRIKHANDE = product(ring(4), ring(4)) + np.kron(
-    np.roll(np.eye(4), 1, 1), np.roll(np.eye(4), 1, 1)
-)
+SHRIKHANDE = product(ring(4), ring(4)) + np.kron(np.roll(np.eye(4), 1, 1), np.roll(np.eye(4), 1, 1))
 SHRIKHANDE += np.kron(np.roll(np.eye(4), -1, 1), np.roll(np.eye(4), -1, 1))
 GRAPHS = {
     "cycle": ring(37),

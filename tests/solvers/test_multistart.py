@@ -40,9 +40,7 @@ def test_multistart_without_pruning_takes_all_to_the_end():
     ]  # fmt: skip
     assert fates <= {"won", "same", "lost", "tie"}
     for row, start in zip(result.candidates, starts[:1], strict=False):
-        alone = gwfast.gromov_wasserstein(
-            problem.x, problem.y, epsilon=result.epsilon, init=start
-        )
+        alone = gwfast.gromov_wasserstein(problem.x, problem.y, epsilon=result.epsilon, init=start)
         np.testing.assert_allclose(row.gw_cost, alone.gw_cost, rtol=1e-3)
     winner = [row for row in result.candidates if row.fate == "won"]
     assert len(winner) == 1 and winner[0].gw_cost == result.gw_cost

@@ -15,12 +15,7 @@ from gwfast.quadratic.placement import placing
 from gwfast.quadratic.stores import upper_mean
 
 N, M = 350, 400
-RULES = {
-    "balanced": {},
-    "semirelaxed": {},
-    "partial": {"mass": 0.7},
-    "unbalanced": {"rho": 0.05},
-}
+RULES = {"balanced": {}, "semirelaxed": {}, "partial": {"mass": 0.7}, "unbalanced": {"rho": 0.05}}
 
 
 def clouds(metric="cosine"):
@@ -79,10 +74,7 @@ def test_what_is_left_out_is_bounded_and_told():
         f, g = few.potentials
         cost = -2 * x.scale * y.scale * (x.features @ x.signature @ _state(x, y, plan))
         cost = cost @ (y.signature @ y.features.T)
-        rows, cols = (
-            x.scale**2 * x.square_times(few.p),
-            y.scale**2 * y.square_times(few.q),
-        )
+        rows, cols = (x.scale**2 * x.square_times(few.p), y.scale**2 * y.square_times(few.q))
         exponent = (f - rows)[:, None] + (g - cols) - cost
         whole = np.exp((exponent - exponent.max(1, keepdims=True)) / few.epsilon)
         outside = whole.copy()
@@ -136,9 +128,7 @@ def test_the_bound_of_a_mean_is_one():
     assert upper_mean(np.ones(9), 0.05) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    "k, error", [(0, ValueError), (2.5, TypeError), ("9", TypeError)]
-)
+@pytest.mark.parametrize("k, error", [(0, ValueError), (2.5, TypeError), ("9", TypeError)])
 def test_bad_numbers_of_neighbors_are_refused(k, error):
     with pytest.raises(error, match="k must be"):
         NeighborTier(k)

@@ -26,8 +26,7 @@ def pair(folder, name):
     pattern, a, b, *_ = PAIRS[name]
     x, y = (words.read_embeddings(folder / pattern.format(code)) for code in (a, b))
     forth, back = (
-        words.read_dictionary(folder / "muse" / f"{one}-{two}.txt")
-        for one, two in ((a, b), (b, a))
+        words.read_dictionary(folder / "muse" / f"{one}-{two}.txt") for one, two in ((a, b), (b, a))
     )
     return x, y, words.merge(forth, words.invert(back))
 
@@ -74,10 +73,7 @@ def test_seed_order_rotation_and_sides_lead_to_the_same_optimum(shared_data):
 def test_search_is_as_good_as_fifty_random_starts_on_cells(shared_data, k):
     """Whose costs are steps in graphs of neighbors, as SCOT's are."""
     folder = shared_data / "singlecell" / "scGEM"
-    costs = [
-        hops(np.loadtxt(folder / f"{name}.txt"), k)
-        for name in ("expression", "methylation")
-    ]
+    costs = [hops(np.loadtxt(folder / f"{name}.txt"), k) for name in ("expression", "methylation")]
     results = [gwfast.gromov_wasserstein(*costs, seed=seed) for seed in (0, 1)]
     random = [
         gwfast.gromov_wasserstein(

@@ -101,9 +101,7 @@ def test_mirror_images_are_tried_by_default():
 def test_copies_in_another_order_are_at_distance_zero():
     given, rng = spaces("random"), np.random.default_rng(0)
     orders = [rng.permutation(len(cost)) for cost in given]
-    copies = [
-        cost[np.ix_(order, order)] for cost, order in zip(given, orders, strict=True)
-    ]
+    copies = [cost[np.ix_(order, order)] for cost, order in zip(given, orders, strict=True)]
     found = pairwise_gromov_wasserstein([*given, *copies], plans=True)
     n = len(given)
     assert (np.diag(found.costs[:n, n:]) == 0).all()
@@ -159,9 +157,7 @@ def test_a_comparison_goes_on_from_its_checkpoint(epsilon, tmp_path, monkeypatch
     # Written whenever that is possible.
     monkeypatch.setattr("gwfast.solvers.checkpoint.MAX_SHARE", np.inf)
     with pytest.raises(Stopped):
-        pairwise_gromov_wasserstein(
-            spaces(), checkpoint=file, progress=progress, n_threads=1
-        )
+        pairwise_gromov_wasserstein(spaces(), checkpoint=file, progress=progress, n_threads=1)
     solved = []
     solve = pairwise._Solver.__call__
 
@@ -187,13 +183,9 @@ def test_when_time_is_up_the_others_are_unknown(monkeypatch):
 @pytest.mark.parametrize("epsilon, looks", [(0.0, 3), (0.0, 6), (0.05, 2)])
 def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
     """Each cost that is there is that of a pair that was solved to its end."""
-    expected = pairwise_gromov_wasserstein(
-        spaces("random"), epsilon=epsilon, n_threads=1
-    )
+    expected = pairwise_gromov_wasserstein(spaces("random"), epsilon=epsilon, n_threads=1)
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
-    found = pairwise_gromov_wasserstein(
-        spaces("random"), epsilon=epsilon, n_threads=1, plans=True
-    )
+    found = pairwise_gromov_wasserstein(spaces("random"), epsilon=epsilon, n_threads=1, plans=True)
     there = ~np.isnan(found.costs)
     np.testing.assert_array_equal(found.costs[there], expected.costs[there])
     assert there.sum() == 2 * found.n_solved + len(SIZES)

@@ -33,10 +33,7 @@ def assert_as_good_as_from_the_answer(result, costs, where, **options):
     answer = np.full((len(where), len(where)), 1e-9)
     answer[np.arange(len(where)), where] = 1.0
     best = gwfast.gromov_wasserstein(
-        *costs,
-        init=answer[:, : result.plan.shape[1]],
-        epsilon=result.epsilon,
-        **options,
+        *costs, init=answer[:, : result.plan.shape[1]], epsilon=result.epsilon, **options
     )
     assert result.gw_cost <= best.gw_cost * 1.005
 
@@ -84,9 +81,7 @@ def test_dense_costs_race_by_their_eigenvectors(smooth_races, n, dtype):
     assert objective.value <= objective.bound
 
 
-def test_one_random_start_races_over_eigenvectors_unless_more_are_asked_for(
-    smooth_races,
-):
+def test_one_random_start_races_over_eigenvectors_unless_more_are_asked_for(smooth_races):
     costs = [distances(cloud(120, 3, seed)) for seed in (0, 1)]
     for asked, came in ((None, 1), (0, 0), (3, 3)):
         result = gwfast.gromov_wasserstein(*costs, n_starts=asked)
@@ -168,9 +163,7 @@ def test_costs_of_no_low_rank_are_refused_by_what_they_take(monkeypatch):
     monkeypatch.setattr(low_rank, "MAX_LEFT_OUT", -1.0)
     costs = [distances(cloud(700, 3, seed)) for seed in (0, 1)]
     problem = QuadraticProblem(*costs)
-    few, many = (
-        levels.needs(problem, 2, smooth=smooth)["dense"] for smooth in (True, False)
-    )
+    few, many = (levels.needs(problem, 2, smooth=smooth)["dense"] for smooth in (True, False))
     assert few < many
     with pytest.raises(MemoryError, match="700 x 700 takes"):
         gwfast.gromov_wasserstein(*costs, memory_limit=(few + many) / 2, n_threads=2)
@@ -228,8 +221,7 @@ def test_order_rotation_sides_and_seeds_do_not_matter(small_races, dense):
 def test_threads_change_nothing(small_races):
     x, y, _ = noisy_pair(320, 4, 4)
     results = [
-        gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), n_threads=n)
-        for n in (1, 2, 3)
+        gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), n_threads=n) for n in (1, 2, 3)
     ]
     for other in results[1:]:
         np.testing.assert_array_equal(other.plan, results[0].plan)
@@ -382,9 +374,7 @@ def test_mirror_image_is_a_tie():
 def test_too_large_an_epsilon_is_near_product(init):
     x, y, make, known = reference(True)
     with pytest.warns(gwfast.ConvergenceWarning, match="'near_product'"):
-        result = gwfast.gromov_wasserstein(
-            make(x), make(y), epsilon=100 * known.epsilon, init=init
-        )
+        result = gwfast.gromov_wasserstein(make(x), make(y), epsilon=100 * known.epsilon, init=init)
     assert result.status == "near_product" and not result.converged
     assert "smaller epsilon" in result.advice
 

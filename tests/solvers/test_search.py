@@ -70,9 +70,7 @@ def test_the_order_is_found_by_default(rule, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "rule, dtype", [*zip(RULES, ["float32", "float64"] * 2, strict=True)]
-)
+@pytest.mark.parametrize("rule, dtype", [*zip(RULES, ["float32", "float64"] * 2, strict=True)])
 def test_large_problems_begin_with_a_race(rule, dtype):
     result = assert_found(120, 3, dtype=dtype, **RULES[rule])
     assert result.plan.dtype == dtype
@@ -107,10 +105,7 @@ def test_where_memory_is_short_there_is_no_search():
 
 def field(*rows, n_points=100):
     """Candidates of triples of a start, an objective and a fate."""
-    return [
-        Candidate(start, n_points, 0.1, cost, 8, 0.1, fate)
-        for start, cost, fate in rows
-    ]
+    return [Candidate(start, n_points, 0.1, cost, 8, 0.1, fate) for start, cost, fate in rows]
 
 
 WON, PROFILE = ("product", 1.0, "won"), ("profile 0.05", 1.0, "won")
@@ -138,11 +133,7 @@ WON, PROFILE = ("product", 1.0, "won"), ("profile 0.05", 1.0, "won")
         # Two that met elsewhere.
         (
             False,
-            [
-                WON,
-                ("random 1", 1.1, "dropped in round 1"),
-                ("random 2", 1.1, "same as random 1"),
-            ],
+            [WON, ("random 1", 1.1, "dropped in round 1"), ("random 2", 1.1, "same as random 1")],
         ),
         (True, [WON, ("random 0", 1.01 + CLEAR, "lost")]),
         (True, [("product", 0.0, "won"), ("random 0", 1e-9, "lost")]),
@@ -295,9 +286,7 @@ def test_an_unsure_search_under_other_marginals_does_not(rule, monkeypatch):
 
 def test_what_has_been_stopped_does_not(unlucky):
     x, y, _ = groups_of_points(60)
-    stopped = gwfast.gromov_wasserstein(
-        problem_of(x, y), callback=lambda step: step.iteration >= 2
-    )
+    stopped = gwfast.gromov_wasserstein(problem_of(x, y), callback=lambda step: step.iteration >= 2)
     late = gwfast.gromov_wasserstein(problem_of(x, y), time_limit=1e-9)
     for result in (stopped, late):
         assert not any("clusters" in row.start for row in result.candidates)

@@ -59,9 +59,7 @@ def test_together_as_alone_on_any_number_of_threads(rule, dtype, monkeypatch):
     options = dict(init="product", epsilon="8%", dtype=dtype)
     alone = [gwfast.gromov_wasserstein(one, **options) for one in problems]
     for n_threads in (1, 2, 3):
-        together = gwfast.gromov_wasserstein_batch(
-            problems, n_threads=n_threads, **options
-        )
+        together = gwfast.gromov_wasserstein_batch(problems, n_threads=n_threads, **options)
         for one, other in zip(alone, together, strict=True):
             np.testing.assert_array_equal(one.plan, other.plan)
             for mine, theirs in zip(one.potentials, other.potentials, strict=True):

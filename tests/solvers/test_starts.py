@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.problems import (
-    cloud,
-    distances,
-    masses,
-    random_cost,
-    rotated_pair,
-)
+from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import PointCloud, Profile, QuadraticProblem, Seeds
@@ -93,8 +87,7 @@ def test_random_plans_have_the_marginals_and_follow_their_seed():
     np.testing.assert_array_equal(plans[0], plans[1])
     assert np.abs(plans[0] - plans[2]).sum() > 0.5
     asked, given = (
-        gwfast.gromov_wasserstein(problem, init=init, seed=1)
-        for init in ("random", Random(1))
+        gwfast.gromov_wasserstein(problem, init=init, seed=1) for init in ("random", Random(1))
     )
     np.testing.assert_array_equal(asked.plan, given.plan)
     for plan in plans:
@@ -242,9 +235,7 @@ def test_seeds_of_points_that_do_not_take_part_are_left_out():
     x, y = cloud(12, 3, 1), cloud(10, 3, 2)
     few = gwfast.align(x, y, n_words=8, init=Seeds([[0, 1], [2, 3]]))
     with pytest.warns(UserWarning, match=r"^pairs: 2 of 4 pairs are of the 8 and 8 p"):
-        same = gwfast.align(
-            x, y, n_words=8, init=Seeds([[0, 1], [11, 0], [2, 3], [0, 9]])
-        )
+        same = gwfast.align(x, y, n_words=8, init=Seeds([[0, 1], [11, 0], [2, 3], [0, 9]]))
     np.testing.assert_array_equal(few.plan, same.plan)
     with pytest.raises(ValueError, match=r"^pairs must have one of the 8 and 8 points"):
         gwfast.align(x, y, n_words=8, init=Seeds([[11, 0], [0, 9]]))

@@ -91,9 +91,7 @@ def test_threads_change_no_bit(tier):
         assert (one.left_out, one.reg_cost) == (other.left_out, other.reg_cost)
 
 
-@pytest.mark.parametrize(
-    "tier, anneal_by", [("dense", 0.9), ("dense", 0.3), ("tiled", 0.9)]
-)
+@pytest.mark.parametrize("tier, anneal_by", [("dense", 0.9), ("dense", 0.3), ("tiled", 0.9)])
 def test_annealing_ends_where_it_should(tier, anneal_by):
     epsilon = Epsilon(relative=SHARP["cosine"], anneal_from=10.0, anneal_by=anneal_by)
     result = solve(tier=tier, epsilon=epsilon)
@@ -144,9 +142,7 @@ def test_starts_that_every_tier_takes(init):
 
 
 @pytest.mark.parametrize("tier", TIERS[1:])
-@pytest.mark.parametrize(
-    "init", ["profile", "random", Profile(0.05), Seeds([[0, 0]])], ids=str
-)
+@pytest.mark.parametrize("init", ["profile", "random", Profile(0.05), Seeds([[0, 0]])], ids=str)
 def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     x, y, _ = sides(n=20, m=30)
     solve = functools.partial(gwfast.gromov_wasserstein, x, y, epsilon=0.1, init=init)
@@ -158,9 +154,7 @@ def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     assert solve(tier="dense", max_outer=2).coupling.form == "array"
 
 
-@pairwise(
-    tier=TIERS, init=["product", "auto"], shape=[(1, 1), (1, 3), (3, 1), (2, 2), (3, 2)]
-)
+@pairwise(tier=TIERS, init=["product", "auto"], shape=[(1, 1), (1, 3), (3, 1), (2, 2), (3, 2)])
 def test_few_points(tier, init, shape):
     n, m = shape
     x, y = PointCloud(cloud(n, 4, 1)), PointCloud(cloud(m, 3, 2), "sqeuclidean")
@@ -243,26 +237,20 @@ def test_alignments_answer_from_their_coupling_and_agree():
     x, y, _ = rotated_pair(200, 6, 0, noise=0.02)
     dense = None
     for tier in TIERS:
-        result = gwfast.align(
-            x, y, n_words=150, normalize=("unit",), tier=tier, epsilon=1e-3
-        )
+        result = gwfast.align(x, y, n_words=150, normalize=("unit",), tier=tier, epsilon=1e-3)
         dense = dense or result
         plan = result.plan
         best = np.take_along_axis(plan, result.match()[:, None], axis=1)[:, 0]
         np.testing.assert_array_equal(best, plan.max(axis=1))
         some = result.translate([7, 0], method="coupling", k=4)
-        np.testing.assert_array_equal(
-            some.scores, -np.sort(-plan[[7, 0]], axis=1)[:, :4]
-        )
+        np.testing.assert_array_equal(some.scores, -np.sort(-plan[[7, 0]], axis=1)[:, :4])
         left, right = result.source.rows[:150], result.target.rows[:150]
         u, _, vt = np.linalg.svd(left.T.astype(np.float64) @ plan @ right)
         np.testing.assert_allclose(result.mapping, u @ vt, atol=1e-3)
         np.testing.assert_allclose(result.mapping, dense.mapping, atol=2e-3)
         assert (result.match() == dense.match()).mean() > 0.98
         for method in ("csls", "nn", "coupling"):
-            came, expected = (
-                one.translate(method=method, k=3).indices for one in (result, dense)
-            )
+            came, expected = (one.translate(method=method, k=3).indices for one in (result, dense))
             assert came.shape == expected.shape
             assert (came[:, 0] == expected[:, 0]).mean() > 0.98
 

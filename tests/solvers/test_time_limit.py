@@ -65,8 +65,7 @@ SLOW = {"levels", "stages"}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in CALLS],
+    "name", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in CALLS]
 )
 @pytest.mark.parametrize("looks", mostly_slow([0, 2, 7, 60], fast=[7]))
 def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):

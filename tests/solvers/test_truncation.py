@@ -13,9 +13,7 @@ N = 1024
 def clouds():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((N, 12)) ** 3
-    y = (x + 0.1 * rng.standard_normal(x.shape)) @ np.linalg.qr(
-        rng.standard_normal((12, 12))
-    )[0]
+    y = (x + 0.1 * rng.standard_normal(x.shape)) @ np.linalg.qr(rng.standard_normal((12, 12)))[0]
     return gwfast.PointCloud(x), gwfast.PointCloud(y[rng.permutation(N)])
 
 

@@ -43,17 +43,13 @@ def test_steps_are_those_of_the_twin(fused, loss, dtype):
     start = np.random.default_rng(6).random((N, M))
     start /= start.sum()
     plan = unbalanced_step(start, *costs, P, Q, epsilon=0.2, rho=(1.0, 2.0), **options)
-    found = solve(
-        *costs, P, Q, loss=loss, dtype=dtype, max_outer=1, init=start, **fused
-    )
+    found = solve(*costs, P, Q, loss=loss, dtype=dtype, max_outer=1, init=start, **fused)
     near = 1e-9 if dtype == "float64" else 2e-5
     assert np.abs(found.plan - plan).sum() < near
 
 
 @pairwise(
-    alpha=[None, 0.0, 0.3, 1.0],
-    shape=[(N, M), (1, 4), (17, 33)],
-    dtype=["float32", "float64"],
+    alpha=[None, 0.0, 0.3, 1.0], shape=[(N, M), (1, 4), (17, 33)], dtype=["float32", "float64"]
 )
 def test_the_objective_is_that_of_the_plan(alpha, shape, dtype):
     n, m = shape
@@ -72,10 +68,7 @@ def test_the_objective_is_that_of_the_plan(alpha, shape, dtype):
     assert result.lost == pytest.approx(lost, abs=10 * near)
     assert 0 <= result.penalty <= result.gw_cost
     # No scale is better: what it costs has no slope there.
-    ends = [
-        unbalanced_objective(plan * scale, *costs, p, q, **given)
-        for scale in (0.999, 1.001)
-    ]
+    ends = [unbalanced_objective(plan * scale, *costs, p, q, **given) for scale in (0.999, 1.001)]
     assert abs(ends[1] - ends[0]) < 1e-5 * expected
 
 
@@ -142,10 +135,7 @@ def test_outliers_are_left_out():
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_threads_change_no_bit():
     costs = spaces(83, 70)
-    plans = [
-        solve(*costs, n_threads=n_threads, max_outer=5, tol=1e-3).plan
-        for n_threads in (1, 3)
-    ]
+    plans = [solve(*costs, n_threads=n_threads, max_outer=5, tol=1e-3).plan for n_threads in (1, 3)]
     np.testing.assert_array_equal(*plans)
 
 
@@ -155,9 +145,7 @@ def test_where_time_is_up_there_is_the_product_plan():
     assert result.n_outer == 0
     assert result.mass == pytest.approx(np.sqrt(P.sum() * Q.sum()))
     assert result.plan.sum() == pytest.approx(result.mass)
-    expected = unbalanced_objective(
-        result.plan, *spaces(), P, Q, epsilon=0.2, rho=(1.0, 2.0)
-    )
+    expected = unbalanced_objective(result.plan, *spaces(), P, Q, epsilon=0.2, rho=(1.0, 2.0))
     assert result.reg_cost == pytest.approx(expected)
 
 

@@ -76,19 +76,13 @@ def test_iterations_end_where_the_twin_stays(options, dtype, loss, symmetric):
     regularized = expected - 2 * epsilon * entropy
     np.testing.assert_allclose(result.reg_cost, regularized, rtol=10 * rtol)
     if "method" not in options:
-        lin = twins.half_gradient(
-            plan, x, y, loss, twin.get("linear"), twin.get("alpha", 0.5)
-        )
+        lin = twins.half_gradient(plan, x, y, loss, twin.get("linear"), twin.get("alpha", 0.5))
         f, g = result.potentials
         made = np.exp((f[:, None] + g - lin) / result.epsilon)
         assert np.abs(made - plan).sum() < near
 
 
-@pairwise(
-    method=["pgd", "ppa", "bapg"],
-    dtype=["float32", "float64"],
-    epsilon=[1e30, 1e39, 1e300],
-)
+@pairwise(method=["pgd", "ppa", "bapg"], dtype=["float32", "float64"], epsilon=[1e30, 1e39, 1e300])
 def test_epsilons_beyond_all_costs_lead_to_the_product_plan(method, dtype, epsilon):
     cost = random_cost(7, 0, symmetric=True)
     options = dict(epsilon=epsilon, method=method, dtype=dtype, init="product")
@@ -140,9 +134,7 @@ def test_proximal_steps_descend_to_less_than_the_regularized_plan(marginals):
 
 
 @pairwise(method=["pgd", "ppa"], mass=[0.05, 0.5, 0.95], dtype=["float32", "float64"])
-def test_a_partial_plan_has_its_mass_and_stays_within_the_marginals(
-    method, mass, dtype
-):
+def test_a_partial_plan_has_its_mass_and_stays_within_the_marginals(method, mass, dtype):
     cost_x, cost_y = costs()
     result = gromov_wasserstein(
         cost_x, cost_y, P, Q, marginals="partial", mass=mass, method=method,
@@ -158,18 +150,14 @@ def test_a_partial_plan_has_its_mass_and_stays_within_the_marginals(
 def test_all_mass_is_the_balanced_problem(mass, dtype):
     cost_x, cost_y = costs()
     solve = dict(epsilon=0.05, init="product", dtype=dtype)
-    partial = gromov_wasserstein(
-        cost_x, cost_y, P, Q, marginals="partial", mass=mass, **solve
-    )
+    partial = gromov_wasserstein(cost_x, cost_y, P, Q, marginals="partial", mass=mass, **solve)
     balanced = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
     assert np.abs(partial.plan - balanced.plan).sum() < 1e-3
     assert partial.gw_cost == pytest.approx(balanced.gw_cost, rel=1e-3)
 
 
 @pytest.mark.parametrize("epsilon", [0.02, 0.1])
-def test_partial_solutions_of_both_domains_agree(
-    epsilon, dtype, monkeypatch, in_outer_loop
-):
+def test_partial_solutions_of_both_domains_agree(epsilon, dtype, monkeypatch, in_outer_loop):
     cost_x, cost_y = costs()
     solve = dict(
         marginals="partial", mass=0.6, epsilon=epsilon, init="product", max_outer=1,
@@ -177,9 +165,7 @@ def test_partial_solutions_of_both_domains_agree(
     )  # fmt: skip
     scaled = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
     calls, in_logs = [], PartialSolver._iterate
-    monkeypatch.setattr(
-        PartialSolver, "_scale", lambda *args: calls.append(1) or in_logs(*args)
-    )
+    monkeypatch.setattr(PartialSolver, "_scale", lambda *args: calls.append(1) or in_logs(*args))
     logs = gromov_wasserstein(cost_x, cost_y, P, Q, **solve)
     assert calls
     assert np.abs(scaled.plan - logs.plan).sum() < NEAR[dtype]

@@ -27,9 +27,7 @@ from gwfast import QuadraticProblem, gromov_wasserstein, verify
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
 
-every = functools.partial(
-    pairwise, ["options"], options=VARIANTS, dtype=["float32", "float64"]
-)
+every = functools.partial(pairwise, ["options"], options=VARIANTS, dtype=["float32", "float64"])
 
 
 # Of these the rows are not exact, or the last steps too many.
@@ -92,8 +90,7 @@ def test_threads_change_no_bit(options, dtype):
     options = of_shape(options, (83, 70))
     solve = dict(epsilon=0.02, init="product", max_outer=10, dtype=dtype, **options)
     one, two = (
-        gromov_wasserstein(cost_x, cost_y, n_threads=n_threads, **solve)
-        for n_threads in (1, 3)
+        gromov_wasserstein(cost_x, cost_y, n_threads=n_threads, **solve) for n_threads in (1, 3)
     )
     if dtype == "float64":
         np.testing.assert_array_equal(one.plan, two.plan)
@@ -136,18 +133,13 @@ def test_costs_that_tell_nothing(scale, options, dtype):
     if options.get("marginals") == "partial":
         scale = 0.0
     cost_x, cost_y = scale * np.ones((N, N)), scale * np.ones((M, M))
-    result = gromov_wasserstein(
-        cost_x, cost_y, *masses_of(options), dtype=dtype, **options
-    )
+    result = gromov_wasserstein(cost_x, cost_y, *masses_of(options), dtype=dtype, **options)
     assert np.isfinite(result.plan).all() and np.isfinite(result.reg_cost)
     assert result.plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
     assert abs(result.gw_cost - 0.7 * result.linear_cost) < 1e-6
 
 
-@every(
-    limit=[dict(max_outer=1), dict(max_outer=2, max_inner=1)],
-    relative=[1e-5, 1e-2, 1e3],
-)
+@every(limit=[dict(max_outer=1), dict(max_outer=2, max_inner=1)], relative=[1e-5, 1e-2, 1e3])
 def test_plans_are_finite_whatever_the_limits(limit, relative, options, dtype):
     epsilon = gwfast.Epsilon(relative=relative)
     if options.get("marginals") == "partial" and relative < 1e-2:
@@ -194,10 +186,7 @@ VALUE_ERRORS = [
     (dict(alpha=0.3), "^alpha must be None without linear_"),
     (dict(alpha=-0.1), r"^alpha must be non-negative .* got -0\.1"),
     (dict(alpha=np.nan), "^alpha .* got nan"),
-    (
-        dict(linear_cost=BETWEEN.T),
-        r"^linear_cost must have shape \(9, 7\), got \(7, 9\)",
-    ),
+    (dict(linear_cost=BETWEEN.T), r"^linear_cost must have shape \(9, 7\), got \(7, 9\)"),
     (dict(linear_cost=1.0), "^linear_cost must be a 2-D array"),
     (
         dict(linear_cost=np.where(BETWEEN == BETWEEN[3, 2], np.nan, BETWEEN)),
@@ -219,8 +208,7 @@ TYPE_ERRORS = [
 
 @pytest.mark.parametrize(
     "error, bad, message",
-    [(ValueError, *row) for row in VALUE_ERRORS]
-    + [(TypeError, *row) for row in TYPE_ERRORS],
+    [(ValueError, *row) for row in VALUE_ERRORS] + [(TypeError, *row) for row in TYPE_ERRORS],
 )
 def test_errors_say_what_is_wrong(error, bad, message):
     arguments = {"p": P, "q": Q, "epsilon": 0.1, **bad}
@@ -232,9 +220,7 @@ def test_errors_say_what_is_wrong(error, bad, message):
 def test_negative_costs_are_refused_under_kl(options):
     cost_x, cost_y = costs()
     with pytest.raises(ValueError, match=r"^cost_y must not be negative with loss='kl"):
-        gromov_wasserstein(
-            cost_x, -cost_y, P, Q, epsilon=0.1, loss="kl", init="product", **options
-        )
+        gromov_wasserstein(cost_x, -cost_y, P, Q, epsilon=0.1, loss="kl", init="product", **options)
 
 
 @pytest.mark.parametrize("case", mostly_slow(range(60), fast=range(10)))
@@ -260,14 +246,10 @@ def test_partial_plans_of_little_mass_are_solved_as_well(mass):
     assert found.stationarity.value < 0.01 or not result.converged
 
 
-@pairwise(
-    marginals=["balanced", "semirelaxed", "partial"], dtype=["float32", "float64"]
-)
+@pairwise(marginals=["balanced", "semirelaxed", "partial"], dtype=["float32", "float64"])
 def test_an_offset_of_both_costs_changes_no_plan(marginals, dtype):
     mass = 0.5 if marginals == "partial" else None
-    options = dict(
-        marginals=marginals, mass=mass, epsilon=0.1, dtype=dtype, max_outer=20
-    )
+    options = dict(marginals=marginals, mass=mass, epsilon=0.1, dtype=dtype, max_outer=20)
     costs = pair()
     plain = gromov_wasserstein(*costs, **options)
     offset = gromov_wasserstein(*(1e6 + cost for cost in costs), **options)
@@ -279,9 +261,7 @@ def test_an_offset_of_both_costs_changes_no_plan(marginals, dtype):
 def test_an_epsilon_below_the_rounding_of_costs_does_not_converge(dtype):
     costs = [1e6 + cost + 0.1 for cost in pair()]
     epsilon = {"float32": 3e3, "float64": 3e-5}[dtype]
-    result = gromov_wasserstein(
-        *costs, method="bapg", dtype=dtype, epsilon=epsilon, init="product"
-    )
+    result = gromov_wasserstein(*costs, method="bapg", dtype=dtype, epsilon=epsilon, init="product")
     assert not result.converged
 
 
@@ -302,9 +282,7 @@ def test_masses_that_have_no_room_are_zero_exactly(tiny, dtype):
     p = np.array([0.3, 0.3, 0.4, tiny])
     zero = np.where(p == tiny, 0.0, p)
     costs, options = pair(4, 5), dict(dtype=dtype, init="product", epsilon=0.05)
-    found, expected = (
-        gromov_wasserstein(*costs, masses, **options) for masses in (p, zero)
-    )
+    found, expected = (gromov_wasserstein(*costs, masses, **options) for masses in (p, zero))
     np.testing.assert_array_equal(found.plan, expected.plan)
     assert not found.plan[3].any()
     for side, other in zip(found.potentials, expected.potentials, strict=True):

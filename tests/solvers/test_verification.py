@@ -29,9 +29,7 @@ def problem_of(options):
 def solved(**options):
     """A problem, and its solution."""
     options = {"epsilon": 0.05, "init": "product", **options}
-    return problem_of(options), gromov_wasserstein(
-        *costs(), *masses_of(options), **options
-    )
+    return problem_of(options), gromov_wasserstein(*costs(), *masses_of(options), **options)
 
 
 @pairwise(variant=VARIANTS, loss=["square", "kl"], dtype=["float32", "float64"])
@@ -142,14 +140,10 @@ def test_a_partial_plan_that_favors_points_is_caught():
 
 
 @pytest.mark.parametrize(
-    "tier, metric",
-    [("dense", "sqeuclidean"), ("neighbors", "cosine"), ("tiled", "sqeuclidean")],
+    "tier, metric", [("dense", "sqeuclidean"), ("neighbors", "cosine"), ("tiled", "sqeuclidean")]
 )
 def test_point_clouds_are_verified_in_blocks_of_rows(tier, metric, monkeypatch):
-    x, y = (
-        gwfast.PointCloud(side, metric)
-        for side in rotated_pair(60, 3, 1, noise=0.1)[:2]
-    )
+    x, y = (gwfast.PointCloud(side, metric) for side in rotated_pair(60, 3, 1, noise=0.1)[:2])
     problem = QuadraticProblem(x, y)
     result = gromov_wasserstein(x, y, tier=tier, init="product")
     whole = verify(problem, result)
@@ -294,9 +288,7 @@ def test_the_gap_of_any_plan_is_that_of_a_linear_program(kind, loss, symmetric, 
 def test_all_holds_for_exact_plans(kind, loss, symmetric):
     kind = KINDS[kind]
     problem = QuadraticProblem(*costs(symmetric), **kind, loss=loss)
-    result = gromov_wasserstein(
-        *costs(symmetric), **kind, loss=loss, epsilon=0, init="product"
-    )
+    result = gromov_wasserstein(*costs(symmetric), **kind, loss=loss, epsilon=0, init="product")
     found = verify(problem, result)
     assert found.holds or not result.converged, str(found)
     assert found.failed in ((), ("stationarity",))

@@ -35,9 +35,7 @@ def others():
 
 PRODUCT = dict(init="product", **FEW)
 CALLS = {
-    "a solve from a plan": lambda problem: gwfast.gromov_wasserstein(
-        problem, **PRODUCT
-    ),
+    "a solve from a plan": lambda problem: gwfast.gromov_wasserstein(problem, **PRODUCT),
     "a solve from a profile": lambda problem: gwfast.gromov_wasserstein(
         problem, init=gwfast.Profile(root=True), **FEW
     ),
@@ -48,18 +46,12 @@ CALLS = {
         problem, epsilon=0, init="product"
     ),
     "a batch": lambda problem: gwfast.gromov_wasserstein_batch([problem], **PRODUCT)[0],
-    "several starts": lambda problem: gwfast.multistart(
-        problem, starts=["product"], **FEW
-    ),
+    "several starts": lambda problem: gwfast.multistart(problem, starts=["product"], **FEW),
     "several epsilons": lambda problem: gwfast.tune_epsilon(
         problem, epsilons=[0.05], starts=["product"], max_outer=9, n_threads=1
     ),
-    "all pairs": lambda problem: gwfast.pairwise_gromov_wasserstein(
-        [problem.x, problem.y]
-    ),
-    "a check": lambda problem: gwfast.verify(
-        problem, np.outer(problem.p, problem.q), epsilon=2.0
-    ),
+    "all pairs": lambda problem: gwfast.pairwise_gromov_wasserstein([problem.x, problem.y]),
+    "a check": lambda problem: gwfast.verify(problem, np.outer(problem.p, problem.q), epsilon=2.0),
 }
 
 
@@ -104,10 +96,7 @@ def test_one_entry_that_is_written_to_is_seen():
 def test_nothing_that_is_made_of_points_outlives_them():
     """Their features may be written to, and what these are multiplied by may not."""
     x, y, _ = rotated_pair(N, 3, 5, noise=0.05)
-    for make in (
-        lambda z: PointCloud(z, "sqeuclidean"),
-        lambda z: gwfast.LowRankCost(z),
-    ):
+    for make in (lambda z: PointCloud(z, "sqeuclidean"), lambda z: gwfast.LowRankCost(z)):
         few = FEW | dict(epsilon=2.0)
         sides, other = [make(x), make(y)], make(cloud(N, 3, 9))
         gwfast.gromov_wasserstein(*sides, init="profile", **few)

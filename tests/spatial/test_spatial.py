@@ -18,8 +18,7 @@ from gwfast.spatial.slices import geometries
 
 TURN = np.deg2rad(70.0)
 MOTION = RigidMotion(
-    np.array([[np.cos(TURN), np.sin(TURN)], [-np.sin(TURN), np.cos(TURN)]]),
-    np.array([30.0, -7.0]),
+    np.array([[np.cos(TURN), np.sin(TURN)], [-np.sin(TURN), np.cos(TURN)]]), np.array([30.0, -7.0])
 )
 
 
@@ -72,9 +71,7 @@ def test_the_problem_is_that_of_paste(found):
     space = rows @ a**2 @ rows + cols @ b**2 @ cols - 2 * np.vdot(a @ plan @ b, plan)
     assert found.objective == pytest.approx(0.9 * np.vdot(genes, plan) + 0.1 * space)
     assert found.method == "exact" and found.gw.epsilon == 0
-    features = pairwise_align(
-        (SPOTS, x), (SPOTS, y), dissimilarity="euclidean", alpha=0
-    )
+    features = pairwise_align((SPOTS, x), (SPOTS, y), dissimilarity="euclidean", alpha=0)
     best = np.vdot(cdist(x, y), features.gw.plan)
     assert features.objective == pytest.approx(best)
 
@@ -137,9 +134,7 @@ def test_what_one_slice_lacks_gets_no_mass(method, first, monkeypatch):
 def test_slices_that_overlap_in_part_are_found(method, bend, alpha):
     """The search without features ends with 13 % right, with a large `alpha` with none."""
     if alpha > 0.1 and method == "entropic":
-        pytest.skip(
-            "entropy makes a wrong plan the lowest there, and the status says so"
-        )
+        pytest.skip("entropy makes a wrong plan the lowest there, and the status says so")
     rng = np.random.default_rng(0)
     grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(22.0)), -1).reshape(-1, 2)
     places = grid + rng.uniform(-0.3, 0.3, grid.shape)
@@ -147,10 +142,7 @@ def test_slices_that_overlap_in_part_are_found(method, bend, alpha):
     rates = 8 * np.exp(1.2 * np.sin(waves))
     a, b = np.flatnonzero(grid[:, 0] < 23), np.flatnonzero(grid[:, 0] >= 7)
     bent = places[b] + [[0.0, 1.0]] * np.sin(np.pi * places[b, :1] / 30) * 30 * bend
-    first, second = (
-        (places[a], rng.poisson(rates[a])),
-        (MOTION(bent), rng.poisson(rates[b])),
-    )
+    first, second = ((places[a], rng.poisson(rates[a])), (MOTION(bent), rng.poisson(rates[b])))
     found = pairwise_align(first, second, overlap=0.68, method=method, alpha=alpha)
     masses = found.gw.coupling.marginals[0]
     has = masses > masses.max() / 2
@@ -180,10 +172,7 @@ def test_both_methods_agree():
     found = pairwise_align(*given, method="entropic")
     assert found.gw.epsilon == pytest.approx(0.1 * 2.0**2)
     assert found.rigid().angle == pytest.approx(exact.rigid().angle, abs=0.5)
-    missed = [
-        np.linalg.norm(one.transform() - given[1][0], axis=1) / 300
-        for one in (exact, found)
-    ]
+    missed = [np.linalg.norm(one.transform() - given[1][0], axis=1) / 300 for one in (exact, found)]
     assert np.mean(missed[1] < 2) > 0.98 and missed[1].mean() < missed[0].mean() + 0.5
     again = pairwise_align(*given, method="entropic", tier="tiled", n_components=30)
     assert again.gw.coupling.form != "array"
@@ -220,9 +209,7 @@ def test_regular_grids_keep_what_plans_need(monkeypatch):
     assert found.gw.coupling.form == "sparse" and found.gw.status == "converged"
     assert found.objective == pytest.approx(whole.objective, rel=0.02)
     near = gwfast.NeighborTier(k=40)
-    with pytest.warns(
-        gwfast.ConvergenceWarning, match="try tier='tiled', tier='auto', or"
-    ):
+    with pytest.warns(gwfast.ConvergenceWarning, match="try tier='tiled', tier='auto', or"):
         few = pairwise_align(*given, method="entropic", tier=near)
     assert few.gw.status == "truncated"
 
@@ -267,13 +254,9 @@ def test_stacks_of_slices_without_sides_say_nothing():
 def test_slices_in_other_units_are_warned_of(found):
     far = 100 * OTHERS[0], OTHERS[1]
     for method in ("exact", "entropic"):
-        with pytest.warns(
-            UserWarning, match="units of slice_a, got 100 times its size"
-        ):
+        with pytest.warns(UserWarning, match="units of slice_a, got 100 times its size"):
             pairwise_align(PAIR, far, method=method, init="product")
-    with pytest.warns(
-        UserWarning, match="about 1 apart for alpha, got 100, .* 1e\\+04"
-    ):
+    with pytest.warns(UserWarning, match="about 1 apart for alpha, got 100, .* 1e\\+04"):
         pairwise_align((100 * SPOTS, COUNTS), far, init="product")
     close = pairwise_align(PAIR, far, norm=True)
     assert close.objective == pytest.approx(found.objective, rel=0.01)
@@ -309,9 +292,7 @@ def test_anndata_is_read(found):
         one.layers["raw"], one.obsm["X_pca"], one.X = one.X, one.X, None
     assert pairwise_align(a, b, layer="raw").objective == pytest.approx(found.objective)
     b.obsm["X_pca"] = OTHERS[1]
-    assert pairwise_align(a, b, use_rep="X_pca").objective == pytest.approx(
-        found.objective
-    )
+    assert pairwise_align(a, b, use_rep="X_pca").objective == pytest.approx(found.objective)
 
 
 def test_real_anndata(found, tmp_path):
@@ -345,11 +326,7 @@ def test_a_center_has_the_genes_that_all_slices_have():
     alone = center_align(pairs[0], [pairs[1], pairs[1], pairs[0]], n_components=3)
     assert found.objectives == pytest.approx(alone.objectives)
     # Whichever slice has fewer genes, at whichever end.
-    for a, b in (
-        (fewer, last),
-        (last, fewer),
-        (Fake(SPOTS, COUNTS[:, :9], names[:9]), last),
-    ):
+    for a, b in ((fewer, last), (last, fewer), (Fake(SPOTS, COUNTS[:, :9], names[:9]), last)):
         assert len(pairwise_align(a, b).a) == 63
 
 
@@ -377,13 +354,10 @@ def test_a_center_is_less_noisy_than_its_slices(kind):
     assert found.loadings.min() >= 0 and found.programs.min() >= 0
     assert len(found.alignments) == 3
     right, alone = (
-        np.corrcoef(one.ravel(), rates.ravel())[0, 1]
-        for one in (found.expression, slices[0][1])
+        np.corrcoef(one.ravel(), rates.ravel())[0, 1] for one in (found.expression, slices[0][1])
     )
     assert right > max(0.93, alone + 0.03)
-    weighted = center_align(
-        slices[0], slices, n_components=4, weights=[1, 0, 0], max_rounds=1
-    )
+    weighted = center_align(slices[0], slices, n_components=4, weights=[1, 0, 0], max_rounds=1)
     assert weighted.objectives == (weighted.alignments[0].objective,)
 
 
@@ -399,9 +373,7 @@ def test_it_ends_in_time(monkeypatch):
     monkeypatch.setattr("gwfast.spatial.coarse_to_fine.FIRST", 20)
     for method in ("exact", "entropic"):
         with pytest.warns(gwfast.ConvergenceWarning, match="larger time_limit"):
-            late = pairwise_align(
-                (SPOTS, COUNTS), OTHERS, method=method, time_limit=1e-9
-            )
+            late = pairwise_align((SPOTS, COUNTS), OTHERS, method=method, time_limit=1e-9)
         assert late.gw.status == "time_limit"
 
 

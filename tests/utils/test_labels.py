@@ -43,23 +43,17 @@ CALLS = {
     "sinkhorn": lambda a: gwfast.sinkhorn(a.c, a.p, a.p, epsilon=1.0).plan,
     "pot": lambda a: pot.gromov_wasserstein(a.c, a.c, a.p, a.p),
     "linear cost": lambda a: gw(a.c, a.c, linear_cost=a.turned, epsilon=0).plan,
-    "features": lambda a: (
-        gw(a.c, a.c, linear_cost=gwfast.CrossCost(a.x, a.first), epsilon=0).plan
-    ),
+    "features": lambda a: gw(a.c, a.c, linear_cost=gwfast.CrossCost(a.x, a.first), epsilon=0).plan,
     "columns": lambda a: gwfast.CrossCost(a.first, a.columns).toarray(),
     "init": lambda a: gw(a.c, a.c, init=a.turned, max_outer=3, tol=1.0).plan,
-    "costs": lambda a: (
-        gw(a.c.T[::-1].T if a is LABELLED else a.c, COST, epsilon=0).gw_cost
-    ),
+    "costs": lambda a: gw(a.c.T[::-1].T if a is LABELLED else a.c, COST, epsilon=0).gw_cost,
     "verify": lambda a: (
         gwfast.verify(gwfast.QuadraticProblem(a.c, a.c), a.turned, epsilon=0).gw_cost
     ),
     "transform": lambda a: gw(a.c, a.c, epsilon=0).transform(a.x),
     "labels": lambda a: gw(a.c, a.c, epsilon=0).transfer_labels(a.p).labels,
     "words": lambda a: gwfast.align(a.first, X, p=a.p).gw.p,
-    "estimator": lambda a: (
-        GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.p
-    ),
+    "estimator": lambda a: GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.p,
     "procrustes": lambda a: gwfast.procrustes(a.first, a.x, weights=a.p),
     "foscttm": lambda a: foscttm(a.first, a.x),
     "neighbors": lambda a: gwfast.nearest_neighbors(a.first, a.columns, k=2).scores,
@@ -97,20 +91,13 @@ def test_graphs_of_networkx_have_labels():
 def test_other_labels_are_refused(call, name):
     for names in (list("zbcdef"), list("aabcde")):
         p = pd.Series(MASSES, names)
-        with pytest.raises(
-            ValueError, match=rf"^{name} must have the labels of .* got '"
-        ):
+        with pytest.raises(ValueError, match=rf"^{name} must have the labels of .* got '"):
             call(p, FRAME.set_axis(names))
 
 
 def test_an_index_that_only_numbers_goes_by_position():
-    for cost, p in (
-        (FRAME, pd.Series(MASSES)),
-        (pd.DataFrame(COST), LABELLED.p.sort_index()),
-    ):
-        np.testing.assert_allclose(
-            gw(cost, cost, p, epsilon=0).plan.sum(axis=1), MASSES
-        )
+    for cost, p in ((FRAME, pd.Series(MASSES)), (pd.DataFrame(COST), LABELLED.p.sort_index())):
+        np.testing.assert_allclose(gw(cost, cost, p, epsilon=0).plan.sum(axis=1), MASSES)
     moved = pd.Series(MASSES).iloc[ORDER]
     result = gw(pd.DataFrame(COST), COST, moved, epsilon=0)
     np.testing.assert_allclose(result.plan.sum(axis=1), MASSES)

@@ -52,9 +52,7 @@ def test_what_is_no_limit_is_refused(given, error, message):
         as_memory_limit(given)
 
 
-@pytest.mark.parametrize(
-    "free, expected", [(None, math.inf), (1000, 1000 * memory.USABLE), (0, 0)]
-)
+@pytest.mark.parametrize("free, expected", [(None, math.inf), (1000, 1000 * memory.USABLE), (0, 0)])
 def test_none_is_most_of_what_is_free(free, expected, monkeypatch):
     monkeypatch.setattr(memory, "free_memory", lambda: free)
     assert as_memory_limit(None) == expected
@@ -64,10 +62,7 @@ def test_none_is_most_of_what_is_free(free, expected, monkeypatch):
 
 # Of control groups: what says that a process is in one, and the files of that one.
 IN_BYTES = [f"memory/a/b/memory.{name}_in_bytes" for name in ("limit", "usage")]
-VERSIONS = [
-    ("4:memory:/a/b", *IN_BYTES),
-    ("0::/a/b", "a/b/memory.max", "a/b/memory.current"),
-]
+VERSIONS = [("4:memory:/a/b", *IN_BYTES), ("0::/a/b", "a/b/memory.max", "a/b/memory.current")]
 
 
 def written(root, files):
@@ -95,9 +90,7 @@ def written(root, files):
         (1000, "unknown", []),
     ],
 )
-def test_groups_leave_what_is_below_their_limit(
-    version, limit, used, expected, tmp_path
-):
+def test_groups_leave_what_is_below_their_limit(version, limit, used, expected, tmp_path):
     membership, *names = version
     files = zip(names, (limit, used), strict=True)
     assert written(tmp_path, {"membership": membership, **dict(files)}) == expected
@@ -140,9 +133,7 @@ def test_limit_of_the_process_leaves_what_is_below_it(name, bounded, monkeypatch
 
 
 @pytest.mark.process
-@pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="sizes are read as on Linux"
-)
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sizes are read as on Linux")
 def test_limit_of_the_address_space_refuses_up_front():
     """Of 4000 x 4000 points in a process that may take 200 MB more: before anything is
     allocated, with numbers."""
@@ -211,9 +202,7 @@ SIZES = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
         (None, {}, None),
     ],
 )
-def test_machine_says_what_is_available_or_all_it_has(
-    text, sizes, expected, monkeypatch
-):
+def test_machine_says_what_is_available_or_all_it_has(text, sizes, expected, monkeypatch):
     monkeypatch.setattr(memory, "Path", Files(text))
     monkeypatch.delattr(memory.os, "sysconf", raising=False)
     if sizes:

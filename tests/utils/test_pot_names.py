@@ -29,10 +29,7 @@ def solve(**options):
         (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), "reg is epsilons"),
         (lambda: gwfast.sinkhorn(M=COST, reg=1.0), "M is cost, reg is epsilon"),
         (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), "C1 is x, C2 is y"),
-        (
-            lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"),
-            "loss_fun is loss",
-        ),
+        (lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"), "loss_fun is loss"),
         (lambda: gwfast.pairwise_gromov_wasserstein([], a=[]), "a is masses"),
     ],
 )

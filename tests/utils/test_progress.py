@@ -10,18 +10,10 @@ from helpers.processes import run_python
 
 import gwfast
 from gwfast.utils import progress
-from gwfast.utils.progress import (
-    ProgressEvent,
-    ProgressListener,
-    reporting,
-    reporting_on_terminal,
-)
+from gwfast.utils.progress import ProgressEvent, ProgressListener, reporting, reporting_on_terminal
 from gwfast.words import read_embeddings
 
-EVENTS = [
-    ProgressEvent("start", "first [bold]"),
-    ProgressEvent("solve", "second", 2, 1, 4),
-]
+EVENTS = [ProgressEvent("start", "first [bold]"), ProgressEvent("solve", "second", 2, 1, 4)]
 
 
 def reported_to(progress):

@@ -37,8 +37,7 @@ SOLVERS = {
     "align": functools.partial(align, X, Y),
 }
 
-# Every public function, as a function of one array argument: its name, a good value
-# and the call.
+# Every public function, as a function of one array argument: its name, a good value and the call.
 MATRICES = {
     "sinkhorn-cost": (COST, lambda c: gwfast.sinkhorn(c, **LOOSE)),
     "gromov_wasserstein-cost_x": (COST_X, lambda c: solve(c, COST_Y)),
@@ -52,10 +51,7 @@ MATRICES = {
     "cosine_similarity-y": (X, lambda y: gwfast.cosine_similarity(X, y)),
     "nearest_neighbors-queries": (X, lambda x: gwfast.nearest_neighbors(x, X)),
     "nearest_neighbors-targets": (X, lambda x: gwfast.nearest_neighbors(X, x)),
-    "nearest_neighbors-sources": (
-        X,
-        lambda x: gwfast.nearest_neighbors(X, X, sources=x),
-    ),
+    "nearest_neighbors-sources": (X, lambda x: gwfast.nearest_neighbors(X, X, sources=x)),
 }
 SQUARE = ["gromov_wasserstein-cost_x", "gromov_wasserstein-cost_y", "DenseCost-cost"]
 ANGLES = [name for name, (good, _) in MATRICES.items() if good is X or good is Y]
@@ -466,7 +462,5 @@ def test_values_that_jax_traces_are_refused_by_name():
     for call in (cost_x, epsilon):
         for traced in (jax.jit, jax.grad, jax.vmap):
             x = plain[None] if traced is jax.vmap else plain
-            with pytest.raises(
-                TypeError, match=rf"^{call.__name__} must .*gwfast\.gradients"
-            ):
+            with pytest.raises(TypeError, match=rf"^{call.__name__} must .*gwfast\.gradients"):
                 traced(call)(x)

@@ -241,9 +241,7 @@ def test_muse(seed, twice, max_words, tmp_path):
 def test_paper(seed, twice, tmp_path):
     result, lines, _, source, target = small_problem(seed, tmp_path, twice=twice)
     # As in the lists of Zhang et al.: several translations a line, or none.
-    lines = [
-        f"{line} {target[i % 86]}" if i % 3 else line for i, line in enumerate(lines)
-    ]
+    lines = [f"{line} {target[i % 86]}" if i % 3 else line for i, line in enumerate(lines)]
     lines += ["lonely", source[0]]
     path = tmp_path / "all.lex"
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -287,8 +285,7 @@ def test_the_default_is_vecmaps_rule_where_no_word_comes_twice(sample):
     result, dictionary, spanish, french = sample
     given = result, dictionary, spanish.words, french.words
     ours, theirs = (
-        evaluate(*given, methods=METHODS, convention=name)
-        for name in ("gwfast", "vecmap")
+        evaluate(*given, methods=METHODS, convention=name) for name in ("gwfast", "vecmap")
     )
     for method in METHODS:
         assert ours[method].hits == theirs[method].hits
@@ -303,8 +300,7 @@ def test_real_words(shared_data):
     """The vectors of Zhang et al. with the dictionary of MUSE."""
     folder = shared_data / "ubilexat" / "es-en"
     source, target = (
-        read_embeddings(folder / f"word2vec.{name}", max_words=800)
-        for name in ("es", "en")
+        read_embeddings(folder / f"word2vec.{name}", max_words=800) for name in ("es", "en")
     )
     result = _align(source, target)
     path = shared_data / "muse" / "es-en.0-5000.txt"

@@ -23,7 +23,4 @@ def test_a_value_or_an_error_that_names_the_file(tmp_path, reader):
 @pytest.mark.parametrize("reader", READERS)
 def test_some_files_are_read(tmp_path, reader):
     """Or else a reader would be fuzzed with nothing but errors."""
-    assert any(
-        read(reader, path.read_bytes(), tmp_path)
-        for path in (CORPUS / reader).iterdir()
-    )
+    assert any(read(reader, path.read_bytes(), tmp_path) for path in (CORPUS / reader).iterdir())

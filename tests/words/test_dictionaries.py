@@ -112,9 +112,7 @@ def test_compressed(tmp_path):
     assert read_counts(path) == {"casa": 3}
     for damaged in (packed[:-9], packed[:30] + bytes(20) + packed[50:], packed[:4]):
         path = write(tmp_path / "d.gz", damaged)
-        with pytest.raises(
-            DictionaryFileError, match=r"d\.gz:\d+: expected whole gzip"
-        ):
+        with pytest.raises(DictionaryFileError, match=r"d\.gz:\d+: expected whole gzip"):
             read_dictionary(path)
 
 
@@ -184,9 +182,7 @@ def test_counts(tmp_path):
     assert read_counts(path) == {"año": 727931, "||": 3.5, "a b": 2}
 
 
-@pytest.mark.parametrize(
-    "line", ["a", "a x", "a 0", "a -1", "a nan", "a inf", " 5", "a 1 x"]
-)
+@pytest.mark.parametrize("line", ["a", "a x", "a 0", "a -1", "a nan", "a inf", " 5", "a 1 x"])
 def test_malformed_counts(tmp_path, line):
     path = write(tmp_path / "f", f"ok 1\n{line}\n")
     with pytest.raises(EmbeddingsFileError, match="expected 'word count'") as caught:

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.vector_files import (
-    WORDS,
-    binary_of,
-    check,
-    points,
-    text_of,
-    write,
-    write_as,
-)
+from helpers.vector_files import WORDS, binary_of, check, points, text_of, write, write_as
 
 from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings
 
@@ -146,10 +138,7 @@ ONE = np.ones((2, 3))
 NAMES = np.array(["a", "b"])
 BAD_NPZ = {
     "no vectors": ({"words": NAMES}, "expected arrays 'words' and 'vectors'"),
-    "objects": (
-        {"words": NAMES.astype(object), "vectors": ONE},
-        "save words.astype(str)",
-    ),
+    "objects": ({"words": NAMES.astype(object), "vectors": ONE}, "save words.astype(str)"),
     "numbers": ({"words": np.arange(2), "vectors": ONE}, "a 1-d array of strings"),
     "2-d words": ({"words": NAMES[None], "vectors": ONE}, "a 1-d array of strings"),
     "lengths": ({"words": NAMES, "vectors": ONE[:1]}, "got 2 words for 1 rows"),

@@ -5,15 +5,7 @@ import os
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.vector_files import (
-    WORDS,
-    binary_of,
-    check,
-    points,
-    text_of,
-    write,
-    write_as,
-)
+from helpers.vector_files import WORDS, binary_of, check, points, text_of, write, write_as
 
 from gwfast.words import EmbeddingsFileError, read_embeddings
 
@@ -74,14 +66,8 @@ def test_taken_instead_of_the_file(tmp_path, parsed, name):
     check(read_embeddings(tmp_path / f"{name}.npz"), words, vectors)
 
 
-@pairwise(
-    lower=[False, True],
-    errors=["replace", "skip"],
-    made_with=[None, 1, 3, 5, 7, 8, 9, 50],
-)
-def test_like_the_file_for_any_number_of_words(
-    tmp_path, parsed, lower, errors, made_with
-):
+@pairwise(lower=[False, True], errors=["replace", "skip"], made_with=[None, 1, 3, 5, 7, 8, 9, 50])
+def test_like_the_file_for_any_number_of_words(tmp_path, parsed, lower, errors, made_with):
     path = with_broken_words(tmp_path / "v.vec")
     cached = tmp_path / "v.vec.npz"
     options = {"lower": lower, "errors": errors}

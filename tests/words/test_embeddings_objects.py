@@ -134,9 +134,7 @@ def test_gensim_file(gensim, tmp_path, name, sep_limit, protocol):
     """With vectors within, and beside."""
     vectors = points(len(WORDS), 5)
     path = tmp_path / name
-    keyed(gensim, WORDS, vectors).save(
-        str(path), sep_limit=sep_limit, pickle_protocol=protocol
-    )
+    keyed(gensim, WORDS, vectors).save(str(path), sep_limit=sep_limit, pickle_protocol=protocol)
     check(read_embeddings(path), WORDS, vectors)
     check(read_embeddings(path, max_words=2), WORDS[:2], vectors[:2])
     assert gensim.models.KeyedVectors.load(str(path)).index_to_key == list(WORDS)
@@ -151,18 +149,14 @@ def test_gensim_model_file(gensim, tmp_path, sep_limit):
 
 
 def test_gensim_model_of_parts_of_words(gensim, tmp_path):
-    model = gensim.models.FastText(
-        [["a", "b", "c"]] * 9, min_count=1, vector_size=4, bucket=50
-    )
+    model = gensim.models.FastText([["a", "b", "c"]] * 9, min_count=1, vector_size=4, bucket=50)
     check(as_embeddings(model), model.wv.index_to_key, model.wv.vectors)
     model.save(str(tmp_path / "m.model"))
     with pytest.raises(EmbeddingsFileError, match="use its save_word2vec_format"):
         read_embeddings(tmp_path / "m.model")
 
 
-@pytest.mark.parametrize(
-    "compress", [bytes, gzip.compress, bz2.compress, lzma.compress]
-)
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
 def test_compressed_gensim_file(gensim, tmp_path, compress):
     buffer = io.BytesIO()
     vectors = points(len(WORDS), 5)
@@ -221,9 +215,7 @@ class Saved:
 
 
 @pairwise(
-    name=["index_to_key", "index2word", "index2entity"],
-    model=[False, True],
-    beside=[False, True],
+    name=["index_to_key", "index2word", "index2entity"], model=[False, True], beside=[False, True]
 )
 def test_files_of_older_versions(tmp_path, name, model, beside):
     vectors = points(len(WORDS), 4)
@@ -238,11 +230,7 @@ def test_files_of_older_versions(tmp_path, name, model, beside):
     check(read_embeddings(path), WORDS, vectors)
 
 
-@pairwise(
-    dtype=["f2", "<f4", ">f4", "f8", "i2", "u1"],
-    order=["C", "F"],
-    protocol=[2, 3, 4, 5],
-)
+@pairwise(dtype=["f2", "<f4", ">f4", "f8", "i2", "u1"], order=["C", "F"], protocol=[2, 3, 4, 5])
 def test_arrays_in_pickles(tmp_path, dtype, order, protocol):
     vectors = (30 * np.abs(points(len(WORDS), 4))).astype(dtype, order)
     saved = Saved(

@@ -85,10 +85,7 @@ def test_an_error_before_the_cut_comes_first(tmp_path):
 def test_damaged_compressed_files(tmp_path, compression):
     """Any byte may be wrong: an error of ours, or the same vectors."""
     words, vectors = [f"w{i}" for i in range(30)], points(30, 4)
-    for name, content in (
-        ("v.vec", text_of(words, vectors)),
-        ("v.bin", binary_of(words, vectors)),
-    ):
+    for name, content in (("v.vec", text_of(words, vectors)), ("v.bin", binary_of(words, vectors))):
         whole = COMPRESSIONS[compression](content)
         for position in range(0, len(whole), 7):
             damaged = bytearray(whole)
@@ -126,10 +123,7 @@ def test_damaged_files_of_numpy(tmp_path, name):
 def test_max_words_does_not_read_to_the_end(tmp_path, monkeypatch, small_blocks):
     monkeypatch.setattr("gwfast.words.files.source._BUFFER_BYTES", 1000)
     words, vectors = [f"w{i}" for i in range(5000)], points(5000, 8)
-    for name, content in (
-        ("v.vec", text_of(words, vectors)),
-        ("v.bin", binary_of(words, vectors)),
-    ):
+    for name, content in (("v.vec", text_of(words, vectors)), ("v.bin", binary_of(words, vectors))):
         path = write(tmp_path / name, gzip.compress(content, 1)[:-5000])
         check(read_embeddings(path, max_words=99), words[:99], vectors[:99])
         with pytest.raises(EmbeddingsFileError, match="whole gzip data"):
@@ -288,9 +282,7 @@ def test_a_header_with_a_wrong_number_of_rows(tmp_path, name, n_rows):
     content = (binary_of if name == "v.bin" else text_of)(list("abc"), vectors)
     path = write(tmp_path / name, b"%d" % n_rows + content.removeprefix(b"3"))
     few = min(n_rows, 3)
-    with pytest.raises(
-        EmbeddingsFileError, match=f"; max_words={few} or errors='skip'"
-    ):
+    with pytest.raises(EmbeddingsFileError, match=f"; max_words={few} or errors='skip'"):
         read_embeddings(path)
     check(read_embeddings(path, max_words=few), "abc"[:few], vectors[:few])
     check(read_embeddings(path, errors="skip"), "abc", vectors)
@@ -302,9 +294,7 @@ def test_skipped_rows_in_every_format(tmp_path, name):
     words = ["a", "b", "a", "c", "d"]
     vectors = np.array([[0, 0], [1, 2], [3, 4], [np.nan, 1], [5, 6]], np.float32)
     path = write_as(tmp_path / name, words, vectors)
-    with pytest.raises(
-        EmbeddingsFileError, match=r"'c'.*errors='skip' leaves such rows"
-    ):
+    with pytest.raises(EmbeddingsFileError, match=r"'c'.*errors='skip' leaves such rows"):
         read_embeddings(path)
     found = read_embeddings(path, errors="skip")
     check(found, ["b", "a", "d"], vectors[[1, 2, 4]])
@@ -426,9 +416,7 @@ def test_folder(tmp_path):
 def test_pipe(tmp_path):
     """It would be waited for without an end, when it is opened again."""
     os.mkfifo(tmp_path / "v")
-    with pytest.raises(
-        EmbeddingsFileError, match="expected a regular file, got a pipe"
-    ):
+    with pytest.raises(EmbeddingsFileError, match="expected a regular file, got a pipe"):
         read_embeddings(tmp_path / "v")
 
 

@@ -15,14 +15,10 @@ from gwfast.words import Embeddings, read_embeddings, write_embeddings
 
 NAMES = ["v.vec", "v.txt", "v.bin", "v.npz", "v.vec.gz", "v.txt.gz", "v.bin.gz"]
 ONE_PART = tuple(word.replace(" ", "_") for word in WORDS)
-in_one_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 letters = st.characters(exclude_categories=["Cs"], exclude_characters=" \n\r\0")
-some_words = st.lists(
-    st.text(letters, min_size=1, max_size=6), unique=True, min_size=1, max_size=8
-)
+some_words = st.lists(st.text(letters, min_size=1, max_size=6), unique=True, min_size=1, max_size=8)
 
 
 @st.composite
@@ -30,9 +26,7 @@ def some_embeddings(draw):
     words = draw(some_words)
     shape = len(words), draw(st.integers(1, 9))
     numbers = st.floats(width=32, allow_nan=False, allow_infinity=False)
-    return Embeddings(
-        tuple(words), draw(arrays.arrays(np.float32, shape, elements=numbers))
-    )
+    return Embeddings(tuple(words), draw(arrays.arrays(np.float32, shape, elements=numbers)))
 
 
 @pytest.mark.slow
@@ -61,9 +55,7 @@ def test_files_as_they_are(tmp_path):
         "2 3\na 1 -0.5 9.99999972e-10\né 0.100000001 3.00000001e+38 0\n"
     )
     write_embeddings(tmp_path / "v.vec", embeddings, precision=3)
-    assert (tmp_path / "v.vec").read_text("utf-8") == (
-        "2 3\na 1 -0.5 1e-09\né 0.1 3e+38 0\n"
-    )
+    assert (tmp_path / "v.vec").read_text("utf-8") == ("2 3\na 1 -0.5 1e-09\né 0.1 3e+38 0\n")
     write_embeddings(tmp_path / "v.bin", embeddings)
     rows = vectors[0].tobytes(), vectors[1].tobytes()
     content = (tmp_path / "v.bin").read_bytes()
@@ -226,9 +218,7 @@ def keyed_vectors():
 def test_gensim_reads_it(tmp_path, keyed_vectors, name):
     vectors = points(len(ONE_PART), 7)
     write_embeddings(tmp_path / name, (ONE_PART, vectors))
-    found = keyed_vectors.load_word2vec_format(
-        str(tmp_path / name), binary=".bin" in name
-    )
+    found = keyed_vectors.load_word2vec_format(str(tmp_path / name), binary=".bin" in name)
     assert found.index_to_key == list(ONE_PART)
     np.testing.assert_array_equal(found.vectors, vectors)
 

@@ -10,14 +10,7 @@ from helpers.problems import rotated_pair
 from scipy.stats import binomtest
 
 import gwfast
-from gwfast.words import (
-    CONVENTIONS,
-    Convention,
-    evaluate,
-    gold_standard,
-    invert,
-    precision_at_k,
-)
+from gwfast.words import CONVENTIONS, Convention, evaluate, gold_standard, invert, precision_at_k
 
 SOURCE = ["casa", "perro", "gato", "sol"]
 TARGET = ["sun", "house", "cat", "home"]
@@ -46,9 +39,7 @@ def test_matches_a_plain_loop(n):
     rng = np.random.default_rng(n)
     words = [f"w{i}" for i in range(n)]
     pairs = {
-        word: {f"w{i}" for i in rng.integers(0, 2 * n, 3)}
-        for word in words
-        if rng.random() < 0.7
+        word: {f"w{i}" for i in rng.integers(0, 2 * n, 3)} for word in words if rng.random() < 0.7
     }
     gold = gold_standard(pairs, words, words)
     indices = rng.integers(0, n, (len(gold), 10))
@@ -157,13 +148,9 @@ def test_conventions_look_words_up():
 
 
 def test_conventions_refuse():
-    with pytest.raises(
-        ValueError, match=r"convention must be one of .* got 'fasttext'"
-    ):
+    with pytest.raises(ValueError, match=r"convention must be one of .* got 'fasttext'"):
         gold_standard(LIST, SOURCE, TARGET, convention="fasttext")
-    with pytest.raises(
-        TypeError, match="sets of words, got the string 'house' for 'a'"
-    ):
+    with pytest.raises(TypeError, match="sets of words, got the string 'house' for 'a'"):
         gold_standard({"a": "house"}, SOURCE, TARGET)
     for name in ("duplicates", "denominator", "coverage"):
         with pytest.raises(ValueError, match=f"{name} must be one of .* got 'x'"):
@@ -221,9 +208,7 @@ def test_candidates_are_the_conventions_for_the_plan_too(problem):
     result, _, source, _ = problem
     target = [f"t{j // 3}" if j % 3 else f"T{j // 3}" for j in range(100)]
     pairs = {f"s{i}": {f"t{i % 20}"} for i in range(100)}
-    options = dict(
-        methods=("coupling", "barycentric"), convention="muse", ks=(1, 5, 30)
-    )
+    options = dict(methods=("coupling", "barycentric"), convention="muse", ks=(1, 5, 30))
     found = evaluate(result, pairs, source, target, **options)
     for method, score in found.items():
         table = result.translate(method=method, k=100).indices.tolist()

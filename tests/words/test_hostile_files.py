@@ -11,14 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.hostile_files import (
-    COMPRESS,
-    FILES,
-    WORD,
-    npy_bytes,
-    npz_bytes,
-    with_twin,
-)
+from helpers.hostile_files import COMPRESS, FILES, WORD, npy_bytes, npz_bytes, with_twin
 from helpers.processes import run_python
 from helpers.readers import READERS
 from helpers.vector_files import binary_of, check, points, text_of, write
@@ -256,9 +249,7 @@ def test_more_is_read_if_asked_for(tmp_path):
     path = write(tmp_path / "v.npz", content)
     with pytest.raises(EmbeddingsFileError, match="max_bytes sets the limit"):
         read_embeddings(path)
-    np.testing.assert_array_equal(
-        read_embeddings(path, max_bytes=1 << 26).vectors, vectors
-    )
+    np.testing.assert_array_equal(read_embeddings(path, max_bytes=1 << 26).vectors, vectors)
 
 
 def test_no_memory_names_the_file(tmp_path, monkeypatch):

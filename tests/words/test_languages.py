@@ -11,13 +11,7 @@ from helpers.problems import orthogonal
 
 import gwfast
 from gwfast.words import load_sample, read_embeddings
-from gwfast.words.languages import (
-    Matching,
-    assemble,
-    language_distances,
-    match,
-    prepare,
-)
+from gwfast.words.languages import Matching, assemble, language_distances, match, prepare
 
 # Words, and the columns of their vectors: solves take time by both.
 N, N_COLUMNS = 150, 40
@@ -119,9 +113,7 @@ def test_nothing_depends_on_the_order_of_the_languages(languages, found):
     assert np.array_equal(again.matrix[::-1, ::-1], found.matrix)
     forth = {(pair.source, pair.target): pair.matches for pair in found.pairs}
     for pair in again.pairs:
-        assert np.array_equal(
-            pair.matches[forth[pair.target, pair.source]], np.arange(N)
-        )
+        assert np.array_equal(pair.matches[forth[pair.target, pair.source]], np.arange(N))
 
 
 def test_both_directions_of_a_pair_agree_where_both_are_computed(languages, found):
@@ -207,18 +199,14 @@ def test_the_shortest_vocabulary_limits_all(languages):
 
 def test_embeddings_are_taken_as_they_are():
     given = load_sample()[0]
-    spaces = prepare(
-        {"embeddings": given, "lists": given.vectors[:30].tolist()}, 30, STEPS, None
-    )
+    spaces = prepare({"embeddings": given, "lists": given.vectors[:30].tolist()}, 30, STEPS, None)
     assert np.array_equal(spaces["embeddings"].rows, spaces["lists"].rows)
 
 
 # A plan that matches next to nothing is there at once, and whoever computes it is to
 # come to the same matchings.
 QUICK = {"epsilon": 0.1, "n_words": 100}
-quick = pytest.mark.filterwarnings(
-    "ignore:.*poor plans", "ignore::gwfast.ConvergenceWarning"
-)
+quick = pytest.mark.filterwarnings("ignore:.*poor plans", "ignore::gwfast.ConvergenceWarning")
 
 
 @pytest.fixture(scope="module")
@@ -248,10 +236,7 @@ def test_dask_computes_them(languages, alone):
     distributed = pytest.importorskip("dask.distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=False,
-            dashboard_address=None,
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
         joblib.parallel_config(backend="dask"),

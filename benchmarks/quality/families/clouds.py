@@ -33,9 +33,7 @@ KINDS = {"normal": _gaussian, "skewed": _skewed, "clusters": _mixed}
 
 
 def problems():
-    for kind, d, noise, seed in itertools.product(
-        KINDS, (4, 6, 9), (0.3, 0.45, 0.6), range(2)
-    ):
+    for kind, d, noise, seed in itertools.product(KINDS, (4, 6, 9), (0.3, 0.45, 0.6), range(2)):
         make = functools.partial(_sides, KINDS[kind], d, noise, seed)
         name = f"{kind}, {d} dimensions, noise {noise:g}, sample {seed}"
         yield Problem("round clouds", name, make)
@@ -50,6 +48,4 @@ def _sides(drawn, d, noise, seed):
     y = x @ np.linalg.qr(rng.standard_normal((d, d)))[0]
     y = (y + noise * rng.standard_normal(y.shape))[order]
     known = np.stack([order, np.arange(N_POINTS)], axis=1)
-    return Sides(
-        *(gwfast.PointCloud(one, metric="sqeuclidean") for one in (x, y)), [known]
-    )
+    return Sides(*(gwfast.PointCloud(one, metric="sqeuclidean") for one in (x, y)), [known])

@@ -109,9 +109,7 @@ def missed_table(path=None, limit=None):
         result = gwfast.gromov_wasserstein(x, y, **options, search_time=MINUTE)
         above = result.gw_cost / row["reference"] - 1
         found = above <= NEAR
-        print(
-            one.family, one.name, f"{100 * above:+.2f} %", file=sys.stderr, flush=True
-        )
+        print(one.family, one.name, f"{100 * above:+.2f} %", file=sys.stderr, flush=True)
         by_family.setdefault(one.family, []).append(found)
     by_family["all"] = list(itertools.chain.from_iterable(by_family.values()))
     rows = [(family, str(len(one)), str(sum(one))) for family, one in by_family.items()]

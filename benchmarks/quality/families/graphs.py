@@ -47,9 +47,7 @@ def _plane(n, rng):
 def _geometric(n, rng):
     """Points nearer than a radius at which graphs are just about connected."""
     points = rng.random((n, 2))
-    return np.argwhere(
-        np.triu(distances(points) < np.sqrt(1.5 * np.log(n) / (np.pi * n)), 1)
-    )
+    return np.argwhere(np.triu(distances(points) < np.sqrt(1.5 * np.log(n) / (np.pi * n)), 1))
 
 
 def _tree(n, rng, reach=None):

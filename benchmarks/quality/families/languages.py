@@ -25,9 +25,7 @@ def word_sides(x, y, dictionary, rows, change=None):
     """Two languages' words in these rows, with known matches among them;
     ``change(x, y)`` is done to the vectors first.
     """
-    names = [
-        [one.words[row] for row in some] for one, some in zip((x, y), rows, strict=True)
-    ]
+    names = [[one.words[row] for row in some] for one, some in zip((x, y), rows, strict=True)]
     gold = words.gold_standard(dictionary, *names)
     some = np.random.default_rng(0).permutation(len(gold))[:N_KNOWN]
     known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
@@ -61,9 +59,7 @@ def flat(k):
     """A change: the leading `k` principal dimensions of either side."""
 
     def change(x, y):
-        return tuple(
-            one @ np.linalg.svd(one, full_matrices=False)[2][:k].T for one in (x, y)
-        )
+        return tuple(one @ np.linalg.svd(one, full_matrices=False)[2][:k].T for one in (x, y))
 
     return change
 
@@ -124,9 +120,7 @@ def _parts():
     """Rarer words, random samples, and words without a partner."""
     for (a, b), start in itertools.product(SOME, (300, 1000, 2000)):
         rows = functools.partial(np.arange, start, start + 500)
-        yield _problem(
-            "word ranks", a, b, f"from {start}", lambda rows=rows: (rows(), rows())
-        )
+        yield _problem("word ranks", a, b, f"from {start}", lambda rows=rows: (rows(), rows()))
     for (a, b), most in itertools.product(SOME, (800, 1300, 2000)):
 
         def drawn(most=most):

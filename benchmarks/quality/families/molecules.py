@@ -60,9 +60,7 @@ def problems():
     easy = itertools.product([(distances, 8, 0.1), (distances, 20, 0.1)], [120])
     kinds = (contacts, 3, 0.1), (contacts, 3, 0.2), (contacts, 8, 0.2)
     hard = itertools.product(kinds, (60, 120, 160))
-    for ((costs, n_turns, noise), n), seed in itertools.product(
-        [*easy, *hard], range(4)
-    ):
+    for ((costs, n_turns, noise), n), seed in itertools.product([*easy, *hard], range(4)):
         yield Problem(
             f"molecules, {costs.__name__}",
             f"{n} atoms, {n_turns} turns, noise {noise:g}, molecule {seed}",

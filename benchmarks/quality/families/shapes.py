@@ -128,7 +128,5 @@ def _mirrored(points):
         return [identity(len(points))]
     tree, known = cKDTree(points), []
     for signs in itertools.product((1, -1), repeat=points.shape[1]):
-        known.append(
-            np.stack([np.arange(len(points)), tree.query(points * signs)[1]], 1)
-        )
+        known.append(np.stack([np.arange(len(points)), tree.query(points * signs)[1]], 1))
     return known

@@ -27,16 +27,12 @@ def problems():
 
 def _sides(kind, n, seed):
     first, second, truth = two_slices(n, seed)
-    known = np.stack(
-        [np.arange(len(first.spots)), cKDTree(second.spots).query(truth)[1]], axis=1
-    )
+    known = np.stack([np.arange(len(first.spots)), cKDTree(second.spots).query(truth)[1]], axis=1)
     if kind == "expression":
         clouds = (gwfast.PointCloud(one.features) for one in (first, second))
         return Sides(*clouds, [known])
     if kind == "steps by expression":
-        return Sides(
-            *(pairs.hops(one.features, N_NEAR) for one in (first, second)), [known]
-        )
+        return Sides(*(pairs.hops(one.features, N_NEAR) for one in (first, second)), [known])
     spots = (one.spots - one.spots.mean(axis=0) for one in (first, second))
     clouds = [gwfast.PointCloud(one / one.std(), metric="sqeuclidean") for one in spots]
     if kind == "places":

@@ -11,13 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...utils.archives import (
-    open_archive,
-    open_array,
-    read_array,
-    refuse_more,
-    shortened,
-)
+from ...utils.archives import open_archive, open_array, read_array, refuse_more, shortened
 from .. import embeddings
 from ..embeddings import EmbeddingsFileError, file_error
 from ..vocabulary import BadRow
@@ -36,9 +30,7 @@ def read_npz(source, options):
         with open_archive(stream) as arrays, refused(path):
             if not {"words", "vectors"}.issubset(arrays.files):
                 names = shortened(", ".join(arrays.files[:10]))
-                raise ValueError(
-                    f"expected arrays 'words' and 'vectors', got: {names or 'none'}"
-                )
+                raise ValueError(f"expected arrays 'words' and 'vectors', got: {names or 'none'}")
             return _from_archive(arrays, source.budget, options)
 
 
@@ -47,9 +39,7 @@ def _from_archive(arrays, budget, options):
         shape, in_columns, dtype = header
         words = _words(read_array(arrays, "words", budget), *shape[:1])
         if in_columns or len(shape) != 2 or options.skips:
-            return embeddings.from_arrays(
-                words, read_array(arrays, "vectors", budget), options
-            )
+            return embeddings.from_arrays(words, read_array(arrays, "vectors", budget), options)
         embeddings.check_shapes(words, shape, dtype)
         vocabulary, rows = embeddings.select(words, options)
         blocks = _blocks(member, shape[1], dtype)

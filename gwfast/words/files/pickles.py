@@ -82,10 +82,9 @@ _FUNCTIONS = {
 
 
 def load(data, budget):
-    """The object that a pickle, as bytes or a mapped file, describes: made of dicts,
-    lists (also for sets), tuples, texts, bytes, numbers, `Array` and `Inert`. Texts may
-    be turned into as many bytes as `budget`, all together. Where the pickle is damaged
-    there are exceptions of any kind.
+    """The object that a pickle, as bytes or a mapped file, describes: made of dicts, lists (also
+    for sets), tuples, texts, bytes, numbers, `Array` and `Inert`. Texts may be turned into as many
+    bytes as `budget`, all together. Where the pickle is damaged there are exceptions of any kind.
     """
     machine = _Machine(budget)
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
@@ -202,9 +201,7 @@ class _Machine:
 _MEMOIZE, _STOP = 0x94, ord(".")
 # Digits of the length of texts; of numbers, some of them indices of the memo.
 _TEXTS = {0x8C: 1, ord("X"): 4, 0x8D: 8}
-_NUMBERS = {
-    ord(code): size for code, size in zip("hjqrKMJ", (1, 4, 1, 4, 1, 2, 4), strict=True)
-}
+_NUMBERS = {ord(code): size for code, size in zip("hjqrKMJ", (1, 4, 1, 4, 1, 2, 4), strict=True)}
 _GETS, _PUTS = {ord("h"), ord("j")}, {ord("q"), ord("r")}
 _ACTIONS = {
     ord("N"): lambda machine: machine.stack.append(None),

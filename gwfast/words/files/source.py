@@ -50,9 +50,7 @@ class Source:
             max_bytes = as_count(max_bytes, "max_bytes")
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-            raise EmbeddingsFileError(
-                path, None, "expected a regular file, got a pipe or a device"
-            )
+            raise EmbeddingsFileError(path, None, "expected a regular file, got a pipe or a device")
         with open(path, "rb") as stream:
             magic = stream.read(10)
         budget = max_bytes or default_budget(status.st_size)

@@ -3,9 +3,8 @@
 Ordinary lines are parsed many at a time in compiled code, which stops at any other.
 That one is taken here, where it has a word with spaces, or said to be wrong.
 
-Text is read as bytes and cut at ASCII spaces only: embedding files contain words
-such as a non-breaking space or ``\\u2028``, at which ``str.split`` and text-mode
-line iteration would break.
+Text is read as bytes and cut at ASCII spaces only: embedding files contain words such as a
+non-breaking space or ``\\u2028``, at which ``str.split`` and text-mode line iteration would break.
 """
 
 import re
@@ -122,9 +121,7 @@ class _Lines:
             self.n_blank += text.count(b"\n", start, blank.end())
             return blank.end()
         while self.n_blank:  # not at the end of the file after all
-            self.rows.refuse(
-                f"expected a word and {self.n_columns} numbers, got 0 numbers"
-            )
+            self.rows.refuse(f"expected a word and {self.n_columns} numbers, got 0 numbers")
             self.n_blank -= 1
         max_rows = min(len(self.values), self.rows.vocabulary.room)
         if self.n_rows is not None:

@@ -85,9 +85,7 @@ def write_embeddings(
             _write_rows(stream, words, vectors, rows, precision)
 
 
-def write_text(
-    stream: BinaryIO, embeddings: Embeddings, *, space: str | None = None
-) -> None:
+def write_text(stream: BinaryIO, embeddings: Embeddings, *, space: str | None = None) -> None:
     """Write word2vec text to a stream; see `write_embeddings`."""
     vectors, words = _checked(embeddings, "text", space)
     _write_rows(stream, words, vectors, _text, None)
@@ -119,9 +117,7 @@ def _format(path, format):
                 f" {', '.join(FORMATS)} (or .gz after it), got {path.name!r}"
             )
     if format not in FORMATS.values():
-        raise ValueError(
-            f"format must be 'auto', 'text', 'binary' or 'npz', got {format!r}"
-        )
+        raise ValueError(f"format must be 'auto', 'text', 'binary' or 'npz', got {format!r}")
     if format == "npz" and path.suffix == ".gz":
         raise ValueError(f"an .npz file is not to be compressed, got {path.name!r}")
     return format
@@ -138,9 +134,7 @@ def _held(words, format, space):
             if not word:
                 raise ValueError("words must not be empty with spaces replaced")
             if word in seen:
-                raise ValueError(
-                    f"words must be distinct, got {word!r} twice with spaces replaced"
-                )
+                raise ValueError(f"words must be distinct, got {word!r} twice with spaces replaced")
             seen.add(word)
     for word in words:
         if format == "npz":
@@ -154,8 +148,7 @@ def _held(words, format, space):
         if problem:
             hint = "; see space" if " " in word and format != "npz" else ""
             raise ValueError(
-                f"words must be such as {format} can hold, got {word!r} with a"
-                f" {problem}{hint}"
+                f"words must be such as {format} can hold, got {word!r} with a {problem}{hint}"
             )
     return words
 
