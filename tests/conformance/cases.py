@@ -1,0 +1,245 @@
+"""Problems of every kind, and which values of two options are tried together: all that go."""
+
+import itertools
+import random
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+import gwfast
+
+FACTORS = {
+    "method": ("pgd", "ppa", "bapg", "cg"),
+    "cost": ("symmetric", "asymmetric", "sqeuclidean", "cosine", "euclidean", "lowrank", "graph"),
+    "dtype": ("float32", "float64"),
+    "tier": ("auto", "tiled", "neighbors"),
+    "rule": ("balanced", "semirelaxed", "partial", "unbalanced"),
+    "loss": ("square", "kl"),
+    "size": ((1, 1), (2, 2), (7, 7), (33, 33), (97, 97), (300, 300), (7, 33), (97, 300)),
+    "init": ("product", "profile", "plan", "auto"),
+    "masses": ("uniform", "uneven", "zeros"),
+    "linear": ("plain", "matrix", "features"),
+}
+CLOUDS = "sqeuclidean", "cosine", "euclidean", "lowrank"
+LARGE = (97, 97), (300, 300), (97, 300)
+TIERS = "tiled", "neighbors"
+# Combinations that `gromov_wasserstein` refuses, or that say nothing more than others.
+EXCLUDED = (
+    {"dtype": ("float64",), "cost": CLOUDS, "method": ("pgd", "ppa", "bapg")},
+    {"dtype": ("float32",), "method": ("cg",)},
+    {"method": ("bapg",), "rule": ("semirelaxed", "partial", "unbalanced")},
+    {"method": ("ppa", "cg"), "rule": ("unbalanced",)},
+    {"tier": TIERS, "cost": ("symmetric", "asymmetric", "euclidean", "graph")},
+    {"tier": TIERS, "loss": ("kl",)},
+    {"tier": TIERS, "linear": ("matrix",)},
+    {"tier": TIERS, "method": ("ppa", "bapg", "cg")},
+    {"tier": TIERS, "init": ("profile",)},
+    {"tier": ("neighbors",), "rule": ("semirelaxed", "partial", "unbalanced"), "size": LARGE},
+    {"method": ("cg",), "init": ("profile",)},
+    # These take many seconds.
+    {"method": ("ppa",), "rule": ("partial",), "size": LARGE},
+    {"method": ("ppa", "bapg"), "size": LARGE[1:]},
+    {"init": ("auto",), "size": LARGE},
+    {"masses": ("zeros",), "size": ((1, 1), (2, 2))},
+)
+
+
+def is_excluded(case):
+    return any(all(case.get(name) in values for name, values in rule.items()) for rule in EXCLUDED)
+
+
+def completed(case, rng):
+    """The case with a value for each factor, or None if no values go with those it has."""
+    if is_excluded(case):
+        return None
+    missing = [name for name in FACTORS if name not in case]
+    if not missing:
+        return case
+    values = FACTORS[missing[0]]
+    for value in rng.sample(values, len(values)):
+        found = completed(case | {missing[0]: value}, rng)
+        if found is not None:
+            return found
+    return None
+
+
+def pairs_of(case):
+    return set(itertools.combinations(((name, case[name]) for name in FACTORS), 2))
+
+
+def pairwise_cases(n_tries=5):
+    """Cases in which every two values that go together meet, by a greedy choice."""
+    rng, cases = random.Random(0), []
+    values = [(name, value) for name in FACTORS for value in FACTORS[name]]
+    pairs = itertools.combinations(values, 2)
+    uncovered = {pair: None for pair in pairs if pair[0][0] != pair[1][0]}
+    while uncovered:
+        pair = next(iter(uncovered))
+        tries = [completed(dict(pair), rng) for _ in range(n_tries)]
+        if tries[0] is None:
+            del uncovered[pair]
+            continue
+        best = max(tries, key=lambda case: len(pairs_of(case) & uncovered.keys()))
+        cases.append({name: best[name] for name in FACTORS})
+        for covered in pairs_of(best) & uncovered.keys():
+            del uncovered[covered]
+    return cases
+
+
+class Side:
+    """Points of one side: their costs as a caller passes them and as a float64 matrix."""
+
+    def __init__(self, kind, points, masses, seed):
+        rng, n = np.random.default_rng(seed), len(points)
+        self.kind, self.points, self.masses = kind, points, masses
+        self.noise = rng.random((n, n))
+        chain = sparse.diags_array(np.ones(n - 1), offsets=1, shape=(n, n)) if n > 1 else 0.0
+        self.edges = np.triu(rng.random((n, n)) < 4.0 / n, 1) + chain
+        self.edges = np.asarray(self.edges) * (0.5 + rng.random((n, n)))
+
+    def permuted(self, order):
+        """The same points in another order."""
+        other = object.__new__(Side)
+        other.kind, other.masses = self.kind, self.masses[order]
+        other.points = self.points[order]
+        for name in ("noise", "edges"):
+            setattr(other, name, np.ascontiguousarray(getattr(self, name)[np.ix_(order, order)]))
+        return other
+
+    def arrays(self):
+        return [self.points, self.masses, self.noise, self.edges]
+
+    def matrix(self):
+        x = self.points
+        squares = np.square(x[:, None] - x).sum(axis=2)
+        if self.kind in ("symmetric", "asymmetric"):
+            cost = np.sqrt(squares) + 0.1
+            return cost + self.noise * (0.3 if self.kind == "asymmetric" else 0.0)
+        if self.kind == "graph":
+            return csgraph.shortest_path(sparse.csr_array(self.edges), directed=False)
+        if self.kind == "cosine":
+            x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        return {"sqeuclidean": squares, "euclidean": np.sqrt(squares)}.get(self.kind, x @ x.T)
+
+    def cost(self):
+        if self.kind in ("symmetric", "asymmetric"):
+            return self.matrix()
+        if self.kind == "graph":
+            return sparse.csr_array(self.edges)
+        if self.kind == "lowrank":
+            return gwfast.LowRankCost(self.points)
+        return gwfast.PointCloud(self.points, self.kind)
+
+
+def definition(plan, cost_x, cost_y, loss, linear_cost=None, alpha=0.5):
+    """The objective of a plan without entropy or prices, in float64."""
+    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    if loss == "square":
+        mean = rows @ cost_x**2 @ rows + cols @ cost_y**2 @ cols
+        value = mean - 2 * np.vdot(plan, cost_x @ plan @ cost_y.T)
+    else:
+        log_x, log_y = np.log(cost_x + 1e-18), np.log(cost_y + 1e-18)
+        mean = rows @ (cost_x * log_x - cost_x) @ rows + cols @ cost_y @ cols
+        value = mean - np.vdot(plan, cost_x @ plan @ log_y.T)
+    if linear_cost is None:
+        return value
+    return alpha * value + (1 - alpha) * np.vdot(plan, linear_cost)
+
+
+def kl2(sums, masses):
+    """``KL(a x a | b x b)``, the price of other sums."""
+    here = sums > 0
+    logs = sums[here] @ np.log(sums[here] / masses[here])
+    total = sums.sum()
+    return 2 * total * (logs - total + masses.sum()) + (total - masses.sum()) ** 2
+
+
+class Case:
+    """The problem of a case, and how it is solved."""
+
+    def __init__(self, case):
+        self.__dict__.update(case)
+        rng = np.random.default_rng(sum(case["size"]))
+        n, m = self.size
+        points = rng.standard_exponential((max(n, m), 3)) * (0.4, 0.7, 1.0)
+        shifted = points + 0.05 * rng.standard_exponential(points.shape)
+        self.x = Side(self.cost, points[:n], self.masses_of(n, 1), 1)
+        self.y = Side(self.cost, shifted[:m][::-1], self.masses_of(m, 2), 2)
+        self.features = points[:n, :2], shifted[:m][::-1, 1:] + 0.1
+        self.start = rng.random((n, m)) * self.x.masses[:, None] * self.y.masses
+        self.start = self.start if self.init == "plan" else None
+
+    def masses_of(self, n, seed):
+        weights = np.ones(n)
+        if self.masses != "uniform":
+            weights = np.random.default_rng(seed).uniform(0.5, 1.5, n)
+        if self.masses == "zeros":
+            weights[:: max(3, n // 5)] = 0.0
+        return weights / weights.sum()
+
+    def permuted(self, rows, cols):
+        """The same problem with its points in another order."""
+        other = object.__new__(Case)
+        other.__dict__.update(self.__dict__)
+        other.x, other.y = self.x.permuted(rows), self.y.permuted(cols)
+        other.features = self.features[0][rows], self.features[1][cols]
+        other.start = None if self.start is None else self.start[rows][:, cols]
+        return other
+
+    def arrays(self):
+        """All arrays that a call is given, or that what it is given is made of."""
+        start = [] if self.start is None else [self.start]
+        return [*self.x.arrays(), *self.y.arrays(), *self.features, *start]
+
+    def linear_cost(self):
+        left, right = self.features
+        if self.linear == "plain":
+            return None
+        if self.linear == "features":
+            return gwfast.CrossCost(left, right)
+        return np.square(left[:, None] - right).sum(axis=2)
+
+    def objective(self, plan):
+        linear = self.linear_cost()
+        linear = linear.toarray() if self.linear == "features" else linear
+        return definition(plan, self.x.matrix(), self.y.matrix(), self.loss, linear, 0.6)
+
+    def size_of_objective(self):
+        """The objective of the product plan, but for problems where it is zero."""
+        return max(self.objective(np.multiply.outer(self.x.masses, self.y.masses)), 0.1)
+
+    def rho(self):
+        return 0.3 * self.size_of_objective()
+
+    def problem(self):
+        terms = {"loss": self.loss, "marginals": self.rule}
+        if self.rule == "partial":
+            terms["mass"] = 0.7
+        if self.rule == "unbalanced":
+            terms["rho"] = self.rho()
+        if self.linear != "plain":
+            terms |= {"linear_cost": self.linear_cost(), "alpha": 0.6}
+        q = None if self.rule == "semirelaxed" else self.y.masses
+        return gwfast.QuadraticProblem(self.x.cost(), self.y.cost(), self.x.masses, q, **terms)
+
+    def options(self, n_threads):
+        exact = self.method == "cg"
+        fraction = {"ppa": 0.02, "bapg": 0.1}.get(self.method, 0.04)
+        epsilon = (0.02 if self.tier == "neighbors" else fraction) * self.size_of_objective()
+        return dict(
+            epsilon=0 if exact else epsilon,
+            method="pgd" if exact else self.method,
+            dtype=None if exact else self.dtype,
+            tier=gwfast.NeighborTier(100) if self.tier == "neighbors" else self.tier,
+            init=self.init if self.start is None else self.start,
+            n_threads=n_threads,
+        )
+
+    def solve(self, n_threads=1):
+        return gwfast.gromov_wasserstein(self.problem(), **self.options(n_threads))
+
+    def solve_twice(self):
+        """The problem twice in one batch."""
+        problems = [self.problem(), self.problem()]
+        return gwfast.gromov_wasserstein_batch(problems, **self.options(n_threads=2))
