@@ -9,8 +9,7 @@ from .alignment.two_spaces import TwoSpaces
 from .linear.sinkhorn import sinkhorn
 from .problems.cross_cost import CrossCost
 from .problems.epsilon import Epsilon
-from .problems.factors import LowRankCost
-from .problems.geometry import DenseCost, PointCloud, cosine_similarity
+from .problems.geometry import DenseCost, LowRankCost, PointCloud, cosine_similarity
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
 from .quadratic.stores import NeighborTier

@@ -15,7 +15,7 @@ from ..kernels import _products
 from ..kernels._kernels import mass_entropy
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike
-from ..problems.geometry import METRICS, STATISTICS, Metric, PointCloud, Statistic
+from ..problems.geometry import STATISTICS, Metric, PointCloud, Statistic
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
@@ -316,7 +316,7 @@ def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
     """For each side a `Normalizer`, and a `PointCloud` of the rows that take part."""
     labels = labels_of(x), labels_of(y)
     x, y = as_matrix(x, "x"), as_matrix(y, "y")
-    one_of(metric, "metric", METRICS)
+    one_of(metric, "metric", get_args(Metric))
     if n_words is not None:
         n_words = as_count(n_words, "n_words")
     if scale_costs is not None:

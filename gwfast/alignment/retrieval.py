@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
-from ..problems.geometry import unit_rows_float32
+from ..problems.geometry import unit_rows
 from ..results.neighbors import Neighbors, largest
 from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, IntArray
@@ -96,7 +96,7 @@ def nearest_neighbors(
     n_neighbors = as_count(hood, "hood")
     n_threads = resolve_n_threads(n_threads)
     _same_columns(queries, targets, "targets")
-    queries = unit_rows_float32(queries, "queries")
+    queries = unit_rows(queries, "queries", np.float32)
     if penalty is None:
         penalty = hubness(
             targets,
@@ -108,7 +108,7 @@ def nearest_neighbors(
         )
     elif np.shape(penalty) != (len(targets),):
         raise ValueError(f"penalty must have shape ({len(targets)},), got {np.shape(penalty)}")
-    targets = unit_rows_float32(targets, "targets")
+    targets = unit_rows(targets, "targets", np.float32)
     found = []
     for cosine in _chunks(queries, targets, n_threads):
         if method == "csls":
@@ -144,8 +144,8 @@ def hubness(
     n_threads = resolve_n_threads(n_threads)
     if method == "nn":
         return np.zeros(len(targets), dtype=np.float32)
-    targets = unit_rows_float32(targets, "targets")
-    sources = unit_rows_float32(sources, "sources")
+    targets = unit_rows(targets, "targets", np.float32)
+    sources = unit_rows(sources, "sources", np.float32)
     found = []
     for cosine in _chunks(targets, sources, n_threads):
         if method == "csls":
@@ -193,7 +193,7 @@ def best_matches(
     k = min(as_count(k, "k"), len(y))
     if penalty is None:
         penalty = hubness(y, x, method="csls", n_neighbors=n_neighbors, n_threads=n_threads)
-    x, y = unit_rows_float32(x, "x"), unit_rows_float32(y, "y")
+    x, y = unit_rows(x, "x", np.float32), unit_rows(y, "y", np.float32)
     found, start = [], 0
     # Of every target: the best source so far, and its cosine less its own penalty.
     backward = np.zeros(len(y), dtype=np.int64)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,6 @@ from numpy.typing import ArrayLike
 from ..kernels.threads import resolve_n_threads
 from ..results.neighbors import Neighbors
 from ..utils.deadline import NEVER
-from ..utils.fingerprint import fingerprint
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, IntArray, PathLike, Progress
 from ..utils.validation import as_array, as_count, one_of
@@ -198,21 +198,22 @@ class AlignedSpaces(MappedSpaces):
         return {word: row for row, word in reversed([*enumerate(words)])}
 
     @functools.cached_property
-    def _known_hubness(self) -> dict[retrieval.Retrieval, tuple[Any, Float32Array]]:
+    def _known_hubness(self) -> dict[str, Float32Array]:
         return {}
 
     def _hubness(self, method):
-        """`hubness` of the targets, made once for these rows and maps: as dear as a
-        search for all rows.
+        """Return `hubness` of the targets, computed once for these rows and maps: it takes as long
+        as a search for all rows.
         """
         parts = self.source.rows, self.target.rows, self.mapping, self.target_mapping
-        mark = [fingerprint(part) for part in parts if part is not None]
-        if self._known_hubness.get(method, [None])[0] != mark:
-            made = retrieval.hubness(
+        sums = [zlib.crc32(np.ascontiguousarray(part)) for part in parts if part is not None]
+        known, key = self._known_hubness, f"{method} {sums}"
+        if key not in known:
+            known.clear()
+            known[key] = retrieval.hubness(
                 self.mapped_target, self.mapped_source, method=method, n_threads=self.n_threads
             )
-            self._known_hubness[method] = mark, made
-        return self._known_hubness[method][1]
+        return known[key]
 
     @staticmethod
     def load(path: PathLike, *, n_threads: int | None = None) -> AlignedSpaces:

@@ -8,7 +8,7 @@ from typing import get_args
 import click
 
 from ..alignment.normalize import STEPS
-from ..problems.epsilon import parse_epsilon
+from ..problems.epsilon import as_epsilon
 from ..problems.geometry import STATISTICS
 from ..quadratic.factory import TierName
 from ..words import CONVENTIONS
@@ -118,7 +118,7 @@ def epsilon(*names, convert, text, default="auto", **attributes):
 def parsed_epsilon(text):
     """``auto``, a positive number, or a percentage of the mean linearized cost."""
     try:
-        return parse_epsilon(text)
+        return as_epsilon(text).value or text
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 

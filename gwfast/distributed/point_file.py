@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..alignment.normalize import Normalizer, NormalizeStep, check_steps
-from ..problems.geometry import CONSTANT, Metric, PointCloud, features_of, radius_of, signature_of
+from ..problems.geometry import ROUNDING, Metric, PointCloud, features_of, radius_of, signature_of
 from ..quadratic.placement import over
 from ..utils.types import Float32Array, Float64Array, PathLike
 from ..utils.validation import as_count, one_of
@@ -133,7 +133,7 @@ class PointFile(PointCloud):
     @property
     def is_constant(self) -> bool:
         low, high = (np.array(one) for one in zip(*self._over(_range), strict=True))
-        return bool((high.max(axis=0) - low.min(axis=0)).max() <= CONSTANT)
+        return bool((high.max(axis=0) - low.min(axis=0)).max() <= ROUNDING)
 
     def part(self, rows: slice) -> FilePart:
         """Some of it, to be read elsewhere."""

@@ -12,7 +12,7 @@ import gwfast
 from ..alignment.normalize import Normalizer
 from ..alignment.spaces import AlignedSpaces
 from ..kernels.threads import resolve_n_threads
-from ..problems.epsilon import parse_epsilon
+from ..problems.epsilon import as_epsilon
 from ..words import CONVENTIONS, evaluate, gold_standard, read_dictionary, read_embeddings
 
 KS = (1, 5, 10)
@@ -84,7 +84,7 @@ def align(files, settings, epsilon, scale, *, n_threads, progress):
             y.vectors,
             n_words=settings.n_words,
             normalize=NORMALIZE,
-            epsilon=parse_epsilon(epsilon),
+            epsilon=as_epsilon(epsilon),
             scale_costs=None if scale == "none" else scale,
             seed=settings.seed,
             time_limit=settings.time_limit,

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 
 from ..plot import plot_dendrogram, plot_distances
-from ..problems.epsilon import parse_epsilon
+from ..problems.epsilon import as_epsilon
 from ..words.languages import Matching, assemble, in_order, match, prepare
 from . import published
 from .alignments import read
@@ -132,7 +132,7 @@ class Distances(Experiment):
 
 def match_pair(x, y, settings, *, n_threads, progress):
     """What `gwfast.words.languages.match` finds."""
-    epsilon = parse_epsilon(settings.epsilon)
+    epsilon = as_epsilon(settings.epsilon)
     options = settings.scale_costs, epsilon, settings.seed, settings.time_limit
     return vars(match(x, y, *options, n_threads, progress=progress))
 

@@ -8,7 +8,7 @@ import numpy as np
 import gwfast
 
 from ..plot import plot_dynamics
-from ..problems.epsilon import parse_epsilon
+from ..problems.epsilon import as_epsilon
 from ..utils.progress import ProgressEvent, reporting
 from ..words import gold_standard
 from . import published
@@ -179,7 +179,7 @@ def trace(pair, settings, epsilon, *, n_threads, progress):
             x.vectors,
             y.vectors,
             normalize=NORMALIZE,
-            epsilon=parse_epsilon(epsilon),
+            epsilon=as_epsilon(epsilon),
             init=settings.init,
             max_outer=settings.max_outer,
             seed=settings.seed,

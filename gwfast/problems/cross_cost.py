@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,16 +14,14 @@ from ..utils.validation import as_matrix, one_of
 from .geometry import radius_of, unit_rows, within_range
 
 CrossMetric: TypeAlias = Literal["sqeuclidean", "cosine", "dot"]
-CROSS_METRICS: tuple[CrossMetric, ...] = get_args(CrossMetric)
 
 
 class CrossCost:
-    """Costs between the points of two spaces, by features that both have: a
-    `linear_cost` of fused problems.
+    """Costs between the points of two spaces, by features that both have: a `linear_cost` of
+    fused problems.
 
-    The costs are ``scale * left @ right.T + row[:, None] + col``. Of two point clouds
-    under the squared loss the fused problem then takes O(n d) memory beside the plan,
-    and its plan need not be stored either.
+    The costs are ``scale * left @ right.T + row[:, None] + col``. Of two point clouds under the
+    squared loss the fused problem then takes O(n d) memory beside the plan.
 
     Parameters
     ----------
@@ -32,8 +30,8 @@ class CrossCost:
     y : array-like of shape (m, k)
         The same features of the points of the second space.
     metric : {"sqeuclidean", "cosine", "dot"}, default="sqeuclidean"
-        "sqeuclidean" is ``|x_i - y_j|^2``, "cosine" the distance ``1 - cos(x_i, y_j)``,
-        "dot" the inner product, so that any costs of low rank ``x @ y.T`` can be given.
+        "sqeuclidean" is ``|x_i - y_j|^2``, "cosine" the distance ``1 - cos(x_i, y_j)``, "dot" the
+        inner product: any costs of low rank ``x @ y.T``.
 
     Attributes
     ----------
@@ -61,7 +59,7 @@ class CrossCost:
     scale: float
     row: Float64Array
     col: Float64Array
-    labels: tuple[Labels, Labels] = None, None
+    labels: tuple[Labels, Labels]
 
     def __init__(self, x: ArrayLike, y: ArrayLike, metric: CrossMetric = "sqeuclidean") -> None:
         self.labels = labels_of(x), labels_of(y)
@@ -70,22 +68,19 @@ class CrossCost:
         v = within_range(as_matrix(y, "y"), "y").astype(np.float64)
         if u.shape[1] != v.shape[1]:
             raise ValueError(f"y must have the columns of x, {u.shape[1]}, got {v.shape[1]}")
-        self.metric = one_of(metric, "metric", CROSS_METRICS)
+        self.metric = one_of(metric, "metric", get_args(CrossMetric))
         self.row, self.col, self.scale = np.zeros(len(u)), np.zeros(len(v)), 1.0
+        sign = {"sqeuclidean": -2.0, "cosine": -1.0, "dot": 1.0}[metric]
+        if metric == "sqeuclidean":
+            # Distances do not see the shift; float32 products do.
+            center = (u.sum(axis=0) + v.sum(axis=0)) / (len(u) + len(v))
+            u, v = u - center, v - center
+            self.row, self.col = (u**2).sum(axis=1), (v**2).sum(axis=1)
         if metric == "cosine":
-            u, v, sign = unit_rows(u, "x"), unit_rows(v, "y"), -1.0
-            self.row += 1.0
+            u, v, self.row = unit_rows(u, "x"), unit_rows(v, "y"), np.ones(len(u))
         else:
-            if metric == "sqeuclidean":
-                # Distances do not see the shift; float32 products do.
-                center = (u.sum(axis=0) + v.sum(axis=0)) / (len(u) + len(v))
-                u, v = u - center, v - center
-                self.row, self.col = (u**2).sum(axis=1), (v**2).sum(axis=1)
-            sign = -2.0 if metric == "sqeuclidean" else 1.0
-            radii = (radius_of(float(np.abs(one).max()), u.shape[1]) for one in (u, v))
-            for one, radius in zip((u, v), radii, strict=True):
-                one /= radius
-                self.scale *= radius
+            radii = [radius_of(float(np.abs(side).max()), side.shape[1]) for side in (u, v)]
+            u, v, self.scale = u / radii[0], v / radii[1], radii[0] * radii[1]
         self.left = np.ascontiguousarray(sign * u, dtype=np.float32)
         self.right = np.ascontiguousarray(v, dtype=np.float32)
 
@@ -104,24 +99,23 @@ class CrossCost:
         return self.left.shape[1]
 
     def rows(self, rows: slice) -> Float64Array:
-        """Some rows of the costs."""
-        made = self.left[rows].astype(np.float64) @ self.right.T.astype(np.float64)
-        made *= self.scale
-        made += self.row[rows, None]
-        made += self.col
+        """Return some rows of the costs."""
+        costs = self.left[rows].astype(np.float64) @ self.right.T.astype(np.float64)
+        costs *= self.scale
+        costs += self.row[rows, None]
+        costs += self.col
         if self.metric == "sqeuclidean":
-            np.maximum(made, 0.0, out=made)  # what rounding leaves below zero
-        return made
+            np.maximum(costs, 0.0, out=costs)  # what rounding leaves below zero
+        return costs
 
     def toarray(self) -> Float64Array:
-        """All costs (n, m)."""
+        """Return all costs (n, m)."""
         return self.rows(slice(None))
 
     def mean(self, p: Float64Array, q: Float64Array) -> float:
-        """``p' C q``."""
+        """Return ``p' C q``."""
         product = (p @ self.left) @ (q @ self.right)
-        separable = (p @ self.row) * q.sum() + (q @ self.col) * p.sum()
-        return float(self.scale * product + separable)
+        return float(self.scale * product + (p @ self.row) * q.sum() + (q @ self.col) * p.sum())
 
     def in_order(self, rows: Labels, cols: Labels) -> CrossCost:
         """Return the costs in the order of these labels, see `positions`."""
@@ -132,8 +126,8 @@ class CrossCost:
             return self
         return self.take(np.arange(n) if at is None else at, np.arange(m) if to is None else to)
 
-    def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> CrossCost:
-        """The costs of some points, in the same units."""
+    def take(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> CrossCost:
+        """Return the costs of some points, in the same units."""
         part = copy.copy(self)
         part.left = np.ascontiguousarray(self.left[rows])
         part.right = np.ascontiguousarray(self.right[cols])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,17 +14,14 @@ from ..kernels._rows import Shifted
 from ..linear.rules import neutral
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
-from ..utils.fingerprint import KEPT, fingerprint
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_table, check_finite, check_square
+from .leading import LeadingSpan
 
-T = TypeVar("T")
-# Differences of costs from those of the transpose, as a fraction of their range, up to
-# which they are the rounding of a float32 computation.
+# Differences of costs, as a fraction of their range or size, that are the rounding of a float32
+# computation.
 ROUNDING = 1e-6
-# Relative differences of costs below which they are taken for rounding.
-CONSTANT = 1e-6
 
 
 def check_extremes(low: float, high: float, name: str) -> None:
@@ -50,14 +46,12 @@ class DenseCost:
     ----------
     n : int
     matrix : (n, n) ndarray
-        As it came, of its own float dtype (float16 too) and memory order; also one that
-        is mapped from a file. It may be written to between two calls: each of them
-        looks whether it has been.
+        Not copied: of its own float dtype (float16 too) and memory order, also mapped from a
+        file. It may be written to between two calls, each of which looks at it again.
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
     labels : tuple or None
-        What the points are called: the nodes of a graph of networkx, the index of a
-        DataFrame of pandas.
+        Nodes of a graph of networkx, or index of a DataFrame of pandas.
 
     Examples
     --------
@@ -69,98 +63,81 @@ class DenseCost:
     n: int
     matrix: NDArray[np.floating[Any]]
     symmetric: bool
-    labels: Labels = None
-    # The least and the largest cost, and the mean.
-    extremes: tuple[float, float]
+    labels: Labels
+    extremes: tuple[float, float]  # least and largest cost
     mean: float
-    # What has been made of the matrix, and its fingerprint then.
-    _known: dict[str, Any]
-    _mark: tuple[Any, ...] | None
-    # What the caller says of the symmetry.
-    _asked: bool | None
+    _leading: LeadingSpan | None
+    _symmetry: bool | None  # as the caller gave it
 
     def __init__(
         self, cost: ArrayLike, name: str = "cost", *, symmetric: bool | None = None
     ) -> None:
-        self.labels = labels = labels_of(cost) or labels_of(cost, 1)
+        labels = labels_of(cost) or labels_of(cost, 1)
         matrix = as_table(in_order(cost, name, labels, labels, of="its rows"), name)
         check_square(matrix, name)
-        self._set(matrix, name, symmetric)
-        # Of a large matrix a fingerprint takes as long as the check, and most matrices
-        # are used once.
-        if matrix.nbytes <= KEPT:
-            self._mark = fingerprint(matrix)
+        self._set(matrix, name, symmetric, labels)
 
     @classmethod
     def from_checked(
-        cls, matrix: NDArray[Any], name: str, *, symmetric: bool | None = None
+        cls,
+        matrix: NDArray[Any],
+        name: str,
+        *,
+        symmetric: bool | None = None,
+        labels: Labels = None,
     ) -> DenseCost:
-        """Those of a square matrix of float numbers."""
+        """Return the costs in a square matrix of floats."""
         geometry = cls.__new__(cls)
-        geometry._set(matrix, name, symmetric)
+        geometry._set(matrix, name, symmetric, labels)
         return geometry
 
-    def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None) -> None:
-        self.matrix, self._asked, self._mark = matrix, symmetric, None
-        total, apart = self._look()
+    def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None, labels: Labels) -> None:
+        self.labels, self._symmetry = labels, symmetric
+        total, apart = self._look(matrix)
         check_finite(matrix, name, total)
         low, high = self.extremes
         check_extremes(low, high, name)
-        if symmetric is None:
-            symmetric = apart <= ROUNDING * (high - low)
-        self.symmetric = symmetric
+        self.symmetric = apart <= ROUNDING * (high - low) if symmetric is None else symmetric
 
-    def _look(self) -> tuple[float, float]:
-        """Read the matrix, and forget what was made of another one; returns its sum,
-        and the largest difference from its transpose.
-        """
-        low, high, total, apart = survey(self.matrix)
-        self.n, self._known = len(self.matrix), {}
+    def _look(self, matrix: NDArray[Any]) -> tuple[float, float]:
+        """Take a matrix; return its sum and the largest difference from its transpose."""
+        self.matrix, self.n, self._leading = matrix, len(matrix), None
+        low, high, total, apart = survey(matrix)
         self.extremes, self.mean = (low, high), total / self.n**2
         return total, apart
 
-    def refresh(self, name: str) -> None:
-        """Check the matrix again, and forget what was made of it, unless it is known to
-        be as it was; `name` is for errors. Every public function does so first, as the
-        matrix is its owner's, and is not copied.
-        """
-        mark = fingerprint(self.matrix)
-        if mark != self._mark:
-            self._set(self.matrix, name, self._asked)
-            self._mark = mark
-
-    def once(self, name: str, make: Callable[[], T]) -> T:
-        """What ``make()`` returned first, kept until the matrix has been written to."""
-        if name not in self._known:
-            self._known[name] = make()
-        return self._known[name]
+    def refreshed(self, name: str) -> DenseCost:
+        """Return the costs as the matrix is now: its owner may have written to it."""
+        return DenseCost.from_checked(
+            self.matrix, name, symmetric=self._symmetry, labels=self.labels
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n} points)"
 
     @property
     def is_constant(self) -> bool:
-        """Whether all costs are one number, up to rounding."""
+        """Whether all costs are equal up to rounding."""
         low, high = self.extremes
-        rounding = min(CONSTANT, 8 * float(np.finfo(self.matrix.dtype).eps))
+        rounding = min(ROUNDING, 8 * float(np.finfo(self.matrix.dtype).eps))
         return high - low <= rounding * max(abs(low), abs(high))
 
-    def square_times(self, p: Float64Array) -> Float64Array:
-        """``(C * C) @ p``, float64."""
-        return self.moments(0.0, p)[1]
+    @property
+    def by_rows(self) -> NDArray[np.floating[Any]]:
+        """The matrix, or its transpose where symmetric costs are stored by columns."""
+        turned = self.symmetric and not self.matrix.flags.c_contiguous
+        return self.matrix.T if turned else self.matrix
 
     def mean_of(self, masses: Float64Array) -> float:
-        """The mean of the costs, each weighted by the masses of its two points."""
-        low, high = self.extremes
-        mean = self.mean
+        """Return the mean of the costs, each weighted by the masses of its two points."""
+        (low, high), mean = self.extremes, self.mean
         if np.ptp(masses) > 0:
-            first, _ = self.moments(0.0, masses)
-            mean = float(masses @ first) / float(masses.sum()) ** 2
+            mean = float(masses @ self.moments(0.0, masses)[0]) / float(masses.sum()) ** 2
         return min(max(mean, low), high)  # rounding may leave the range
 
     def middle_of(self, masses: Float64Array) -> float:
-        """A number near the mean of the costs by mass. It is rounded to a power of two, so
-        that it adds no digits to integers and equal sums stay equal.
+        """Return a number near `mean_of`, rounded to a power of two: it adds no digits to
+        integers, and equal sums stay equal.
         """
         low, high = self.extremes
         if not high > low:
@@ -168,17 +145,9 @@ class DenseCost:
         step = 2.0 ** (math.frexp(high - low)[1] - 4)
         return min(max(round(self.mean_of(masses) / step) * step, low), high)
 
-    def neutral(self, masses: Float64Array) -> DenseCost:
-        """Return the costs with the mean cost wherever a point has no mass. No plan depends
-        on these entries, but units and shifts would. If all points have mass, the costs
-        are returned as they are.
-        """
-        if masses.all():
-            return self
-        other = copy.copy(self)
-        other.matrix, other._mark = neutral(self.matrix, masses, masses), None
-        other._look()
-        return other
+    def square_times(self, p: Float64Array) -> Float64Array:
+        """Return ``(C * C) @ p``, float64."""
+        return self.moments(0.0, p)[1]
 
     def moments(
         self,
@@ -189,33 +158,38 @@ class DenseCost:
         n_threads: int = 1,
         deadline: Deadline = NEVER,
     ) -> tuple[Float64Array, Float64Array]:
-        """``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64; ``(C - shift) *
-        factor`` is written to `out`. OutOfTime after the deadline.
-        """
+        """Return `moments` of the matrix."""
         return moments(self.by_rows, shift, p, out, factor, n_threads, deadline)
 
     def shifted(self, shift: float, factor: float) -> Shifted:
-        """Symmetric costs as float32 rows ``(C - shift) * factor`` that are made when
-        they are read: without a copy, if these are C- or Fortran-contiguous.
+        """Return symmetric costs as float32 rows ``(C - shift) * factor`` that are computed when
+        they are read, without a copy if the costs are C- or Fortran-contiguous.
         """
-        matrix = self.by_rows
-        dtype = matrix.dtype.newbyteorder("=")
+        dtype = self.matrix.dtype.newbyteorder("=")
         if not 1e-30 < abs(factor) < 1e30:
             dtype = np.dtype(np.float64)  # float32 may have no room for them
-        return Shifted(np.ascontiguousarray(matrix, dtype), shift, factor)
+        return Shifted(np.ascontiguousarray(self.by_rows, dtype), shift, factor)
 
-    @property
-    def by_rows(self) -> NDArray[np.floating[Any]]:
-        """The matrix, or its transpose where its columns are stored, if symmetric."""
-        turned = self.symmetric and not self.matrix.flags.c_contiguous
-        return self.matrix.T if turned else self.matrix
+    def leading_span(self, n_threads: int) -> LeadingSpan:
+        """Return the leading eigenvectors of symmetric costs, computed once in a call."""
+        if self._leading is None:
+            self._leading = LeadingSpan(self, n_threads)
+        return self._leading
+
+    def neutral(self, masses: Float64Array) -> DenseCost:
+        """Return the costs with the mean cost wherever a point has no mass: no plan depends on
+        these entries, but units and shifts would. `self` if all points have mass.
+        """
+        if masses.all():
+            return self
+        part = copy.copy(self)
+        part._look(neutral(self.matrix, masses, masses))
+        return part
 
     def take(self, rows: NDArray[Any]) -> DenseCost:
-        """The costs between some of the points."""
+        """Return the costs between some of the points."""
         part = copy.copy(self)
-        part.matrix = np.ascontiguousarray(self.matrix[np.ix_(rows, rows)])
-        part._mark = None
-        part._look()
+        part._look(np.ascontiguousarray(self.matrix[np.ix_(rows, rows)]))
         return part
 
     def to_dense(self) -> DenseCost:
@@ -231,34 +205,32 @@ def moments(
     n_threads: int = 1,
     deadline: Deadline = NEVER,
 ) -> tuple[Float64Array, Float64Array]:
-    """`DenseCost.moments` of any matrix (n, m) of floats."""
+    """Return ``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64, and write ``(C - shift) *
+    factor`` to `out`. OutOfTime after the deadline.
+    """
     n, m = matrix.shape
     first, second = np.empty(n), np.empty(n)
     for rows in row_blocks(n, m):
         deadline.check()
-        some = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
-        made = None if out is None else out[rows]
-        given = shift, p, first[rows], second[rows], made, factor, n_threads
-        _costs.moments(some, *given)
+        block = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
+        target = None if out is None else out[rows]
+        _costs.moments(block, shift, p, first[rows], second[rows], target, factor, n_threads)
     return first, second
 
 
 def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:
-    """The survey of the kernels of a square matrix of any float dtype and memory order:
-    extremes, sum, and largest difference from its transpose.
+    """Return extremes, sum, and largest difference from its transpose of a square matrix of any
+    float dtype and memory order.
     """
     dtype = np.dtype(np.float64 if matrix.itemsize == 8 else np.float32)
     if matrix.dtype == dtype and matrix.flags.forc:
         return _costs.survey(matrix if matrix.flags.c_contiguous else matrix.T)
-
-    def part(rows: slice, cols: slice) -> NDArray[Any]:
-        return np.ascontiguousarray(matrix[rows, cols], dtype)
-
-    made = []
+    parts = []
     for rows in row_blocks(*matrix.shape):
-        made.append(_costs.survey(part(rows, rows)))
+        parts.append(_costs.survey(np.ascontiguousarray(matrix[rows, rows], dtype)))
         if rows.start:
-            before = slice(0, rows.start)
-            made.append(_costs.survey(part(rows, before), part(before, rows)))
-    lows, highs, totals, apart = zip(*made, strict=True)
+            below, above = matrix[rows, : rows.start], matrix[: rows.start, rows]
+            pair = (np.ascontiguousarray(block, dtype) for block in (below, above))
+            parts.append(_costs.survey(*pair))
+    lows, highs, totals, apart = zip(*parts, strict=True)
     return min(lows), max(highs), sum(totals), max(apart)

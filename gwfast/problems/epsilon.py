@@ -19,17 +19,14 @@ class Epsilon:
     Parameters
     ----------
     value : float or None, default=None
-        In units of cost; 0 where `gromov_wasserstein` takes that. One of `value` and
-        `relative` has to be given.
+        In units of cost; 0 where `gromov_wasserstein` takes that. Give `value` or `relative`.
     relative : float or None, default=None
-        Fraction of the mean of the linearized cost under the product plan, which is
-        the objective there.
+        Fraction of the objective of the product plan, which is the mean of its linearized cost.
     anneal_from : float, default=1
         Multiple of it that the first outer iteration uses; 1 is no annealing.
     anneal_by : float, default=0.9
-        Factor from one outer iteration to the next, until it is there. Where starts
-        race (``init="auto"``, `multistart`, `tune_epsilon`) it is there after seven at
-        the latest, so that they compare at equal epsilon.
+        Factor from one outer iteration to the next, until it is there: if starts race, after
+        seven at the latest, so that they compare at equal epsilon.
 
     Raises
     ------
@@ -54,9 +51,9 @@ class Epsilon:
                 "Epsilon must have one of value and relative, "
                 f"got value={self.value}, relative={self.relative}"
             )
-        if self.relative is None:
-            as_positive(self.value, "value", zero=True)  # type: ignore[arg-type]
-        else:
+        if self.value is not None:
+            as_positive(self.value, "value", zero=True)
+        if self.relative is not None:
             as_positive(self.relative, "relative")
         if as_positive(self.anneal_from, "anneal_from") < 1:
             raise ValueError(f"anneal_from must be at least 1, got {self.anneal_from}")
@@ -69,18 +66,16 @@ class Epsilon:
         return self.value == 0
 
     def resolve(self, linearization: Any) -> "Schedule":
-        """The `Schedule` for a problem."""
-        if self.relative is None:
-            last = float(self.value)  # type: ignore[arg-type]
+        """Return the `Schedule` for a problem."""
+        if self.value is not None:
+            last = float(self.value)
         else:
-            # The objective of the product plan is the mean times the mass it moves.
             rule = linearization.problem.rule
-            mass = rule.mass * rule.entropy_weight
-            last = self.relative * linearization.product_cost / mass
-            # Where all costs are equal any epsilon gives the product plan, but one that
+            mean = linearization.product_cost / (rule.mass * rule.entropy_weight)
+            # If all costs are equal any epsilon gives the product plan, but an epsilon that
             # cannot be resolved would be refused.
-            smallest = linearization.precision.min_epsilon
-            last = max(last, smallest * linearization.cost_scale)
+            least = linearization.precision.min_epsilon * linearization.cost_scale
+            last = max(self.relative * mean, least)  # type: ignore[operator]
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 
@@ -96,38 +91,27 @@ class Schedule:
     factor: float = 0.9
 
     def at(self, iteration: int) -> float:
-        """Epsilon of an iteration, counted from 0."""
+        """Return epsilon of an iteration, counted from 0."""
         return max(self.last, self.first * self.factor**iteration)
 
 
 def as_epsilon(epsilon: EpsilonLike, *, zero: bool = False) -> Epsilon:
-    """`Epsilon` of a number, which may be 0 with `zero`, a text or an `Epsilon`."""
+    """Return the `Epsilon` of a number (0 only with `zero`), a text or an `Epsilon`."""
     if isinstance(epsilon, Epsilon):
         if epsilon.is_zero and not zero:
             raise ValueError("epsilon must be positive here, got Epsilon(value=0)")
         return epsilon
-    if isinstance(epsilon, str):
-        if epsilon == "auto":
-            return Epsilon(relative=AUTO_RELATIVE)
-        try:
-            return as_epsilon(parse_epsilon(epsilon))
-        except ValueError as error:
-            raise ValueError(
-                'epsilon must be a number, "auto" or an Epsilon, or a text such as '
-                f'"2%" for Epsilon(relative=0.02): {error}'
-            ) from None
-    return Epsilon(value=as_positive(epsilon, "epsilon", zero=zero))
-
-
-def parse_epsilon(text: str) -> EpsilonLike:
-    """What `gwfast.align` takes, of the text "auto", a number or a percentage."""
-    if text == "auto":
-        return "auto"
-    relative = text.endswith("%")
+    if not isinstance(epsilon, str):
+        return Epsilon(value=as_positive(epsilon, "epsilon", zero=zero))
+    if epsilon == "auto":
+        return Epsilon(relative=AUTO_RELATIVE)
     try:
-        number = float(text.removesuffix("%"))
+        number = float(epsilon.removesuffix("%"))
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise ValueError(f"expected 'auto', a number above 0 or a percentage, got {text!r}")
-    return Epsilon(relative=number / 100) if relative else number
+        raise ValueError(
+            'epsilon must be a number above 0, a percentage such as "2%", "auto" or an Epsilon, '
+            f"got {epsilon!r}"
+        )
+    return Epsilon(relative=number / 100) if epsilon.endswith("%") else Epsilon(value=number)

@@ -1,6 +1,4 @@
-"""Costs between the nodes of a graph: lengths of shortest paths. And what a caller may
-pass for the costs of a space, graphs among it.
-"""
+"""Costs between the nodes of a graph, and what a caller may pass for the costs of a space."""
 
 import warnings
 from typing import Any, Protocol, TypeAlias
@@ -15,9 +13,7 @@ from ..utils.callers import outside
 from ..utils.validation import as_positive, one_of
 from .geometry import DenseCost, Geometry, PointCloud
 
-# What to do with nodes that no path connects.
-DISCONNECTED = ("error", "largest")
-AS_FAR = 'gwfast.GraphCost(graph, disconnected="largest")'
+AS_FAR = 'gwfast.GraphCost(graph, disconnected="largest")'  # what two messages suggest
 
 
 class Graph(Protocol):
@@ -33,32 +29,26 @@ class Graph(Protocol):
 class GraphCost(DenseCost):
     """Lengths of shortest paths between the nodes of a graph, in float32.
 
-    Made by `scipy.sparse.csgraph.dijkstra` for some nodes at a time, so that nothing
-    beside the matrix itself grows with n^2.
+    Dijkstra's algorithm for some nodes at a time: beside the matrix nothing grows with n^2.
 
     Parameters
     ----------
     graph : sparse array or matrix of shape (n, n), or graph of networkx
-        Lengths of edges, not negative; an edge may be given in either direction, or
-        both, of which the shorter counts. Entries that are not stored are no edges;
-        stored zeros are edges of length 0, and there is a warning
-        (``graph.eliminate_zeros()`` removes such edges).
-        Nodes of networkx are in the order of ``graph.nodes``; of parallel edges the
-        shortest counts. (Weights that say how *alike* two nodes are, as the
-        "connectivities" of scanpy, are no lengths: count edges, or take
-        ``1 / weight``.)
+        Lengths of edges, not negative: of edges in both directions, and of parallel ones, the
+        shorter counts. Nodes of networkx are in the order of ``graph.nodes``. Stored zeros of a
+        sparse matrix are edges of length 0. (Weights that say how *alike* two nodes are, as the
+        "connectivities" of scanpy, are no lengths: count edges, or take ``1 / weight``.)
     unweighted : bool, default=False
         Count edges instead.
     directed : bool or None, default=None
-        Whether edges lead from row to column only; costs are then not symmetric. None
-        is as the graph of networkx is, and False for matrices.
+        Whether edges lead from row to column only; costs are then not symmetric. None is as the
+        graph of networkx is, and False for matrices.
     disconnected : {"error", "largest"} or float, default="error"
-        What nodes cost that no path connects: a ValueError, as much as the longest of
-        all paths, or a number. No rule suits all: "largest" keeps parts as near as
-        their farthest nodes, and a number well above that keeps them apart.
+        Cost of nodes that no path connects: a ValueError, as much as the longest of all paths, or
+        a number. "largest" keeps parts as near as their farthest nodes, a number well above that
+        keeps them apart.
     weight : str, default="weight"
-        Attribute of networkx's edges that has their lengths; those without it are of
-        length 1, as in networkx.
+        Attribute of networkx's edges that has their lengths; edges without it have length 1.
 
     Attributes
     ----------
@@ -99,20 +89,15 @@ class GraphCost(DenseCost):
             directed = _is_networkx(graph) and bool(graph.is_directed())
         edges = _as_edges(graph, weight, name)
         if isinstance(disconnected, str):
-            one_of(disconnected, "disconnected", DISCONNECTED)
+            one_of(disconnected, "disconnected", ("error", "largest"))
         else:
             as_positive(disconnected, "disconnected", zero=True)
-        n = edges.shape[0]
-        cost, longest = np.empty((n, n), dtype=np.float32), 0.0
-        cut = 0
+        n, cut = edges.shape[0], 0
+        cost = np.empty((n, n), dtype=np.float32)
         for rows in row_blocks(n, n):
-            paths = csgraph.dijkstra(
-                edges, directed=directed, indices=np.arange(*rows.indices(n)), unweighted=unweighted
-            )
-            reached = np.isfinite(paths)
-            cut += paths.size - np.count_nonzero(reached)
-            longest = max(longest, float(paths.max(where=reached, initial=0.0)))
-            cost[rows] = paths
+            sources = np.arange(rows.start, rows.stop)
+            cost[rows] = csgraph.dijkstra(edges, directed, sources, unweighted=unweighted)
+            cut += np.count_nonzero(np.isinf(cost[rows]))
         if cut:
             if disconnected == "error":
                 remedy = f"{AS_FAR} takes them for as far as the farthest"
@@ -123,24 +108,22 @@ class GraphCost(DenseCost):
                     f"{name} must be connected, got {cut} pairs of nodes (of {n * n}) "
                     f"without a{' directed' * directed} path between them; {remedy}"
                 )
-            far = longest if disconnected == "largest" else disconnected
-            cost[np.isinf(cost)] = far
-        super().__init__(cost, name, symmetric=not directed)
-        self.labels = tuple(graph.nodes) if _is_networkx(graph) else None
+            apart = np.isinf(cost)
+            largest = disconnected == "largest"
+            cost[apart] = cost.max(where=~apart, initial=0.0) if largest else disconnected
+        labels = tuple(graph.nodes) if _is_networkx(graph) else None
+        self._set(cost, name, not directed, labels)
 
 
 CostLike: TypeAlias = Geometry | ArrayLike | Graph
 
 
 def as_geometry(cost: CostLike, name: str) -> Geometry:
-    """What a caller passes for the costs of a space, with factors or as a matrix; of
-    sparse matrices and graphs of networkx those of `GraphCost`.
-    """
+    """Return the geometry of what a caller passes for the costs of a space."""
     if isinstance(cost, PointCloud):
         return cost if cost.has_factors else cost.to_dense()
     if isinstance(cost, DenseCost):
-        cost.refresh(name)
-        return cost
+        return cost.refreshed(name)
     # To tell that an array is none of these takes as long as all else here.
     if not isinstance(cost, np.ndarray) and is_graph(cost):
         return GraphCost(cost, name=name)
@@ -156,7 +139,7 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
 
 
 def is_graph(x: Any) -> bool:
-    """Whether costs are given by a graph: a sparse matrix, or one of networkx."""
+    """Return whether costs are given by a graph: a sparse matrix, or a graph of networkx."""
     return sparse.issparse(x) or _is_networkx(x)
 
 
@@ -165,14 +148,14 @@ def _is_networkx(graph: Any) -> bool:
 
 
 def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
-    """Lengths of edges, checked."""
+    """Return the lengths of edges, checked."""
     networkx = _is_networkx(graph)
     if networkx:
         graph = _edges_of_networkx(graph, weight, name)
     elif not sparse.issparse(graph):
+        came = type(graph).__name__
         raise TypeError(
-            f"{name} must be a sparse array or matrix, or a graph of networkx, got "
-            f"{type(graph).__name__}"
+            f"{name} must be a sparse array or matrix, or a graph of networkx, got {came}"
         )
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or not graph.shape[0]:
         raise ValueError(f"{name} must be square, got shape {graph.shape}")
@@ -191,18 +174,15 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
 
 
 def _edges_of_networkx(graph: Graph, weight: str, name: str) -> sparse.coo_array:
-    """The shortest of the edges from one node to another."""
+    """Return the shortest of the edges from one node to another."""
     number = {node: k for k, node in enumerate(graph.nodes)}
-    found = list(graph.edges(data=weight, default=1.0))
-    rows = np.array([number[one] for one, _, _ in found], dtype=np.int64)
-    cols = np.array([number[other] for _, other, _ in found], dtype=np.int64)
+    shortest: dict[tuple[int, int], float] = {}
     try:
-        lengths = np.array([length for *_, length in found], dtype=np.float64)
+        for source, target, length in graph.edges(data=weight, default=1.0):
+            pair = number[source], number[target]
+            shortest[pair] = min(float(length), shortest.get(pair, np.inf))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must have numbers as {weight!r} of its edges: {error}") from None
-    order = np.lexsort((lengths, cols, rows))
-    rows, cols, lengths = rows[order], cols[order], lengths[order]
-    first = np.ones(len(rows), dtype=bool)
-    first[1:] = (np.diff(rows) > 0) | (np.diff(cols) != 0)
-    entries = lengths[first], (rows[first], cols[first])
-    return sparse.coo_array(entries, shape=(len(number), len(number)))
+    ends = np.array(list(shortest), dtype=np.int64).reshape(-1, 2).T
+    lengths = np.fromiter(shortest.values(), np.float64, len(shortest))
+    return sparse.coo_array((lengths, (ends[0], ends[1])), shape=(len(number), len(number)))

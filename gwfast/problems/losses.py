@@ -1,5 +1,5 @@
-"""Losses between two costs, ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)`` (Peyre, Cuturi
-and Solomon, ICML 2016, section 3). To add one, add it here.
+"""Losses between two costs, ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)`` (Peyre, Cuturi and Solomon,
+ICML 2016, section 3).
 """
 
 import dataclasses
@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 LossName: TypeAlias = Literal["square", "kl"]
-# As POT, so that zero costs (the diagonal of a distance) are allowed under KL.
-LOG_FLOOR = 1e-18
+LOG_FLOOR = 1e-18  # added to arguments of logarithms, as in POT: KL allows zero costs
 
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """The four functions of a loss, their derivatives, and what holds for it."""
+    """The functions of a loss and their derivatives, of ndarrays, elementwise: each `f` is convex,
+    each `h` monotone.
+    """
 
     name: LossName
-    # Of ndarrays, elementwise. The `f` are convex, the `h` monotone.
     f1: Callable
     f2: Callable
     h1: Callable
@@ -27,16 +27,12 @@ class Loss:
     df2: Callable
     dh1: Callable
     dh2: Callable
-    # Smallest cost that it is defined for.
-    domain_min: float = -np.inf
-    # Whether adding one number to the costs of both sides changes nothing.
-    shift_invariant: bool = False
-    # Whether the linearized cost of costs that are products is a product: `h` linear
-    # and `f` the square.
-    keeps_factors: bool = False
+    domain_min: float = -np.inf  # smallest cost that it is defined for
+    shift_invariant: bool = False  # adding one number to the costs of both sides changes nothing
+    keeps_factors: bool = False  # `h` is linear and `f` the square: products of factors stay so
 
     def check(self, cost, name):
-        """Raise a ValueError that names it where a cost is out of the domain."""
+        """Raise a ValueError that names the argument where a cost is out of the domain."""
         if self.domain_min > -np.inf and cost.min() < self.domain_min:
             raise ValueError(
                 f"{name} must not be negative with loss={self.name!r}, got {cost.min()}"

@@ -16,26 +16,17 @@ from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, as_positive, one_of
 from .cross_cost import CrossCost
-from .geometry import DenseCost, Geometry
+from .geometry import Geometry
 from .graphs import CostLike, as_geometry
 from .losses import LOSSES, LossName
 
-# Weight of the quadratic term where there is another and none is asked for.
-ALPHA = 0.5
-
-
-def check_shape(came: tuple[int, int], shape: tuple[int, int]) -> None:
-    """A ValueError where costs between the spaces are of other numbers of points."""
-    if came != shape:
-        raise ValueError(f"linear_cost must have shape {shape}, got {came}")
-
 
 def as_alpha(alpha: float | None, linear: Any, name: str) -> float:
-    """The weight of the quadratic term of a fused problem; an error where there is
-    nothing `linear` to weigh it against, which is the argument `name`.
+    """Return the weight of the quadratic term of a fused problem, .5 if None; raise if there is
+    nothing `linear`, the argument `name`, to weigh it against.
     """
     if alpha is None:
-        return ALPHA
+        return 0.5
     if as_positive(alpha, "alpha", zero=True) > 1.0:
         raise ValueError(f"alpha must be at most 1, got {alpha}")
     if linear is None:
@@ -44,8 +35,7 @@ def as_alpha(alpha: float | None, linear: Any, name: str) -> float:
 
 
 class QuadraticProblem:
-    """Two geometries, their marginals and a loss; no algorithm. What `multistart` and
-    `tune_epsilon` solve.
+    """Two geometries, their marginals and a loss; no algorithm.
 
     Parameters
     ----------
@@ -56,18 +46,17 @@ class QuadraticProblem:
     loss : {"square", "kl"}
         ``(a - b)^2`` or ``a log(a / b) - a + b``.
     linear_cost : array-like of shape (n, m), CrossCost or None, default=None
-        Costs between the two spaces: the fused problem, whose objective is `alpha`
-        times the quadratic one plus ``(1 - alpha) <linear_cost, T>``.
+        Costs between the two spaces: the fused problem, whose objective is `alpha` times the
+        quadratic one plus ``(1 - alpha) <linear_cost, T>``.
     alpha : float or None, default=None
         None is 0.5; without `linear_cost` nothing else will do.
-    marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, \
-default="balanced"
-        Whether both marginals are given, only `p`, upper bounds of both, or masses of
-        any totals that a plan may miss at a price.
+    marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, default="balanced"
+        Whether both marginals are given, only `p`, upper bounds of both, or masses of any totals
+        that a plan may miss at a price.
     mass : float or None, default=None
         How much of the mass, one in all, a partial plan moves; None is all.
     rho : float, pair of floats or None, default=None
-        The price of other row and column sums of an unbalanced plan, see `gromov_wasserstein`.
+        Price of other row and column sums of an unbalanced plan, see `gromov_wasserstein`.
 
     Raises
     ------
@@ -83,6 +72,9 @@ default="balanced"
     >>> problem.p.shape, round(float(problem.p.sum()), 6)
     ((60,), 1.0)
     """
+
+    # Labels of both sides, of the costs or else of other arguments, for further arguments.
+    orders: tuple[Labels, Labels] = None, None
 
     @knows_pot_names(QUADRATIC, cost_x="x", cost_y="y")
     def __init__(
@@ -100,9 +92,11 @@ default="balanced"
         rho: Rho | None = None,
     ) -> None:
         x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
-        rows, cols = labels_of(linear_cost), labels_of(linear_cost, 1)
-        if isinstance(linear_cost, CrossCost):
-            rows, cols = linear_cost.labels
+        rows, cols = (
+            linear_cost.labels
+            if isinstance(linear_cost, CrossCost)
+            else (labels_of(linear_cost), labels_of(linear_cost, 1))
+        )
         self.orders = x.labels or labels_of(p) or rows, y.labels or labels_of(q) or cols
         p = in_order(p, "p", self.orders[0], of="cost_x")
         q = in_order(q, "q", self.orders[1], of="cost_y")
@@ -110,16 +104,15 @@ default="balanced"
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, linear_cost, "linear_cost")
         if isinstance(linear_cost, CrossCost):
-            check_shape(linear_cost.shape, (x.n, y.n))
+            if linear_cost.shape != (x.n, y.n):
+                came = linear_cost.shape
+                raise ValueError(f"linear_cost must have shape {(x.n, y.n)}, got {came}")
             linear_cost = linear_cost.in_order(*self.orders)
         elif linear_cost is not None:
             of = "cost_x and cost_y"
             linear_cost = in_order(linear_cost, "linear_cost", *self.orders, of=of)
             linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
         self._set(x, y, rule, loss, linear_cost, alpha)
-
-    # Labels of both sides, of the costs or else of other arguments, for further ones.
-    orders: tuple[Labels, Labels] = None, None
 
     def _set(
         self,
@@ -130,7 +123,7 @@ default="balanced"
         linear_cost: NDArray[Any] | CrossCost | None = None,
         alpha: float = 0.5,
     ) -> None:
-        self._given, self.rule, self.loss = (x, y), rule, loss
+        self._sides, self.rule, self.loss = (x, y), rule, loss
         self.x, self.y = x.neutral(rule.p), y.neutral(rule.q)
         if isinstance(linear_cost, np.ndarray):
             linear_cost = neutral(linear_cost, rule.p, rule.q)
@@ -140,62 +133,40 @@ default="balanced"
     def from_checked(
         cls, x: Geometry, y: Geometry, rule: Balanced, **others: Any
     ) -> QuadraticProblem:
-        """A problem of two geometries and a marginal rule that hold what the
-        constructor checks, and are taken as they are.
-        """
+        """Return a problem of what the constructor would check."""
         problem = cls.__new__(cls)
         problem._set(x, y, rule, **others)
         return problem
 
+    def replace(self, **parts: Any) -> QuadraticProblem:
+        """Return the problem with another `x`, `y`, `rule`, `between` or `alpha`."""
+        other = copy.copy(self)
+        for name, part in parts.items():
+            setattr(other, name, part)
+        return other
+
+    def refreshed(self) -> QuadraticProblem:
+        """Return the problem of the costs as they are now, see `DenseCost.refreshed`."""
+        other = copy.copy(self)
+        other._sides = as_geometry(self._sides[0], "cost_x"), as_geometry(self._sides[1], "cost_y")
+        other.x, other.y = other._sides[0].neutral(self.p), other._sides[1].neutral(self.q)
+        return other
+
     def take(self, rows: NDArray[Any], cols: NDArray[Any]) -> QuadraticProblem:
-        """The same problem on some of the points, their masses scaled to one."""
-        part = self.with_geometries(self.x.take(rows), self.y.take(cols))
-        part.rule = self.rule.take(rows, cols)
-        if isinstance(self.between, CrossCost):
-            part.between = self.between.take(rows, cols)
-        elif self.between is not None:
-            part.between = self.between[np.ix_(rows, cols)]
-        return part
+        """Return the problem on some of the points, their masses scaled to one."""
+        between = self.between
+        if isinstance(between, CrossCost):
+            between = between.take(rows, cols)
+        elif between is not None:
+            between = between[np.ix_(rows, cols)]
+        rule = self.rule.take(rows, cols)
+        return self.replace(x=self.x.take(rows), y=self.y.take(cols), rule=rule, between=between)
 
     def exchanged(self) -> QuadraticProblem:
-        """The same problem with its sides exchanged."""
-        other = self.with_geometries(self.y, self.x)
-        other.rule = dataclasses.replace(self.rule, p=self.q, q=self.p)
-        linear = self.linear_cost
-        other.between = None if linear is None else linear.T
-        return other
-
-    def with_rule(self, rule: Balanced) -> QuadraticProblem:
-        """The same problem with other marginals."""
-        other = copy.copy(self)
-        other.rule = rule
-        return other
-
-    def with_alpha(self, alpha: float) -> QuadraticProblem:
-        """The same problem with another weight of its quadratic term."""
-        other = copy.copy(self)
-        other.alpha = alpha
-        return other
-
-    def without_linear(self) -> QuadraticProblem:
-        """The same problem without costs between the spaces."""
-        other = copy.copy(self)
-        other.between = None
-        return other
-
-    def with_geometries(self, x: Geometry, y: Geometry) -> QuadraticProblem:
-        """The same problem with other costs between as many points."""
-        other = copy.copy(self)
-        other.x, other.y = other._given = x, y
-        return other
-
-    def refresh(self) -> None:
-        """`DenseCost.refresh` of both sides."""
-        for side, name in zip(self._given, ("cost_x", "cost_y"), strict=True):
-            if isinstance(side, DenseCost):
-                side.refresh(name)
-        x, y = self._given
-        self.x, self.y = x.neutral(self.p), y.neutral(self.q)
+        """Return the problem with its sides exchanged."""
+        linear, rule = self.linear_cost, dataclasses.replace(self.rule, p=self.q, q=self.p)
+        between = None if linear is None else linear.T
+        return self.replace(x=self.y, y=self.x, rule=rule, between=between)
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -209,22 +180,22 @@ default="balanced"
 
     @property
     def p(self) -> Float64Array:
-        """Masses (n,) of the first side, float64."""
+        """Masses (n,) of the first side."""
         return self.rule.p
 
     @property
     def q(self) -> Float64Array:
-        """Masses (m,) of the second side, float64."""
+        """Masses (m,) of the second side."""
         return self.rule.q
 
     @property
     def labels(self) -> tuple[Labels, Labels]:
-        """Return the labels of the costs of both sides, see `DenseCost.labels`."""
+        """Labels of the costs of both sides, see `DenseCost`."""
         return self.x.labels, self.y.labels
 
     @property
     def mass(self) -> float:
-        """Of a plan, to begin with."""
+        """Mass that a plan begins with."""
         return self.rule.mass
 
     @property
@@ -234,7 +205,7 @@ default="balanced"
 
     @property
     def linear_cost(self) -> NDArray[Any] | None:
-        """Costs (n, m) between the spaces, or None; those of a `CrossCost` are made."""
+        """Costs (n, m) between the spaces, or None; costs of a `CrossCost` are computed."""
         between = self.between
         return between.toarray() if isinstance(between, CrossCost) else between
 
@@ -257,9 +228,9 @@ default="balanced"
 def as_problem(
     problem: Any, cost_x: Any = None, cost_y: Any = None, p: Any = None, q: Any = None, **terms: Any
 ) -> QuadraticProblem:
-    """The problem of a public function that takes one, or a tuple ``(cost_x, cost_y)`` or
-    ``(cost_x, cost_y, p, q)``, or these and the other arguments of `QuadraticProblem` one by one.
-    Where `problem` is None what it would be may be the `cost_x`.
+    """Return the problem of a public function that takes a problem, a tuple ``(cost_x, cost_y)``
+    or ``(cost_x, cost_y, p, q)``, or the arguments of `QuadraticProblem`; without `problem` each
+    of these may be the `cost_x`.
     """
     rest = {"cost_y": cost_y, "p": p, "q": q}
     if problem is not None:
@@ -268,16 +239,18 @@ def as_problem(
         problem = cost_x
     whole = isinstance(problem, QuadraticProblem)
     if whole or (isinstance(problem, tuple | list) and cost_y is None):
-        given = [name for name, value in rest.items() if value is not None]
+        twice = [name for name, value in rest.items() if value is not None]
         if whole:
-            given += [name for name in terms if not _is_default(name, terms[name])]
-        if given:
+            defaults = {"loss": "square", "marginals": "balanced"}
+            for name, value in terms.items():
+                is_default = isinstance(value, str) and value == defaults.get(name)
+                twice += [name] * (value is not None and not is_default)
+        if twice:
             raise ValueError(
-                f"{', '.join(given)} must be left out where the problem is given whole"
+                f"{', '.join(twice)} must be left out where the problem is given whole"
             )
         if whole:
-            problem.refresh()
-            return problem
+            return problem.refreshed()
         if len(problem) in (2, 4):
             return QuadraticProblem(*problem, **terms)
     if cost_y is None:
@@ -287,8 +260,3 @@ def as_problem(
             f" cost_y) or (cost_x, cost_y, p, q), got {came}"
         )
     return QuadraticProblem(problem, cost_y, p, q, **terms)
-
-
-def _is_default(name: str, value: Any) -> bool:
-    default = {"loss": "square", "marginals": "balanced"}.get(name)
-    return value is None or (isinstance(value, str) and value == default)

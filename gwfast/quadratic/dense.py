@@ -9,7 +9,8 @@ from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..problems.geometry import PointCloud
-from ..problems.low_rank import SPAN, has_low_rank
+from ..problems.leading import SPAN
+from ..problems.low_rank import has_low_rank
 from ..results.coupling import ArrayCoupling
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
@@ -64,7 +65,7 @@ class Dense(Linearization):
         self.cost_scale = terms.cost_scale
         bounded = problem.rule.bounded(self.cost_scale, self.precision)
         if bounded is not problem.rule:
-            self.problem = problem.with_rule(bounded)
+            self.problem = problem.replace(rule=bounded)
         self._use(terms)
 
     def _use(self, terms):

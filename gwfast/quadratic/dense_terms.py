@@ -8,8 +8,9 @@ import numpy as np
 from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..problems.dense_cost import moments
+from ..problems.leading import leading_eigenpairs
 from ..problems.losses import LOSSES
-from ..problems.low_rank import has_low_rank, leading_eigenpairs, leading_span
+from ..problems.low_rank import has_low_rank
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
 from .linearization import not_negative
@@ -238,7 +239,7 @@ class TransformedCost:
 
     def leading_eigenpairs(self, rank, n_threads):
         """Those of the matrix, of symmetric costs with a linear h."""
-        span = leading_span(self._geometry, n_threads)
+        span = self._geometry.leading_span(n_threads)
         vectors, values, _ = span.eigenpairs(self._middle, rank)
         return vectors, values * (span.unit * self._factor)
 

@@ -22,7 +22,7 @@ class FreeFactored(Factored):
     def __init__(self, problem, n_threads, tier="dense", **kind):
         super().__init__(problem, n_threads, tier, **kind)
         self.accelerates = self.samples = False
-        self.problem = problem.with_rule(problem.rule.bounded(self.cost_scale, self.precision))
+        self.problem = problem.replace(rule=problem.rule.bounded(self.cost_scale, self.precision))
 
     def start(self, plan=None, *, takes=False, epsilon=0.0):
         (rows, cols), mass = self.problem.rule.product(), self.problem.mass

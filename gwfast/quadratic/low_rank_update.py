@@ -16,7 +16,8 @@ import numpy as np
 
 from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
-from ..problems.low_rank import MIN_POINTS, square_lengths, stored
+from ..problems.leading import square_lengths, stored
+from ..problems.low_rank import MIN_POINTS
 from ..utils.blocks import row_blocks
 from . import matrix_products
 

@@ -123,7 +123,7 @@ class Sampled(Factored):
         rows *= _ratio(rule.p, update.rows)
         cols *= _ratio(rule.q, update.cols)
         rule = Balanced(rows / rows.sum(), cols / cols.sum())
-        self.problem = self.problem.with_rule(rule)
+        self.problem = self.problem.replace(rule=rule)
         self.potentials = Potentials(f - kernel.epsilon * np.log(mass), g)
         self.state, self._moved = whole.state, whole.state - state / mass
 

@@ -316,7 +316,7 @@ def _tell(report, field, done, of):
 
 def _balanced(problem, n_threads, deadline, seed, n_random):
     """The runner from the best plan of the balanced problem of the same costs."""
-    balanced = problem.with_rule(problem.rule.balanced())
+    balanced = problem.replace(rule=problem.rule.balanced())
     limits = ExactLimits(deadline=deadline)
     best = lowest(balanced, n_threads, limits, seed, n_random).solution
     return Runner("balanced", problem.mass * best.plan)

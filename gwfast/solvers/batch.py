@@ -236,8 +236,7 @@ def _as_problem(number, problem, given):
     with _numbered(number):
         if several:
             return QuadraticProblem(*problem, **given)
-        problem.refresh()
-        return problem
+        return problem.refreshed()
 
 
 @contextlib.contextmanager

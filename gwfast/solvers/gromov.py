@@ -361,7 +361,7 @@ def _with_small_price(problem, options):
     """
     if not min(problem.rule.rho) < SMALL_PRICE * quadratic_mean(problem):
         return problem, options
-    dense = problem.with_geometries(problem.x.to_dense(), problem.y.to_dense())
+    dense = problem.replace(x=problem.x.to_dense(), y=problem.y.to_dense())
     return dense, dataclasses.replace(options, dtype=DOUBLE.dtype.name)
 
 
@@ -384,7 +384,7 @@ def _by_fewest_numbers(problem, options):
         return problem
     if x.rank + y.rank < x.n + y.n or options.is_placed(problem):
         return problem
-    return problem.with_geometries(x.to_dense(), y.to_dense())
+    return problem.replace(x=x.to_dense(), y=y.to_dense())
 
 
 def _prepared(problem, options):

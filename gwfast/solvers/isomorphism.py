@@ -96,7 +96,7 @@ class Canonical:
         (rows, of_x), (cols, of_y) = (_ordered(*pair) for pair in pairs)
         self._orders = rows, cols
         rule = dataclasses.replace(problem.rule, p=problem.p[rows], q=problem.q[cols])
-        self.problem = problem.take(rows, cols).with_rule(rule)
+        self.problem = problem.take(rows, cols).replace(rule=rule)
         symmetric = problem.loss == "square" and problem.marginals != "semirelaxed"
         self._exchanges = symmetric and of_y < of_x
         if self._exchanges:

@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 
-from ..problems.low_rank import SPAN, has_low_rank
+from ..problems.leading import SPAN
+from ..problems.low_rank import has_low_rank
 from ..quadratic.factory import TIERS, WHOLE_TIERS, is_factored, is_placed, nbytes, tiers
 from ..quadratic.methods import PGD
 from ..quadratic.stores import NeighborTier
@@ -89,7 +90,7 @@ def taken(problem, orders, size, order):
             if (mass := one[some].sum()) > 0:
                 one[some] *= one[rest].sum() / mass
         rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
-    return problem.with_rule(rule).take(*rows), rows
+    return problem.replace(rule=rule).take(*rows), rows
 
 
 def _dense_race(problem, n_threads, itemsize, shape, smooth):
@@ -146,7 +147,7 @@ def needs(
     if not races or method is not PGD:
         return takes
     if not problem.is_balanced:
-        balanced = problem.with_rule(problem.rule.balanced())
+        balanced = problem.replace(rule=problem.rule.balanced())
         first = needs(balanced, n_threads, scale=scale, neighbors=neighbors)
         # The balanced problem has the tier "neighbors" if this one has.
         return {

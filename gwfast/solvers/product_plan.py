@@ -166,7 +166,7 @@ def _objective(problem, method, placement):
 
 def quadratic_mean(problem):
     """The quadratic term of the objective of the product plan, without `alpha`."""
-    plain = problem.without_linear()
+    plain = problem.replace(between=None)
     if is_factored(plain):
         return linearize(plain, 1, "tiled").start()
     loss, (p, q) = LOSSES[problem.loss], problem.rule.product()

@@ -287,7 +287,7 @@ class OfBalanced(Start):
     report: object
 
     def plan(self, problem, n_threads, shared=ALONE):
-        costs, options = problem.with_rule(problem.rule.balanced()), self.options
+        costs, options = problem.replace(rule=problem.rule.balanced()), self.options
         limit = as_memory_limit(options.memory_limit)
         auto, tier = as_epsilon("auto"), NeighborTier.of(options.tier)
         options = dataclasses.replace(

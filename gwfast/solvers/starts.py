@@ -21,9 +21,8 @@ from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..linear.gibbs_kernel import Buffer, StoredKernel
 from ..linear.sinkhorn_solver import SinkhornSolver
-from ..problems.factors import LowRankCost
-from ..problems.geometry import PointCloud
-from ..problems.low_rank import MIN_POINTS, leading_span
+from ..problems.geometry import LowRankCost, PointCloud
+from ..problems.low_rank import MIN_POINTS
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.conditional_gradient import ExactLimits
 from ..utils.blocks import row_blocks
@@ -430,7 +429,7 @@ def _root_factors(geometry, n_threads):
         # The other eigenvectors hardly matter to the costs, if more to their roots: of
         # 76 races (graphs of 700 to 2000 words, with noise, and cells) 68 end at the
         # objective of a race with all eigenvectors, six lower, two higher (1 and 8 %).
-        values, vectors = leading_span(geometry, n_threads).centered()
+        values, vectors = geometry.leading_span(n_threads).centered()
     else:
         values, vectors = _centered_eigh(geometry)
     # Eigenvalues that are rounding in float32 have roots that are not small.

@@ -95,7 +95,7 @@ def verify(
     if not isinstance(problem, QuadraticProblem):
         came = type(problem).__name__
         raise TypeError(f"problem must be a QuadraticProblem, got {came}")
-    problem.refresh()
+    problem = problem.refreshed()
     if problem.rule.is_relaxed:
         raise ValueError(
             f"problem must not have marginals={problem.marginals!r}, whose conditions "

@@ -129,7 +129,7 @@ def _led_by_features(part, factor, epsilons, options):
     OutOfTime if there is no time for it.
     """
     options.limits.deadline.check()
-    costs = part.with_alpha(factor * part.alpha)
+    costs = part.replace(alpha=factor * part.alpha)
     costs = linearize(costs, options.threads(part), mechanisms=options.mechanisms)
     epsilon = Schedule(factor * epsilons.first, factor * epsilons.first)
     label = f"alpha={factor * part.alpha:.2g}"

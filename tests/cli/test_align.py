@@ -211,7 +211,7 @@ BAD = {
     ),
     "bad dictionary": (["a.vec", "b.vec", "--dictionary", "bad.vec"], "bad.vec:2:"),
     "no pair": (["a.vec", "b.vec", "--dictionary", "other.txt"], "and no such pair"),
-    "epsilon": (["a.vec", "b.vec", "--epsilon", "0"], "number above 0 or a perce"),
+    "epsilon": (["a.vec", "b.vec", "--epsilon", "0"], "number above 0, a perce"),
     "init": (["a.vec", "b.vec", "--init", "nonsense"], "init"),
     "normalize": (
         ["a.vec", "b.vec", "--normalize", "unit,fold"],

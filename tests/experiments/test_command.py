@@ -98,7 +98,7 @@ BAD = {
     "no folder": (["table2", "--data", "none"], "'none' does not exist"),
     "no data": (["table1"], "--data"),
     "pairs": (["table1", "--data", ".", "--pairs", "en"], "pairs such as en-es"),
-    "epsilon": (["table1", "--data", ".", "--epsilon", "x"], "percentage, got 'x'"),
+    "epsilon": (["table1", "--data", ".", "--epsilon", "x"], "or an Epsilon, got 'x'"),
     "scale": (["table2", "--data", ".", "--scale-costs", "sum"], "'sum' is not one"),
     "one language": (["distances", "a=a.vec"], "distances must have files"),
     "no name": (["distances", "a.vec"], "expected NAME=FILE, got 'a.vec'"),

@@ -8,14 +8,8 @@ from helpers.problems import cloud, distances, masses, rotated_pair
 import gwfast
 from gwfast import DenseCost, PointCloud
 from gwfast.problems import low_rank
-from gwfast.problems.low_rank import (
-    MIN_POINTS,
-    RANK,
-    LeadingCost,
-    leading_eigenpairs,
-    leading_span,
-    low_rank_problem,
-)
+from gwfast.problems.leading import RANK, leading_eigenpairs
+from gwfast.problems.low_rank import MIN_POINTS, LeadingCost, low_rank_problem
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.solvers import stages
 
@@ -71,7 +65,7 @@ def test_they_are_the_largest(kind):
 def test_a_span_is_of_the_costs_less_any_number(kind):
     """And of the costs centered, and of a few of its eigenvectors."""
     cost = symmetric(kind)
-    span, n = leading_span(DenseCost(cost), 1), len(cost)
+    span, n = DenseCost(cost).leading_span(1), len(cost)
     size = np.abs(cost - cost.mean()).max() * n
 
     def is_best(vectors, values, matrix):
@@ -101,9 +95,9 @@ def test_a_span_is_of_the_costs_less_any_number(kind):
 
 def test_spans_are_made_once_and_not_of_fewer_points():
     cost = DenseCost(distances(cloud(200, 3, 0)))
-    assert leading_span(cost, 1) is leading_span(cost, 2)
+    assert cost.leading_span(1) is cost.leading_span(2)
     part = cost.take(np.arange(150))
-    assert leading_span(part, 1).eigenpairs(0.0, 3)[0].shape == (150, 3)
+    assert part.leading_span(1).eigenpairs(0.0, 3)[0].shape == (150, 3)
     assert part.mean == pytest.approx(part.matrix.mean()) != cost.mean
 
 

@@ -75,7 +75,6 @@ def test_costs_that_are_written_to_are_those_that_are_solved(name, order):
     # BLAS rounds by where in memory a matrix lies.
     np.testing.assert_allclose(again, told(call(fresh)), rtol=1e-6, atol=1e-12)
     assert np.abs(again - before).max() > 1e-4
-    assert kept.y.symmetric == fresh.y.symmetric
 
 
 def test_one_entry_that_is_written_to_is_seen():
@@ -89,8 +88,7 @@ def test_one_entry_that_is_written_to_is_seen():
                     with pytest.raises(ValueError, match=r"^cost_y must be finite"):
                         gwfast.gromov_wasserstein(np.eye(30), cost)
             else:
-                cost.refresh("cost")
-                assert cost.extremes == (1.0, float(value))
+                assert cost.refreshed("cost").extremes == (1.0, float(value))
 
 
 def test_nothing_that_is_made_of_points_outlives_them():

@@ -1,0 +1,119 @@
+"""Leading eigenvectors of symmetric matrices, by products with random vectors."""
+
+import numpy as np
+import scipy.linalg
+
+from ..kernels import _costs, _kernels, _products
+from ..kernels._rows import Panels, Shifted, aligned_empty
+
+# Eigenvectors kept: distances in the graph of 1000 words less 96 of them are .259 of these
+# distances, less 64 .279 (with exact eigenvectors .227 and .267).
+RANK = 96
+# Columns of the span that eigenvectors are found in, the last of which are mostly noise.
+SPAN = 128
+
+
+class LeadingSpan:
+    """The span of the leading eigenvectors of symmetric costs and of the vector of ones, in which
+    those of the costs less any number lie; `unit` is the unit of the costs.
+    """
+
+    def __init__(self, cost, n_threads):
+        mean, (low, high) = cost.mean, cost.extremes
+        self.unit, self._mean = max(high - mean, mean - low) or 1.0, mean
+        matrix = cost.shifted(mean, 1.0 / self.unit)
+        random = _random_basis(matrix, SPAN - 1, n_threads)
+        self._basis = _orthonormal(np.hstack([np.ones((cost.n, 1), np.float32), random]))
+        self._core = _restricted(matrix, self._basis, n_threads)
+        self._square = square_lengths(matrix, n_threads).sum()
+
+    def eigenpairs(self, shift, rank=RANK):
+        """Return the leading eigenpairs of the costs less `shift`, in `unit`: float32 vectors
+        (n, rank) and float64 values (rank,); and the Frobenius norm of these costs.
+        """
+        core, more = self._core.copy(), len(self._basis) * (self._mean - shift) / self.unit
+        core[0, 0] += more  # the vector of ones comes first
+        values, vectors = _leading(core, rank)
+        return self._times(vectors), values, np.sqrt(self._square + more**2)
+
+    def centered(self):
+        """Return float64 eigenvalues (SPAN,) and float32 eigenvectors (n, SPAN) of the costs
+        centered along both axes.
+        """
+        core = self._core.copy()
+        core[0] = core[:, 0] = 0.0
+        values, vectors = np.linalg.eigh(core)
+        return values * self.unit, self._times(vectors)
+
+    def _times(self, vectors):
+        return self._basis @ vectors.astype(np.float32)
+
+
+def leading_eigenpairs(matrix, rank, n_threads):
+    """Return approximate leading eigenvectors (n, rank) in float32 and eigenvalues (rank,) in
+    float64 of a symmetric matrix with entries of order one, an array or `Shifted`.
+    """
+    if not isinstance(matrix, Shifted):
+        matrix = np.asarray(matrix, np.float32)
+    basis = _orthonormal(_random_basis(matrix, rank + SPAN - RANK, n_threads))
+    values, vectors = _leading(_restricted(matrix, basis, n_threads), rank)
+    return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values
+
+
+def _leading(matrix, rank):
+    """Return eigenvalues (rank,) and eigenvectors (n, rank), the largest first."""
+    values, vectors = np.linalg.eigh(matrix)
+    leading = np.argsort(-np.abs(values), kind="stable")[:rank]
+    return values[leading], vectors[:, leading]
+
+
+def _random_basis(matrix, rank, n_threads):
+    """Return columns that nearly span so many leading eigenvectors: a power of the matrix times
+    random columns (Halko, Martinsson and Tropp, SIAM Review 2011).
+    """
+    # Uniform numbers serve as well as normal ones, and take a fifth of the time.
+    basis = np.random.default_rng(0).random((len(matrix), rank), dtype=np.float32)
+    basis -= 0.5
+    for _ in range(2):
+        basis = _times(matrix, basis, n_threads)
+        basis /= np.maximum(np.linalg.norm(basis, axis=0), 1e-30)
+    return basis
+
+
+def _orthonormal(basis):
+    # SciPy's stays in float32, NumPy's does not.
+    q, _ = scipy.linalg.qr(basis, mode="economic", overwrite_a=True, check_finite=False)
+    return np.ascontiguousarray(q)
+
+
+def _restricted(matrix, basis, n_threads):
+    """Return the matrix restricted to orthonormal columns (Rayleigh-Ritz), in float64."""
+    core = basis.T @ _times(matrix, basis, n_threads)
+    return (core + core.T).astype(np.float64) / 2
+
+
+def square_lengths(matrix, n_threads):
+    """Return squared lengths of the rows of an array or `Shifted`, float64."""
+    shift, factor = 0.0, 1.0
+    if isinstance(matrix, Shifted):
+        matrix, shift, factor = matrix.matrix, matrix.shift, matrix.factor
+    n, m = matrix.shape
+    sums, squares = np.empty((2, n))
+    _costs.moments(matrix, shift, np.ones(m), sums, squares, n_threads=n_threads)
+    return factor**2 * squares
+
+
+def stored(rows, n_threads):
+    """Return rows as an array; rows of `Shifted` are computed."""
+    if not isinstance(rows, Shifted):
+        return rows
+    array = aligned_empty(rows.shape)
+    _kernels.copy_rows(rows, array, n_threads)
+    return array
+
+
+def _times(matrix, vectors, n_threads):
+    product = aligned_empty(vectors.shape)
+    panels = Panels(np.ascontiguousarray(vectors), n_threads=n_threads)
+    _products.matmul(matrix, panels, product, n_threads=n_threads)
+    return product
