@@ -157,7 +157,6 @@ sources = {
     "_products": [],
     "_sparse": [],
     "_transport": ["csrc/network_simplex.c"],
-    "_quadratic_plan": [],
     "_frank_wolfe": [],
     "_exact_pairs": [],
 }

@@ -6,7 +6,7 @@
     _costs.pyx, _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     _descent.pyx     descends       -> small problems with entropy, a whole one a call
-    _transport.pyx, _quadratic_plan.pyx, _frank_wolfe.pyx, _exact_pairs.pyx
+    _transport.pyx, _frank_wolfe.pyx, _exact_pairs.pyx
                      keep state     -> of problems without entropy, from step to step
     csrc/            computes       -> one chunk, in vectors as wide as the processor's
 

@@ -1,35 +1,92 @@
 """Conditional gradient: see _frank_wolfe.pyx."""
 cimport cython
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 
-from ._quadratic_plan cimport QuadraticPlan, Vertex
 from ._transport cimport Transport
 
 
+# A quadratic function of plans (n, m), and the plans; an absent term is NULL.
+cdef struct Terms:
+    ptrdiff_t n, m
+    const double *left
+    const double *right
+    const double *other_left
+    const double *other_right
+    const double *linear
+    const double *row_losses
+    const double *col_losses
+    const double *p
+    const double *q
+    double mass
+
+
+# Entries of a vertex by rows, in units of mass.
+cdef struct Vertex:
+    ptrdiff_t *start
+    ptrdiff_t *col
+    int64_t *flow
+
+
 # When steps end, see `FrankWolfe.advance`.
-cdef struct Rule:
+cdef struct Stop:
     double tol, floor, least_change, least_relative, constant
 
 
 @cython.final
-cdef class FrankWolfe(QuadraticPlan):
+cdef class FrankWolfe:
+    cdef Terms terms
+    cdef Vertex vertex, former, delta
     cdef Transport transport
-    cdef readonly ptrdiff_t n_steps
+    cdef readonly ptrdiff_t n, m, n_steps
     cdef readonly double value, gap, step_size, change
-    # With `resumes` a tree that there is, of other costs, is where to begin.
-    cdef bint partial, resumes
+    cdef double at_plan, linear_at_plan, largest, unit
+    cdef bint partial, one_sided, has_product
+    cdef double *plan_
+    cdef double *gradient_
+    cdef double *product
+    cdef double *weights
+    cdef double *gathered
+    cdef double *packed
     cdef double *padded
-    cdef double *zeros
+    cdef double *row_sums
+    cdef double *col_sums
+    cdef double *losses
+    cdef double[32] peaks
     cdef int64_t *units
-    cdef void turn(
-        self, const double[:, ::1] left, const double[:, ::1] right,
-        const double[::1] signs, double least, double rounding,
+    cdef int64_t *moved
+    cdef ptrdiff_t *changed
+    cdef list rooms
+    cdef object kept
+    cdef int n_threads
+
+    cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, bint asymmetric) except -1
+    cdef void *room(self, ptrdiff_t words) except NULL
+    cdef void bind(self, const Terms *terms) noexcept nogil
+    cdef object array(self, double *entries)
+    cdef void begin_at_product(self) noexcept nogil
+    cdef void begin_at_random(self, uint64_t seed) noexcept nogil
+    cdef void begin_at_plan(self) noexcept nogil
+    cdef void begin(self) noexcept nogil
+    cdef void mend(self) noexcept nogil
+    cdef double sum_plan(self) noexcept nogil
+    cdef void add_losses(self, double *out) noexcept nogil
+    cdef void multiply(self) noexcept nogil
+    cdef ptrdiff_t compare(self) noexcept nogil
+    cdef ptrdiff_t note(self, const Vertex *of, ptrdiff_t i, ptrdiff_t end) noexcept nogil
+    cdef void weigh(self, ptrdiff_t k, const double *right, double *out) noexcept nogil
+    cdef void combine(
+        self, const ptrdiff_t *cols, ptrdiff_t k, double *out, bint adds
     ) noexcept nogil
-    cdef int step(self, const Rule *rule) noexcept nogil
+    cdef void matmul(
+        self, const double *a, ptrdiff_t rows, ptrdiff_t inner, const double *b, double *out,
+        bint adds,
+    ) noexcept nogil
+    cdef void move(self, double size) noexcept nogil
+    cdef double move_rows(self, ptrdiff_t begin, ptrdiff_t end, double size) noexcept nogil
+    cdef void sum_up(self) noexcept nogil
+    cdef int step(self, const Stop *stop) noexcept nogil
     cdef bint minimize(self) noexcept nogil
     cdef const double *transport_cost(self) noexcept nogil
-    cdef void collect(self, Vertex out) noexcept nogil
-    cdef bint entry(
-        self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
-    ) noexcept nogil
+    cdef void collect(self) noexcept nogil
+    cdef bint entry(self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil

@@ -1,11 +1,12 @@
-from ._quadratic_plan import QuadraticPlan
 from .arrays import Float64Array
 
 MORE: int
 CONVERGED: int
 STALLED: int
 
-class FrankWolfe(QuadraticPlan):
+class FrankWolfe:
+    n: int
+    m: int
     n_steps: int
     value: float
     gap: float
@@ -23,7 +24,13 @@ class FrankWolfe(QuadraticPlan):
         losses: tuple[Float64Array | None, Float64Array | None] | None = None,
         others: tuple[Float64Array, Float64Array] | None = None,
         n_threads: int = 1,
+        one_sided: bool = False,
     ) -> None: ...
+    @property
+    def plan(self) -> Float64Array: ...
+    @property
+    def gradient(self) -> Float64Array: ...
+    def start(self, plan: Float64Array | None = None) -> None: ...
     def advance(
         self,
         most: int,
@@ -32,7 +39,7 @@ class FrankWolfe(QuadraticPlan):
         least_change: float = 0.0,
         least_relative: float = 0.0,
         constant: float = 0.0,
-        most_work: float = ...,
+        most_seconds: float = ...,
         trace: Float64Array | None = None,
     ) -> int: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...

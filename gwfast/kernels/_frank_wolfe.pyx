@@ -1,34 +1,41 @@
-"""Conditional gradient steps (Frank and Wolfe) on the functions of
-_quadratic_plan.pyx, with exact line search.
+"""Conditional gradient steps (Frank and Wolfe) with exact line search, on plans ``T`` of
 
-The vertex S that minimizes ``<G, S>`` comes from one of three oracles: exact transport
-between fixed marginals, the same where only a part of the mass moves, or each row by
-itself. All else that a step needs is a sum over entries of a vertex.
+    E(T) = <Q(T), T> + 2 <F, T>,   Q(T) = left T right + a(T 1) 1' + 1 b(T' 1)'
+
+A plan is kept with half its gradient, ``G = Q(T) + F``. The vertex S that minimizes ``<G, S>``
+comes from one of three oracles: exact transport between fixed marginals, the same where only a
+part of the mass moves, or each row by itself. A vertex has fewer than n + m entries, and the next
+vertex shares most of them: only rows that changed go through the product.
 """
 cimport cython
-from libc.math cimport INFINITY, fabs, sqrt
+from cython.parallel cimport prange
+from libc.math cimport INFINITY, fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from ._quadratic_plan cimport QuadraticPlan, Terms, Vertex, take
-from ._rows cimport begin_flush, check_matrix, end_flush, isa, seconds
+from ._rows cimport (
+    begin_flush, check_matrix, chunk_rows, count_chunks, end_flush, isa, seconds, team
+)
 from ._transport cimport Transport
 
 import numpy as np
 
+from ._rows import aligned_empty
 from ._transport import ROUNDING, UNITS
 
 cdef double ROUNDING_ = ROUNDING
 cdef double UNITS_ = UNITS
+# Multiplications of a product below which another thread is not worth waking.
+cdef double LEAST_WORK = 1e6
+# Changed rows of a vertex whose product is made at a time, so that it stays in cache.
+cdef ptrdiff_t BLOCK = 512
 # Steps after which sums that are kept up to date are made anew.
 cdef ptrdiff_t ANEW = 32
-# Change of E in a step, as a fraction of it, that is next to nothing.
-cdef double STILL = 1e-9
-# The same as a fraction of the gap: the way there is long, between vertices.
-cdef double FEW = 0.01
 # Nodes that the pivots of one call may touch, at most: a fraction of a second.
 cdef ptrdiff_t TOUCHED = 1 << 26
+# In place of a sum of nothing.
+cdef double LEAST = 1e-300
 # What `advance` may end with.
 MORE, CONVERGED, STALLED = range(3)
 
@@ -36,93 +43,65 @@ MORE, CONVERGED, STALLED = range(3)
 cdef const double *address(
     str name, const double[:, ::1] matrix, ptrdiff_t n, ptrdiff_t m
 ) except? NULL:
-    """Of a matrix of this shape; None is NULL."""
+    """Return the address of a matrix of this shape, NULL for None."""
     if matrix is None:
         return NULL
     check_matrix(name, matrix.shape[0], matrix.shape[1], n, m)
     return &matrix[0, 0]
 
 
-cdef object centered(
-    const double *values, const double *masses, ptrdiff_t n, double factor
-):
-    """Values (n, n) times a factor, which masses center and weigh."""
-    cdef ptrdiff_t i, j
-    cdef double mean = 0.0, total = 0.0
-    cdef double[::1] means = np.empty(n)
-    cdef double[:, ::1] made = np.empty((n, n))
-    isa.f64.dot_each_row(values, masses, &means[0], n, n)
-    for i in range(n):
-        total += masses[i]
-        mean += masses[i] * means[i]
-    for i in range(n):
-        for j in range(n):
-            made[i, j] = factor * sqrt(masses[i] * masses[j]) * (
-                values[i * n + j] - (means[i] + means[j] - mean / total) / total
-            )
-    return made.base
-
-
-cdef void by_point(
-    const double[:] vector, const double *masses, double factor, double[::1] out
-) noexcept nogil:
-    """A factor times what an eigenvector gives to each point, its largest positive."""
-    cdef ptrdiff_t i, peak = 0, n = vector.shape[0]
-    for i in range(n):
-        if fabs(vector[i]) > fabs(vector[peak]):
-            peak = i
-    if vector[peak] < 0:
-        factor = -factor
-    for i in range(n):
-        out[i] = factor * vector[i] / sqrt(masses[i])
+cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
+    """Return a term of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) by its place."""
+    x = (x + 1) * <uint64_t>0x9E3779B97F4A7C15
+    x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    x = (x ^ (x >> 27)) * <uint64_t>0x94D049BB133111EB
+    return x ^ (x >> 31)
 
 
 @cython.final
-cdef class FrankWolfe(QuadraticPlan):
+cdef class FrankWolfe:
     """Steps for one problem, from one plan.
 
     Parameters
     ----------
     left : (n, n) float64 ndarray
     right : (m, m) float64 ndarray
-        Both symmetric, or with `others`: their transposes; Q is then the mean of that
-        of either pair.
-    p : (n,) float64 ndarray
-        Positive.
-    q : (m,) float64 ndarray
+        Both symmetric, or with `others`: their transposes; Q is then the mean of both.
+    p, q : (n,) and (m,) float64 ndarray
         Positive.
     kind : {"balanced", "semirelaxed", "partial"}
     mass : float
-        Of a partial plan.
+        Mass of a partial plan.
     linear : (n, m) float64 ndarray or None
         F; None is zero.
     losses : tuple of (n, n) and (m, m) float64 ndarray or None
-        Symmetric; ``a(r) = losses[0] r``, ``b(c) = losses[1] c``. Each may be None,
-        which is zero: of a marginal that is fixed it is a constant, and goes elsewhere.
+        Symmetric; ``a(r) = losses[0] r``, ``b(c) = losses[1] c``. None is zero.
     others : tuple of (n, n) and (m, m) float64 ndarray or None
     n_threads : int
+    one_sided : bool
+        Whether to do as POT does if it takes matrices that are not symmetric for symmetric: G is
+        then the gradient of no function, and the line search depends on the rule.
 
     Attributes
     ----------
     value : float
         E at the plan.
     gap : float
-        ``2 <G, T - S>`` of the last vertex, at the plan before it: what any plan is
-        better by, up to second order. Never negative but for rounding.
+        ``2 <G, T - S>`` of the last vertex, at the plan before it: what any plan is better by,
+        up to second order. Never negative but for rounding.
     """
 
     def __init__(
-        self, const double[:, ::1] left, const double[:, ::1] right,
-        const double[::1] p, const double[::1] q, str kind="balanced",
-        double mass=1.0, linear=None, losses=None, others=None, int n_threads=1,
+        self, const double[:, ::1] left, const double[:, ::1] right, const double[::1] p,
+        const double[::1] q, str kind="balanced", double mass=1.0, linear=None, losses=None,
+        others=None, int n_threads=1, bint one_sided=False,
     ):
         cdef Terms terms
         cdef ptrdiff_t n = p.shape[0], m = q.shape[0]
         losses, others = losses or (None, None), others or (None, None)
-        self.n_threads, self.partial = n_threads, kind == "partial"
+        self.n_threads, self.partial, self.one_sided = n_threads, kind == "partial", one_sided
         terms.n, terms.m, terms.p, terms.q, terms.mass = n, m, &p[0], &q[0], mass
-        terms.left = address("left", left, n, n)
-        terms.right = address("right", right, m, m)
+        terms.left, terms.right = address("left", left, n, n), address("right", right, m, m)
         terms.linear = address("linear", linear, n, m)
         terms.row_losses = address("losses[0]", losses[0], n, n)
         terms.col_losses = address("losses[1]", losses[1], m, m)
@@ -132,208 +111,141 @@ cdef class FrankWolfe(QuadraticPlan):
         if kind == "balanced":
             self.transport = Transport(p, q)
         elif self.partial:
-            # Where all mass moves, next to none is left.
+            # If all mass moves, next to none is left.
             least = mass / UNITS
             ends = max(np.sum(q) - mass, least), max(np.sum(p) - mass, least)
             self.transport = Transport(*(np.append(*x) for x in zip((p, q), ends)))
-        self.rows_only = self.transport is None
         self.reserve(n, m, terms.other_left != NULL)
         self.bind(&terms)
 
-    cdef size_t lay_out(
-        self, ptrdiff_t n, ptrdiff_t m, bint asymmetric, size_t at
-    ) noexcept nogil:
-        cdef size_t word = sizeof(double)
-        at = QuadraticPlan.lay_out(self, n, m, asymmetric, at)
-        self.zeros = <double *>take(&at, max(n, m) * word)
-        self.units = <int64_t *>take(&at, n * word)
+    cdef void *room(self, ptrdiff_t words) except NULL:
+        cdef double[::1] made = aligned_empty(words, np.float64)
+        self.rooms.append(made)
+        return &made[0]
+
+    cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, bint asymmetric) except -1:
+        """Make room for problems of up to so many points."""
+        cdef ptrdiff_t most = min(n, BLOCK) * (2 if asymmetric else 1), lanes = isa.f64.lanes
+        cdef Vertex *vertex
+        cdef int k
+        self.rooms = []
+        self.plan_, self.gradient_ = <double *>self.room(n * m), <double *>self.room(n * m)
+        self.product = <double *>self.room(n * m)
+        self.packed = <double *>self.room(max(most, m) * ((m + lanes - 1) // lanes * lanes))
+        self.weights = <double *>self.room(max(most, 1) * m)
+        self.gathered = <double *>self.room(n * most)
+        self.row_sums, self.col_sums = <double *>self.room(n), <double *>self.room(m)
+        self.losses = <double *>self.room(max(n, m))
+        self.units, self.moved = <int64_t *>self.room(n), <int64_t *>self.room(m)
+        self.changed = <ptrdiff_t *>self.room(n)
         if self.partial:
-            self.padded = <double *>take(&at, (n + 1) * (m + 1) * word)
-        return at
+            self.padded = <double *>self.room((n + 1) * (m + 1))
+            memset(self.padded, 0, (n + 1) * (m + 1) * sizeof(double))
+        for k in range(3):
+            vertex = &self.vertex if k == 0 else &self.former if k == 1 else &self.delta
+            vertex.start = <ptrdiff_t *>self.room(n + 1)
+            vertex.col = <ptrdiff_t *>self.room(2 * (n + m))
+            vertex.flow = <int64_t *>self.room(2 * (n + m))
+        return 0
 
     cdef void bind(self, const Terms *terms) noexcept nogil:
-        cdef ptrdiff_t n = terms.n, m = terms.m, i
+        """Take a function, for which there is room."""
+        cdef ptrdiff_t i
         cdef double size = 0.0
-        QuadraticPlan.bind(self, terms)
-        memset(self.zeros, 0, max(n, m) * sizeof(double))
-        if self.partial:
-            memset(self.padded, 0, (n + 1) * (m + 1) * sizeof(double))
+        self.terms, self.n, self.m = terms[0], terms.n, terms.m
+        memset(self.moved, 0, terms.m * sizeof(int64_t))
         if self.transport is not None:
             self.unit = self.transport.unit
             return
-        for i in range(n):
+        for i in range(terms.n):
             size += terms.p[i]
         self.unit = size / UNITS_
-        for i in range(n):
+        for i in range(terms.n):
             self.units[i] = <int64_t>(terms.p[i] / self.unit + 0.5)
 
-    cdef void begin(self) noexcept nogil:
-        QuadraticPlan.begin(self)
-        self.n_steps, self.gap, self.change = 0, INFINITY, INFINITY
-        self.value = self.at_plan + self.linear_at_plan
-        if self.transport is not None and not (
-            self.resumes and self.transport.tree.root >= 0
-        ):
-            self.transport.begin(self.transport_cost())
+    cdef object array(self, double *entries):
+        """Return a view of numbers (n, m) of this object's memory."""
+        made = np.asarray(<double[:self.n, :self.m]>entries)
+        return made
 
-    def centered(self):
-        """Of either space the matrix of the product, with the sign of the first, which
-        the masses center and weigh: (n, n) and (m, m).
+    @property
+    def plan(self):
+        """Return a copy (n, m) of the plan."""
+        return self.array(self.plan_).copy()
+
+    @property
+    def gradient(self):
+        """Return a copy (n, m) of half the gradient at the plan."""
+        return self.array(self.gradient_).copy()
+
+    def potentials(self):
+        """Return the potentials of the last linear program: no entry of G is less than their sum,
+        and an entry with mass is their sum. Of rows by themselves they are those at the plan.
         """
-        cdef const Terms *t = &self.terms
-        x = centered(t.left, t.p, self.n, 1.0)
-        return x, centered(t.right, t.q, self.m, -1.0)
+        if self.transport is None:
+            return np.min(self.gradient, axis=1), np.zeros(self.m)
+        rows, cols = self.transport.potentials()
+        return rows[:self.n], cols[:self.m]
 
-    def break_ties(
-        self, sizes, const double[:, :] of_rows, const double[:, :] of_cols,
-        double largest, double rounding, ptrdiff_t max_outer, late, double tol=0.0,
-        double floor=0.0, double least_change=0.0, double least_relative=0.0,
-        double constant=0.0, double most_work=INFINITY,
-    ):
-        """Go to the product plan, and to that of the vertices equally good there from
-        which the steps of `advance` end lowest.
-
-        Secondary costs are a sum of products of eigenvectors. The signs of these are
-        changed one after another, and kept where the end is lower by more than `floor`.
-
-        Parameters
-        ----------
-        sizes : (k,) float64 ndarray
-            What a product of two is worth, most of all the first.
-        of_rows, of_cols : (k, n) and (k, m) float64 ndarray
-            Unit eigenvectors of what `centered` returns.
-        largest, rounding : float
-            No entry of the gradient is larger; rounding of costs, as a fraction of the
-            largest.
-        max_outer : int
-            Limit of steps of a descent.
-        late : callable
-            Says every `most_work` operations whether the search is to end.
-        """
-        cdef ptrdiff_t n = self.n, m = self.m, k = len(sizes), c
-        cdef int status
-        cdef bint found = False, is_new, over = False
-        cdef Rule first, rule
-        cdef double least = INFINITY, until, one
-        cdef uint64_t outside
-        cdef double[::1] signs = np.ones(k)
-        cdef double[:, ::1] left = np.empty((k, n)), right = np.empty((k, m))
-        check_matrix("of_rows", of_rows.shape[0], of_rows.shape[1], k, n)
-        check_matrix("of_cols", of_cols.shape[0], of_cols.shape[1], k, m)
-        first.tol = first.floor = first.least_change = first.least_relative = 0.0
-        first.constant = 0.0
-        rule.tol, rule.floor, rule.constant = tol, floor, constant
-        rule.least_change, rule.least_relative = least_change, least_relative
-        seen = []
-        for c in range(k):
-            by_point(of_rows[c], self.terms.p, sizes[c], left[c])
-            by_point(of_cols[c], self.terms.q, 1.0, right[c])
-        for c in range(-1, k):
-            if c >= 0:
-                signs[c] = -signs[c]
-            with nogil:
-                outside = begin_flush()
-                self.turn(left, right, signs, largest * rounding, rounding)
-                self.step(&first)
-                end_flush(outside)
-            is_new, status = True, 0
-            for one in seen:
-                is_new &= fabs(self.value - one) > floor
-            seen.append(self.value)
-            while is_new and not over and not status and self.n_steps < max_outer:
-                until = self.work + most_work
-                with nogil:
-                    outside = begin_flush()
-                    while not status and self.n_steps < max_outer and self.work < until:
-                        status = self.step(&rule)
-                    end_flush(outside)
-                over = late()
-            if is_new and not over and self.value < least - floor:
-                found, least = True, self.value
-            elif c >= 0:
-                signs[c] = -signs[c]
-            # Nothing is below zero.
-            if over or least + constant <= floor:
-                break
+    def start(self, plan=None):
+        """Begin at a plan (n, m), whose marginals are mended, or at the product plan."""
+        cdef uint64_t before
+        if plan is not None:
+            np.maximum(plan, 0.0, out=self.array(self.plan_))
         with nogil:
-            outside = begin_flush()
-            if found:
-                self.turn(left, right, signs, largest * rounding, rounding)
-            else:
+            before = begin_flush()
+            if plan is None:
                 self.begin_at_product()
-            end_flush(outside)
-
-    cdef void turn(
-        self, const double[:, ::1] left, const double[:, ::1] right,
-        const double[::1] signs, double least, double rounding,
-    ) noexcept nogil:
-        """Go to the product plan, and to the vertex of the optimal face of its linear
-        program, whose arcs are worth at most `least`, that is best by secondary costs.
-        """
-        cdef ptrdiff_t n = self.n, m = self.m, i, j, c
-        cdef double cost, most = 0.0
-        cdef double *costs = self.product  # there is none yet
-        cdef const double *potential
-        self.begin_at_product()
-        self.transport.solve_for(self.gradient_, ROUNDING_ * self.largest, -1)
-        potential = self.transport.tree.potential
-        for i in range(n):
-            for j in range(m):
-                cost = 0.0
-                for c in range(signs.shape[0]):
-                    cost += signs[c] * left[c, i] * right[c, j]
-                most = max(most, fabs(cost))
-                costs[i * m + j] = cost
-                if self.gradient_[i * m + j] - potential[i] - potential[n + j] > least:
-                    costs[i * m + j] = INFINITY
-        self.transport.solve_for(costs, rounding * most, -1)
+            else:
+                self.begin_at_plan()
+            end_flush(before)
 
     def advance(
         self, ptrdiff_t most, double tol=0.0, double floor=0.0, double least_change=0.0,
-        double least_relative=0.0, double constant=0.0, double most_work=INFINITY,
+        double least_relative=0.0, double constant=0.0, double most_seconds=INFINITY,
         double[:, ::1] trace=None,
     ):
-        """Up to so many steps.
+        """Make up to so many steps.
 
         Parameters
         ----------
         most : int
         tol : float
-            CONVERGED once the gap is at most this fraction of ``|E + constant|`` and
-            steps change that by next to nothing,
+            CONVERGED once the gap is at most this fraction of ``|E + constant|`` and steps change
+            that by next to nothing,
         floor : float
             or the gap is at most this.
         least_change, least_relative : float
             STALLED after a step that changes E by less, absolutely or as a fraction of
             ``|E + constant|``, or not at all.
         constant : float
-        most_work : float
-            Operations, about, after which it returns as well.
+        most_seconds : float
+            Time after which it returns as well.
         trace : (k, 3) float64 ndarray or None
-            OUT: E, `step_size` and the seconds since the call began, after each step; k
-            is at least `most`.
+            OUT: E, `step_size` and the seconds since the call began, after each step; k is at
+            least `most`.
 
         Returns
         -------
         int
-            MORE, CONVERGED or STALLED. A step whose linear program takes long needs
-            more than one: `n_steps` says how many have been made.
+            MORE, CONVERGED or STALLED. A step whose linear program takes long needs more than
+            one of `most`: `n_steps` says how many have been made.
         """
         cdef int status = 0
-        cdef Rule rule
-        cdef double until = self.work + most_work, began = seconds()
+        cdef Stop stop
+        cdef double began = seconds()
         cdef ptrdiff_t before = self.n_steps, made = before
         cdef uint64_t outside
         if trace is not None:
             length = max(most, trace.shape[0])
             check_matrix("trace", trace.shape[0], trace.shape[1], length, 3)
-        rule.tol, rule.floor, rule.constant = tol, floor, constant
-        rule.least_change, rule.least_relative = least_change, least_relative
+        stop.tol, stop.floor, stop.constant = tol, floor, constant
+        stop.least_change, stop.least_relative = least_change, least_relative
         with nogil:
             outside = begin_flush()
-            while most > 0 and not status and self.work < until:
+            while most > 0 and not status and seconds() - began < most_seconds:
                 most -= 1
-                status = self.step(&rule)
+                status = self.step(&stop)
                 if trace is not None and self.n_steps > made:
                     trace[made - before, 0] = self.value
                     trace[made - before, 1] = self.step_size
@@ -342,21 +254,147 @@ cdef class FrankWolfe(QuadraticPlan):
             end_flush(outside)
         return status
 
-    def potentials(self):
-        """Of the last linear program: no entry of G is less than their sum, and where
-        the vertex has mass it is that. Where each row goes by itself: at the plan.
-        """
-        n, m = self.n, self.m
-        if self.transport is None:
-            return np.min(self.gradient, axis=1), np.zeros(m)
-        rows, cols = self.transport.potentials()
-        return rows[:n], cols[:m]
+    cdef void begin_at_product(self) noexcept nogil:
+        """Begin at the product plan, whose product is one of vectors."""
+        cdef const Terms *t = &self.terms
+        cdef ptrdiff_t n = self.n, m = self.m, i, j, inner = 1
+        isa.f64.dot_each_row(t.left, t.p, self.row_sums, n, n)
+        self.matmul(t.q, 1, m, t.right, self.weights, False)
+        if t.other_left != NULL:
+            isa.f64.dot_each_row(t.other_left, t.p, self.losses, n, n)
+            self.matmul(t.q, 1, m, t.other_right, self.weights + m, False)
+            inner = 2
+        for i in range(n):
+            self.gathered[inner * i] = t.mass * self.row_sums[i] / inner
+            if inner == 2:
+                self.gathered[inner * i + 1] = t.mass * self.losses[i] / inner
+            for j in range(m):
+                self.plan_[i * m + j] = t.mass * t.p[i] * t.q[j]
+        self.matmul(self.gathered, n, inner, self.weights, self.gradient_, False)
+        self.begin()
 
-    cdef int step(self, const Rule *rule) noexcept nogil:
+    cdef void begin_at_random(self, uint64_t seed) noexcept nogil:
+        """Begin at exponential numbers, mended."""
+        cdef ptrdiff_t k, size = self.n * self.m
+        cdef uint64_t first = mixed(seed)
+        for k in range(size):
+            # The middles of 2^52 parts of the unit interval.
+            self.plan_[k] = ((mixed(first + <uint64_t>k) >> 12) + 0.5) * 2.0**-52
+        isa.f64.log(self.plan_, self.plan_, size)
+        for k in range(size):
+            self.plan_[k] = -self.plan_[k]
+        self.begin_at_plan()
+
+    cdef void begin_at_plan(self) noexcept nogil:
+        """Begin at the plan that is there, mended."""
+        cdef const Terms *t = &self.terms
+        cdef ptrdiff_t n = self.n, m = self.m, i, k, begin = 0
+        self.mend()
+        for i in range(n):
+            self.changed[i] = i
+        while begin < n:
+            k = min(BLOCK, n - begin)
+            self.matmul(self.plan_ + begin * m, k, m, t.right, self.weights, False)
+            if t.other_left != NULL:
+                self.matmul(self.plan_ + begin * m, k, m, t.other_right, self.weights + k * m,
+                            False)
+            self.combine(self.changed + begin, k, self.gradient_, begin > 0)
+            begin = begin + k
+        self.begin()
+
+    cdef void begin(self) noexcept nogil:
+        """Begin at the plan, of which the gradient has the product with the costs."""
+        cdef ptrdiff_t k
+        if self.terms.row_losses != NULL or self.terms.col_losses != NULL:
+            self.sum_plan()
+            self.add_losses(self.gradient_)
+        if self.terms.linear != NULL:
+            for k in range(self.n * self.m):
+                self.gradient_[k] += self.terms.linear[k]
+        # A move by nothing, for the largest value alone.
+        self.largest = isa.f64.move_row(self.gradient_, self.gradient_, NULL, 0.0, self.n * self.m)
+        self.sum_up()
+        self.has_product, self.n_steps, self.gap, self.change = False, 0, INFINITY, INFINITY
+        self.value = self.at_plan + self.linear_at_plan
+        if self.transport is not None:
+            self.transport.begin(self.transport_cost())
+
+    cdef void mend(self) noexcept nogil:
+        """Give the plan its marginals: cut rows, then columns down to theirs, and share out what
+        is lacking (Altschuler, Weed and Rigollet, NIPS 2017, algorithm 2). If only rows are given,
+        scale them.
+        """
+        cdef const Terms *t = &self.terms
+        cdef ptrdiff_t n = self.n, m = self.m, i, j
+        cdef double size, lacking, rows = 0.0, cols = 0.0, total = self.sum_plan()
+        for i in range(n):
+            # In units of the plan's mass, which is to be `mass`.
+            size = min(t.mass / max(total, LEAST), t.p[i] / max(self.row_sums[i], LEAST))
+            if self.transport is None:
+                size = t.p[i] / self.row_sums[i] if self.row_sums[i] > 0 else 0.0
+            for j in range(m):
+                self.plan_[i * m + j] *= size
+                if self.transport is None and not size > 0:
+                    self.plan_[i * m + j] = t.p[i] / m
+        if self.transport is None:
+            return
+        self.sum_plan()
+        for j in range(m):
+            self.col_sums[j] = min(1.0, t.q[j] / max(self.col_sums[j], LEAST))
+        for i in range(n):
+            for j in range(m):
+                self.plan_[i * m + j] *= self.col_sums[j]
+        lacking = t.mass - self.sum_plan()
+        for i in range(n):
+            self.row_sums[i] = max(t.p[i] - self.row_sums[i], 0.0)
+            rows += self.row_sums[i]
+        for j in range(m):
+            self.col_sums[j] = max(t.q[j] - self.col_sums[j], 0.0)
+            cols += self.col_sums[j]
+        # Rounding would leave no entry of a sparse plan zero.
+        if lacking > 1e-14 * t.mass:
+            lacking /= max(rows * cols, LEAST)
+            for i in range(n):
+                for j in range(m):
+                    self.plan_[i * m + j] += lacking * self.row_sums[i] * self.col_sums[j]
+
+    cdef double sum_plan(self) noexcept nogil:
+        """Leave the sums of the plan in `row_sums` and `col_sums`; return the whole."""
+        cdef ptrdiff_t i
+        cdef double made = 0.0
+        memset(self.col_sums, 0, self.m * sizeof(double))
+        isa.f64.sum_rows(self.plan_, self.row_sums, self.weights, self.col_sums, self.n, self.m)
+        for i in range(self.n):
+            made += self.row_sums[i]
+        return made
+
+    cdef void add_losses(self, double *out) noexcept nogil:
+        """Add the losses of `row_sums` and `col_sums`."""
+        cdef const Terms *t = &self.terms
+        cdef ptrdiff_t n = self.n, m = self.m, i, j
+        if t.row_losses != NULL:
+            isa.f64.dot_each_row(t.row_losses, self.row_sums, self.losses, n, n)
+            for i in range(n):
+                for j in range(m):
+                    out[i * m + j] += self.losses[i]
+        if t.col_losses != NULL:
+            isa.f64.dot_each_row(t.col_losses, self.col_sums, self.losses, m, m)
+            for i in range(n):
+                for j in range(m):
+                    out[i * m + j] += self.losses[j]
+
+    cdef void sum_up(self) noexcept nogil:
+        """Sum ``<G, T>`` and ``<F, T>`` over all entries."""
+        self.at_plan = isa.f64.dot_rows(self.gradient_, self.plan_, self.n, self.m)
+        self.linear_at_plan = 0.0
+        if self.terms.linear != NULL:
+            self.linear_at_plan = isa.f64.dot_rows(self.terms.linear, self.plan_, self.n, self.m)
+
+    cdef int step(self, const Stop *stop) noexcept nogil:
         cdef const double *linear = self.terms.linear
         cdef double at_vertex = 0, linear_at_vertex = 0, of_vertex = 0, mass
-        cdef double curved, slope, between, size, change, own
-        cdef ptrdiff_t i, e, j
+        cdef double curved, between, crossed, slope, size, change, own
+        cdef ptrdiff_t i, e, at
         cdef bint settled
         if not self.minimize():
             return 0
@@ -364,71 +402,73 @@ cdef class FrankWolfe(QuadraticPlan):
             self.sum_up()
         for i in range(self.n):
             for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
-                j, mass = self.vertex.col[e], self.unit * self.vertex.flow[e]
-                at_vertex += mass * self.gradient_[i * self.m + j]
+                at, mass = i * self.m + self.vertex.col[e], self.unit * self.vertex.flow[e]
+                at_vertex += mass * self.gradient_[at]
                 if linear != NULL:
-                    linear_at_vertex += mass * linear[i * self.m + j]
+                    linear_at_vertex += mass * linear[at]
         self.gap = 2 * (self.at_plan - at_vertex)
-        size = fabs(self.value + rule.constant)
-        settled = self.gap <= rule.floor or (
-            self.gap <= rule.tol * size
-            and self.change <= max(STILL * size, FEW * self.gap)
+        size = fabs(self.value + stop.constant)
+        # The last step was next to nothing: of E, or of the gap, between vertices far apart.
+        settled = self.gap <= stop.floor or (
+            self.gap <= stop.tol * size and self.change <= max(1e-9 * size, 0.01 * self.gap)
         )
         self.multiply()
         for i in range(self.n):
             for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
-                of_vertex += (self.unit * self.vertex.flow[e]
-                              * self.product[i * self.m + self.vertex.col[e]])
-        # <Q(S), S>, <Q(T), S> and <Q(T), T>.
-        between = at_vertex - linear_at_vertex
-        own = self.at_plan - self.linear_at_plan
-        curved = of_vertex - 2 * between + own
-        slope = -self.gap
-        # Where nothing leads down at first, as at the product plan of spaces that look
-        # the same from each of their points, the way to the vertex may bend down.
-        if settled and self.gap - curved <= max(rule.floor, rule.tol * size):
+                at = i * self.m + self.vertex.col[e]
+                of_vertex += self.unit * self.vertex.flow[e] * self.product[at]
+        # <Q(T), S>, <Q(S), T> and <Q(T), T>.
+        between, own = at_vertex - linear_at_vertex, self.at_plan - self.linear_at_plan
+        crossed, slope = between, -self.gap
+        if self.one_sided:
+            crossed = isa.f64.dot_rows(self.product, self.plan_, self.n, self.m)
+            if self.transport is None:
+                slope += crossed - between
+            elif not self.partial:
+                slope += 2 * (crossed - between)
+        curved = of_vertex - between - crossed + own
+        # Where nothing leads down at first, as at the product plan of spaces that look the same
+        # from each of their points, the way to the vertex may bend down.
+        if settled and self.gap - curved <= max(stop.floor, stop.tol * size):
             self.has_product = False
             return 1
-        size = 1.0
-        if curved > 0:
-            size = min(1.0, -slope / (2 * curved))
-        change = size * (slope + size * curved)
+        size = max(min(1.0, -slope / (2 * curved)), 0.0) if curved > 0 else 1.0
+        change = size * (size * curved + slope)
         if not change < 0:
             # The product is that of a vertex that is not gone to.
             self.has_product = False
             return 2
         self.move(size)
-        own += 2 * size * (between - own) + size * size * curved
+        own += size * (between + crossed - 2 * own) + size * size * curved
         self.linear_at_plan += size * (linear_at_vertex - self.linear_at_plan)
         self.at_plan = own + self.linear_at_plan
         self.value, self.step_size, self.change = self.value + change, size, -change
         self.n_steps += 1
-        size = rule.least_relative * fabs(self.value + rule.constant)
-        return 2 if -change < max(rule.least_change, size) else 0
+        size = stop.least_relative * fabs(self.value + stop.constant)
+        return 2 if -change < max(stop.least_change, size) else 0
 
     cdef bint minimize(self) noexcept nogil:
-        """Find the vertex; returns whether it was found, or is yet to be."""
+        """Find the vertex; return whether it was found, or is yet to be."""
         cdef ptrdiff_t n = self.n, m = self.m, i, j = 0
+        cdef double zero = 0.0
         cdef Vertex out = self.vertex
         if self.transport is None:
+            memset(self.losses, 0, m * sizeof(double))
             for i in range(n):
-                isa.f64.least_of_rows(self.gradient_ + i * m, self.zeros, self.zeros,
-                                      1, m, INFINITY, &j)
+                isa.f64.least_of_rows(self.gradient_ + i * m, &zero, self.losses, 1, m, INFINITY,
+                                      &j)
                 out.start[i], out.col[i], out.flow[i] = i, j, self.units[i]
             out.start[n] = n
             return True
         i = self.transport.solve_for(
             self.transport_cost(), ROUNDING_ * self.largest, 1 + TOUCHED // (n + m)
         )
-        # Each pivot prices some rows and moves a part of the tree.
-        self.work += 8.0 * (n + m) * (i if i >= 0 else 1 + TOUCHED // (n + m))
-        if i < 0:
-            return False
-        self.collect(out)
-        return True
+        if i >= 0:
+            self.collect()
+        return i >= 0
 
     cdef const double *transport_cost(self) noexcept nogil:
-        """G, for a partial plan with what is left of either side."""
+        """Return G, for a partial plan with a row and a column for the mass that stays."""
         cdef ptrdiff_t n = self.n, m = self.m, i, j
         if not self.partial:
             return self.gradient_
@@ -439,30 +479,175 @@ cdef class FrankWolfe(QuadraticPlan):
         self.padded[n * (m + 1) + m] = 4 * self.largest
         return self.padded
 
-    cdef void collect(self, Vertex out) noexcept nogil:
-        """The entries of the tree, by rows."""
-        cdef ptrdiff_t nodes = self.transport.tree.n + self.transport.tree.m
+    cdef void collect(self) noexcept nogil:
+        """Take the entries of the tree, by rows."""
+        cdef ptrdiff_t n = self.n, nodes = self.transport.tree.n + self.transport.tree.m
         cdef ptrdiff_t node, i = 0, j = 0, at
-        memset(out.start, 0, (self.n + 1) * sizeof(ptrdiff_t))
+        cdef ptrdiff_t *start = self.vertex.start
+        memset(start, 0, (n + 1) * sizeof(ptrdiff_t))
         for node in range(nodes):
             if self.entry(node, &i, &j):
-                out.start[i + 1] += 1
-        for i in range(self.n):
-            out.start[i + 1] += out.start[i]
-        # Filled from the end of each row, so that starts move to where they belong.
+                start[i + 1] += 1
+        for i in range(n):
+            start[i + 1] += start[i]
         for node in range(nodes):
             if self.entry(node, &i, &j):
-                at = out.start[i]
-                out.col[at], out.flow[at] = j, self.transport.tree.flow[node]
-                out.start[i] += 1
-        for i in range(self.n, 0, -1):
-            out.start[i] = out.start[i - 1]
-        out.start[0] = 0
+                at = start[i]
+                self.vertex.col[at], self.vertex.flow[at] = j, self.transport.tree.flow[node]
+                start[i] += 1
+        # Rows were filled, so that starts have moved to the ends.
+        for i in range(n, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
 
-    cdef inline bint entry(
-        self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
-    ) noexcept nogil:
-        """Whether an arc of the tree is an entry of the plan, and where."""
+    cdef inline bint entry(self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil:
+        """Return whether an arc of the tree is an entry of the plan, and find where."""
         if not self.transport.tree.flow[node] or not self.transport.arc(node, i, j):
             return False
         return i[0] < self.n and j[0] < self.m
+
+    cdef void multiply(self) noexcept nogil:
+        """Make `product`, Q of the vertex, from that of the former vertex."""
+        cdef const Terms *t = &self.terms
+        cdef ptrdiff_t total = self.compare(), begin = 0, k, r, m = self.m
+        while begin < total:
+            k = min(BLOCK, total - begin)
+            for r in range(k):
+                self.weigh(begin + r, t.right, self.weights + r * m)
+                if t.other_left != NULL:
+                    self.weigh(begin + r, t.other_right, self.weights + (k + r) * m)
+            self.combine(self.changed + begin, k, self.product, begin > 0 or self.has_product)
+            begin = begin + k
+        if total:
+            self.add_losses(self.product)
+        self.has_product = True
+
+    cdef ptrdiff_t compare(self) noexcept nogil:
+        """Leave in `delta` what the vertex has more than the former vertex, for the rows in
+        `changed`, and what its sums have in `row_sums` and `col_sums`; return the number of rows.
+        If that is most of them there is as good as no former vertex.
+        """
+        cdef ptrdiff_t i, e, k = 0, begin, end = 0
+        memset(self.row_sums, 0, self.n * sizeof(double))
+        memset(self.col_sums, 0, self.m * sizeof(double))
+        for i in range(self.n):
+            begin = end
+            for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
+                self.moved[self.vertex.col[e]] += self.vertex.flow[e]
+            if self.has_product:
+                for e in range(self.former.start[i], self.former.start[i + 1]):
+                    self.moved[self.former.col[e]] -= self.former.flow[e]
+                end = self.note(&self.former, i, end)
+            end = self.note(&self.vertex, i, end)
+            if end > begin:
+                self.changed[k], self.delta.start[k] = i, begin
+                k += 1
+        self.delta.start[k] = end
+        if self.has_product and 10 * k > 9 * self.n:
+            self.has_product = False
+            return self.compare()
+        return k
+
+    cdef ptrdiff_t note(self, const Vertex *of, ptrdiff_t i, ptrdiff_t end) noexcept nogil:
+        """Take flows that `moved` has in the columns of row i to `delta`; return its new end."""
+        cdef ptrdiff_t e, j
+        cdef double mass
+        for e in range(of.start[i], of.start[i + 1]):
+            j = of.col[e]
+            if self.moved[j]:
+                mass = self.unit * self.moved[j]
+                self.delta.col[end], self.delta.flow[end] = j, self.moved[j]
+                self.row_sums[i] += mass
+                self.col_sums[j] += mass
+                self.moved[j] = 0
+                end += 1
+        return end
+
+    cdef void weigh(self, ptrdiff_t k, const double *right, double *out) noexcept nogil:
+        """out = the k-th changed row times right."""
+        cdef ptrdiff_t m = self.m, j, e
+        cdef const double *row
+        cdef double by
+        memset(out, 0, m * sizeof(double))
+        for e in range(self.delta.start[k], self.delta.start[k + 1]):
+            by, row = self.unit * self.delta.flow[e], right + self.delta.col[e] * m
+            for j in range(m):
+                out[j] += by * row[j]
+
+    cdef void combine(
+        self, const ptrdiff_t *cols, ptrdiff_t k, double *out, bint adds
+    ) noexcept nogil:
+        """Make or add to `out` these k columns of the left matrices times `weights`."""
+        cdef const Terms *t = &self.terms
+        cdef bint both = t.other_left != NULL
+        cdef double factor = 0.5 if both else 1.0
+        cdef ptrdiff_t n = self.n, i, r, inner = 2 * k if both else k
+        cdef double *row
+        for i in range(n):
+            row = self.gathered + i * inner
+            for r in range(k):
+                row[r] = factor * t.left[i * n + cols[r]]
+            if both:
+                for r in range(k):
+                    row[k + r] = factor * t.other_left[i * n + cols[r]]
+        self.matmul(self.gathered, n, inner, self.weights, out, adds)
+
+    cdef void matmul(
+        self, const double *a, ptrdiff_t rows, ptrdiff_t inner, const double *b, double *out,
+        bint adds,
+    ) noexcept nogil:
+        """Make or add to `out` (rows, m) the product of a (rows, inner) and b (inner, m)."""
+        cdef ptrdiff_t m = self.m, panel = isa.f64.panel, size = chunk_rows(rows), chunk, j, i
+        cdef ptrdiff_t chunks = count_chunks(rows, size)
+        cdef int threads = self.n_threads if <double>rows * inner * m > LEAST_WORK else 1
+        cdef uint64_t before
+        for i in range(count_chunks(m, panel)):
+            j = i * panel
+            isa.f64.pack_panel(b + j, m, 1, NULL, inner, min(panel, m - j), self.packed + j * inner)
+        if threads == 1:  # a loop of OpenMP takes as long as a small product
+            for chunk in range(chunks):
+                i = chunk * size
+                isa.f64.product_rows(a + i * inner, inner, self.packed, inner, out + i * m, m,
+                                     min(size, rows - i), m, adds)
+            return
+        for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="dynamic"):
+            before = begin_flush()
+            i = chunk * size
+            isa.f64.product_rows(a + i * inner, inner, self.packed, inner, out + i * m, m,
+                                 min(size, rows - i), m, adds)
+            end_flush(before)
+
+    cdef void move(self, double size) noexcept nogil:
+        """Go that part of the way to the vertex, whose product there is."""
+        cdef ptrdiff_t n = self.n, m = self.m, i, e, chunk, rows = chunk_rows(n)
+        cdef ptrdiff_t chunks = count_chunks(n, rows)
+        cdef int threads = self.n_threads if <double>n * m * 8 > LEAST_WORK else 1
+        cdef uint64_t before
+        if threads == 1:
+            self.largest = self.move_rows(0, n, size)
+        else:
+            for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="static"):
+                before = begin_flush()
+                self.peaks[chunk] = self.move_rows(
+                    chunk * rows, min(chunk * rows + rows, n), size
+                )
+                end_flush(before)
+            self.largest = 0.0
+            for chunk in range(chunks):
+                self.largest = max(self.largest, self.peaks[chunk])
+        for i in range(n):
+            for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
+                self.plan_[i * m + self.vertex.col[e]] += size * self.unit * self.vertex.flow[e]
+        self.vertex, self.former = self.former, self.vertex
+
+    cdef double move_rows(self, ptrdiff_t begin, ptrdiff_t end, double size) noexcept nogil:
+        """Take rows of the plan and of G on the way; return the largest absolute value of G."""
+        cdef ptrdiff_t first = begin * self.m, count = (end - begin) * self.m, k
+        cdef const double *linear = self.terms.linear
+        cdef double *plan = self.plan_ + first
+        cdef double kept = 1.0 - size
+        for k in range(count):
+            plan[k] *= kept
+        if linear != NULL:
+            linear += first
+        return isa.f64.move_row(self.gradient_ + first, self.product + first, linear, size, count)

@@ -19,9 +19,7 @@ cdef extern from "network_simplex.h" nogil:
         int32_t root
         ptrdiff_t row
     void gwf_tree_greedy(gwf_tree *, const double *, const gwf_f64 *)
-    ptrdiff_t gwf_tree_solve(
-        gwf_tree *, const double *, double, ptrdiff_t, const gwf_f64 *
-    )
+    ptrdiff_t gwf_tree_solve(gwf_tree *, const double *, double, ptrdiff_t, const gwf_f64 *)
 
 
 @cython.final
@@ -32,18 +30,12 @@ cdef class Transport:
     cdef double[::1] numbers
     cdef readonly double unit
     cdef int reserve(self, ptrdiff_t nodes) except -1
-    cdef bint fit(
-        self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
-    ) noexcept nogil
-    cdef void keep(self, int64_t *out) noexcept nogil
-    cdef void restore(self, const int64_t *kept) noexcept nogil
+    cdef bint fit(self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m) noexcept nogil
     cdef void begin(self, const double *cost) noexcept nogil
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil
-    cdef inline bint arc(
-        self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j
-    ) noexcept nogil:
+    cdef inline bint arc(self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil:
         """Row and column of the arc below which a node is; False for the root."""
         cdef ptrdiff_t up = self.tree.parent[node], n = self.tree.n
         if up < 0:

@@ -5,7 +5,6 @@ cimport cython
 from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
-from libc.string cimport memcpy
 
 from ._rows cimport begin_flush, check_matrix, end_flush, isa
 
@@ -122,18 +121,6 @@ cdef class Transport:
         self.tree.potential = &self.numbers[0]
         self.tree.room = &self.numbers[nodes]
         return True
-
-    cdef void keep(self, int64_t *out) noexcept nogil:
-        """Write the tree to 3 (n + m) + 1 numbers."""
-        cdef ptrdiff_t nodes = self.tree.n + self.tree.m
-        out[0] = self.tree.root
-        memcpy(out + 1, self.tree.flow, 3 * nodes * sizeof(int64_t))
-
-    cdef void restore(self, const int64_t *kept) noexcept nogil:
-        """Take a tree that was kept, for the same masses; -1 is none."""
-        cdef ptrdiff_t nodes = self.tree.n + self.tree.m
-        self.tree.root, self.tree.row = <int32_t>kept[0], 0
-        memcpy(self.tree.flow, kept + 1, 3 * nodes * sizeof(int64_t))
 
     cdef void begin(self, const double *cost) noexcept nogil:
         """Take the first tree by the costs."""

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
+import math
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, ExactSolution
+from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
+from ..results.status import Status
 from ..solvers.isomorphism import isomorphisms
 from . import gradients
-from ._one_orientation import solve_one_orientation
 from ._problem import Problem
 from ._solve import Answer, quadratic_term, stated
 
@@ -122,30 +122,28 @@ def solve_exact(given: Problem) -> ExactAnswer:
     if given.marginals != "semirelaxed" and given.G0 is not None:
         check_start(given)
     start = None if given.G0 is None else given.G0 / total
-    report = _table() if given.take("verbose") else None
     # Costs that the caller says are symmetric are looked at all the same.
     looked = None if given.symmetric else given.symmetric
     problem = stated(given, given.arrays.dtype, looked)
-    losses, fused = [], given.M is not None
+    fused = given.M is not None
     one = given.symmetric and not (problem.x.symmetric and problem.y.symmetric)
-    # Rounding may lead below, where there is nothing without costs between; POT's
-    # value where it sees one orientation may be anything.
-    least = -np.inf if one else 0.0
-
-    def note(loss):
-        losses.append((loss if fused else max(loss, least)) * total**2)
-        if report is not None:
-            report(losses[-1])
-
     with single_threaded_blas(max(problem.shape)):
-        if one:
-            solution = solve_one_orientation(problem, start, limits, note)
-        else:
-            n, m = problem.shape
-            solver = ConditionalGradient(problem, resolve_n_threads(None, work=n * m))
-            if start is None:
-                start = next(isomorphisms(problem), None)
-            solution = solver.solve(start, limits, report=note)
+        n_threads = resolve_n_threads(None, work=math.prod(problem.shape))
+        solver = FrankWolfe(problem, n_threads, one_sided=bool(one))
+        if start is None and not one:
+            start = next(isomorphisms(problem), None)
+        solution = solver.solve(start, limits)
+    # Rounding may lead below zero, where there is nothing without costs between; POT's value if it
+    # sees one orientation may be anything.
+    least = -np.inf if one else 0.0
+    losses = [solution.first, *solution.trace[:, 0].tolist()]
+    last = np.inf if len(losses) < 2 else abs(losses[-1] - losses[-2])
+    ended = one and solution.status == Status.CONVERGED
+    if ended and last >= max(limits.min_change, limits.min_relative * abs(losses[-1])):
+        losses.append(losses[-1])  # POT makes one more step, by nothing
+    losses = [(x if fused else max(x, least)) * total**2 for x in losses]
+    if given.take("verbose"):
+        _print_table(losses)
     linear = float(np.vdot(problem.linear_cost, solution.plan)) if fused else 0.0
     plan = solution.plan
     plan[plan < NOTHING * problem.mass] = 0.0
@@ -184,17 +182,14 @@ def check_start(problem):
             )
 
 
-def _table():
-    """A function that prints POT's table of losses, one of them a call."""
-    rows, former = itertools.count(), []
-
-    def add(loss):
-        row, change = next(rows), abs(loss - former[-1]) if former else 0.0
-        former[:] = [loss]
+def _print_table(losses):
+    """Print POT's table of losses."""
+    former = None
+    for row, loss in enumerate(losses):
+        change = 0.0 if former is None else abs(loss - former)
+        former = loss
         if row % 20 == 0:
             heads = ("It.", "Loss", "Relative loss", "Absolute loss")
             print("{:5s}|{:12s}|{:8s}|{:8s}".format(*heads) + "\n" + "-" * 48)
         relative = change / abs(loss) if loss else np.nan
         print(f"{row:5d}|{loss:8e}|{relative if change else 0:8e}|{change:8e}")
-
-    return add

@@ -10,8 +10,7 @@ from scipy.spatial.distance import cdist
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.losses import LOSSES
-from ..quadratic.conditional_gradient import ExactLimits
-from ..quadratic.ties import has_ties
+from ..quadratic.frank_wolfe import N_DIRECTIONS, ExactLimits, directions, has_ties
 from ..utils.validation import as_array, as_count, as_matrix
 from ._barycenters import listed
 from ._conditional_gradient import solve_exact
@@ -205,7 +204,6 @@ class Samples:
         symmetric = all(cost.symmetric for cost in self.costs)
         self._suits = symmetric and bool((masses > 0).all())
         self._suits = self._suits and resolve_n_threads(None, work=many) == 1
-        self._tied = np.zeros(len(self.ps), dtype=bool)
         if not self._suits:
             return
         limits = ExactLimits(self._limits[1], tol=0.0, min_relative=self._tols[1])
@@ -213,20 +211,22 @@ class Samples:
         self._descents = ExactDescents(limits, weight)
         self._shift = float(np.mean([cost.mean for cost in self.costs]))
         costs = [cost.matrix for cost in self.costs]
-        # Of plain problems, whose first step is then chosen among equals: the cost of
-        # that one is a product.
-        if not self.features:
-            largest = [max(map(abs, cost.extremes)) for cost in self.costs]
-            self._tied[:] = list(map(has_ties, costs, self.ps, largest))
-        spaces = zip(self.ps, costs, *self.features, strict=True)
-        self._spaces = [self._space(LOSS.h2, *space) for space in spaces]
+        spaces = list(zip(self.ps, costs, *self.features, strict=True))
+        # If vertices tie, plain problems begin along eigenvectors as well.
+        tied = [not self.features and has_ties(C, p) for p, C, *_ in spaces]
+        self._tied = any(tied)
+        self._spaces = [
+            self._space(LOSS.h2, *space, turned=turned)
+            for space, turned in zip(spaces, tied, strict=True)
+        ]
 
-    def _space(self, values, masses, C, features=None):
-        """The side of an exact problem of mass one; values are a function of costs."""
+    def _space(self, values, masses, C, features=None, turned=False):
+        """Return the side of an exact problem of mass one; values are a function of costs."""
         C = (C + C.T) / 2 - self._shift
         masses = masses / self._total
         constants = self.alpha * (np.square(C) @ masses)
-        return exact_space(values(C), masses, constants, features)
+        turns = directions(-C, masses, N_DIRECTIONS) if turned else None
+        return exact_space(values(C), masses, constants, features, turns)
 
     def unmix(self, atoms, some):
         """Weights (k, D), plans (nt, ns), and for these what atoms should be near, as
@@ -239,19 +239,12 @@ class Samples:
         gram -= self._reg * np.eye(shape[1])
         suits = self._suits and atoms.symmetric
         plans, left = [None] * shape[0], np.arange(shape[0])
-        for turn in range(self._limits[0]):
-            singly = (not suits) | (turn == 0) & self._tied[some[left]]
+        for _ in range(self._limits[0]):
             means = atoms.apart(weights[left] @ atoms.values)
-            at = np.empty(len(left))
-            for solve, which in ((self._singly, singly), (self._together, ~singly)):
-                where = which.nonzero()[0]
-                if not len(where):
-                    continue
-                those = left[where]
-                given = [x[where] for x in means], [plans[k] for k in those]
-                found, at[where] = solve(some[those], *given)
-                for k, plan in zip(those, found, strict=True):
-                    plans[k], targets[k] = plan, self._target(some[k], plan)
+            solve = self._together if suits else self._singly
+            found, at = solve(some[left], means, [plans[k] for k in left])
+            for k, plan in zip(left, found, strict=True):
+                plans[k], targets[k] = plan, self._target(some[k], plan)
             former, w = losses[left], weights[left]
             at -= self._reg * np.square(w).sum(axis=1)
             self._weigh(w, at, gram, targets[left] @ atoms.values.T)
@@ -301,7 +294,7 @@ class Samples:
         if starts:
             np.divide(np.concatenate(plans, axis=1), self._total, out=ends)
         centers = [
-            self._space(lambda C: -self.alpha * C, self.q, *mean)
+            self._space(lambda C: -self.alpha * C, self.q, *mean, turned=self._tied and not starts)
             for mean in zip(*means, strict=True)
         ]
         spaces = [self._spaces[s] for s in some]

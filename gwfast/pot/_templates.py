@@ -9,7 +9,7 @@ from ..kernels._exact_pairs import Space
 from ..kernels.threads import single_threaded_blas
 from ..problems.geometry import within_range
 from ..problems.losses import LOSSES
-from ..quadratic.conditional_gradient import ExactLimits
+from ..quadratic.frank_wolfe import ExactLimits
 from ..utils.validation import MASS_TOLERANCE, as_array, check_finite
 from ._together import ExactDescents
 from .arrays import as_host

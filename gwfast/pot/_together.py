@@ -11,8 +11,8 @@ from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels._rows import Panels
 from ..kernels.threads import resolve_n_threads
 from ..linear.sinkhorn_solver import MARGIN, in_units
-from ..quadratic.conditional_gradient import ROUNDING, WORK
 from ..quadratic.factory import linearize
+from ..quadratic.frank_wolfe import ROUNDING, SLICE
 from ..quadratic.methods import METHODS
 from ..quadratic.small_descent import ERROR, VALUE, descend_together, descent_limits
 from ..utils.deadline import NEVER
@@ -90,7 +90,7 @@ class ExactTogether(Together):
 
     def __init__(self, spaces, solve, first):
         super().__init__(spaces, solve, first)
-        self._descents = ExactDescents(exact_limits(first), self._weight, resumes=True)
+        self._descents = ExactDescents(exact_limits(first), self._weight)
         features = spaces.features or [None] * len(self._sides)
         self._spaces = [
             exact_space(*side, some) for side, some in zip(self._sides, features, strict=True)
@@ -115,11 +115,9 @@ class ExactDescents:
     limits : ExactLimits
     weight : float
         Of the squared distances of features, in the linearized cost.
-    resumes : bool
-        Whether all calls are of the same masses, see `ExactPairs`.
     """
 
-    def __init__(self, limits, weight, *, resumes=False):
+    def __init__(self, limits, weight):
         self._pairs = []
         self._options = dict(
             max_outer=limits.max_outer,
@@ -128,7 +126,6 @@ class ExactDescents:
             linear=weight,
             least_change=limits.min_change,
             least_relative=limits.min_relative,
-            resumes=resumes,
         )
 
     def solve(self, firsts, seconds, ends, parts, from_plans, potentials=None):
@@ -141,19 +138,18 @@ class ExactDescents:
             self._pairs = [ExactPairs(**self._options) for _ in range(n_shares)]
         for k, pairs in enumerate(self._pairs):
             share = slice(size * k // n_shares, size * (k + 1) // n_shares)
-            column, some = parts[share][0].start, potentials
+            columns, some = slice(parts[share][0].start, parts[share][-1].stop), potentials
             if some is not None:
-                some = some[share.start * len(ends) + column :]
-            given = ends, from_plans, column, some
-            pairs.begin(firsts[share], seconds[share], *given)
-        while not ExactPairs.go_on_together(self._pairs, WORK):
+                some = some[share.start * len(ends) + columns.start :]
+            pairs.begin(firsts[share], seconds[share], ends[:, columns], from_plans, some)
+        while not ExactPairs.go_on(self._pairs, SLICE):
             pass
         ends[ends < NOTHING] = 0.0
         return np.concatenate([pairs.costs for pairs in self._pairs])
 
 
-def exact_space(values, masses, constants, features):
-    """The `Space` of a side: what each of its points adds are its `constants`."""
+def exact_space(values, masses, constants, features, directions=None):
+    """Return the `Space` of a side: what each of its points adds are its `constants`."""
     if features is not None:
         features = np.array(features, dtype=np.float64, order="C")
     return Space(
@@ -164,6 +160,7 @@ def exact_space(values, masses, constants, features):
         float(abs(values).max()),
         float(abs(constants).max()),
         features,
+        directions,
     )
 
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..problems.epsilon import Epsilon
-from ..quadratic import dense, ties
-from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, whole_plan
+from ..quadratic import dense
+from ..quadratic.frank_wolfe import ExactLimits, FrankWolfe
 from ..quadratic.methods import PGD
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.small_descent import SmallDescent
@@ -115,7 +115,7 @@ class Found:
     """
 
     def __init__(self, problem, n_threads, limits):
-        self.solver = ConditionalGradient(problem, n_threads)
+        self.solver = FrankWolfe(problem, n_threads)
         self.solution, self.is_tie = None, False
         self._limits, self._rows, self._best = limits, [], 0
 
@@ -271,7 +271,7 @@ def lowest(
     with descents.pool() as (each, begin):
         # The descents of the first level need not wait for it.
         first = begin(found.polish, field[0])
-        others = _signs(found.solver, product)
+        others = _signs(found.solver)
         if size > memory or not problem.is_balanced:
             first()
         if size > memory:
@@ -359,24 +359,12 @@ def random_runner(seed, product):
     return Runner(f"annealed random {seed}", plan * (product.sum() / plan.sum()))
 
 
-def _signs(solver, product):
-    """Runners towards what the objective falls to fastest, to second order, from the
-    product plan (quadratic/ties.py), one for each choice of the signs of eigenvectors:
-    of smooth shapes these are the mirror images.
+def _signs(solver):
+    """Return runners from the product plan turned along eigenvectors, one for each choice of their
+    signs: of smooth shapes these are the mirror images.
     """
-    x, y = solver.sides
-    known = all(side.symmetric and side.masses.all() for side in (x, y))
-    if not (known and ties.is_cheap(x, y)):
+    if not all(side.masses.all() for side in solver.sides):
         return []
-    sizes, of_rows, of_cols = (one[:N_SIGNS] for one in solver.directions)
-    if not len(sizes):
-        return []
-    of_rows = (np.sqrt(sizes / sizes[0])[:, None] * of_rows / np.sqrt(x.masses)).T
-    of_cols, made = of_cols / np.sqrt(y.masses), []
-    for signs in itertools.product((1.0, -1.0), repeat=len(sizes)):
-        turn = whole_plan((of_rows * signs) @ of_cols, x, y)
-        plan = product * np.maximum(1.0 + ties.TURNED * turn, 0.0)
-        plan *= product.sum() / plan.sum()
-        label = "".join("+" if sign > 0 else "-" for sign in signs)
-        made.append(Runner(f"annealed eigenvectors {label}", plan))
-    return made
+    return [
+        Runner(f"annealed eigenvectors {label}", plan) for label, plan in solver.turned(N_SIGNS)
+    ]

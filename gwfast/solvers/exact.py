@@ -15,7 +15,7 @@ import numpy as np
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import as_epsilon
-from ..quadratic.conditional_gradient import ConditionalGradient, ExactLimits, nbytes
+from ..quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ..quadratic.stopping import Limits
 from ..results.coupling import ArrayCoupling
 from ..results.result import LiveStep
@@ -91,7 +91,7 @@ def solve_exact(problem, start, options, report, solve):
     limits = ExactLimits(options.limits.max_outer, options.limits.tol, deadline=deadline)
     if start is not None:
         report(ProgressEvent("solve", f"solving from {start}"))
-        solver = ConditionalGradient(problem, threads)
+        solver = FrankWolfe(problem, threads)
         plan = start_plan(start, problem, threads)
         return solver.solve(plan, limits, options.callback).result(threads)
     canonical = Canonical(problem)

@@ -23,10 +23,9 @@ from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
-from ..quadratic.conditional_gradient import ROUNDING, WORK, Side, whole_plan
+from ..quadratic.frank_wolfe import ROUNDING, SLICE, Side, whole_plan
 from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
-from ..quadratic.ties import turns
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
@@ -330,7 +329,7 @@ class _Solver:
                 made.largest,
                 made.most,
                 features,
-                turns(made, number, N_DIRECTIONS) if turned and made.symmetric else None,
+                made.directions(N_DIRECTIONS) if turned and made.symmetric else None,
             )
 
         @functools.cache
@@ -346,20 +345,24 @@ class _Solver:
             return self._regularized(pairs)
         descents = self._idle.pop() if self._idle else self._pairs()
         sides = [(self._side(0, i), self._side(1, j)) for i, j in pairs]
-        descents.begin([x for (_, x), _ in sides], [y for _, (_, y) in sides])
-        plans, deadline, done = [], self.options.limits.deadline, False
-        while not done:
-            if deadline.passed():
-                descents.settle()
-                done = True
+        costs, converged, plans = [], [], []
+        # One at a time if plans are kept.
+        for some in [[one] for one in sides] if self.plans else [sides]:
+            descents.begin([x for (_, x), _ in some], [y for _, (_, y) in some])
+            while not self.options.limits.deadline.passed():
+                if ExactPairs.go_on([descents], SLICE):
+                    break
             else:
-                done = descents.go_on(WORK, self.plans)
-            if self.plans and len(plans) < descents.n_done:
-                (x, _), (y, _) = sides[len(plans)]
+                descents.settle()
+            n_done = descents.n_done
+            costs.append(descents.costs[:n_done])
+            converged.append(descents.converged[:n_done])
+            if self.plans and n_done:
+                (x, _), (y, _) = some[0]
                 plans.append(sparse.csr_array(whole_plan(descents.plan, x, y)))
-        n_done = descents.n_done
         self._idle.append(descents)
-        costs, converged = descents.costs[:n_done], descents.converged[:n_done]
+        costs, converged = np.concatenate(costs), np.concatenate(converged)
+        n_done = len(costs)
         for k, pair in enumerate(pairs[:n_done]):
             plan = self._isomorphism(*pair)
             if plan is not None:

@@ -24,7 +24,7 @@ from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import LowRankCost, PointCloud
 from ..problems.low_rank import MIN_POINTS
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.conditional_gradient import ExactLimits
+from ..quadratic.frank_wolfe import ExactLimits
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER, Deadline
 from ..utils.labels import in_order

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic import reference
 from ..quadratic.certificate import frank_wolfe_gap
-from ..quadratic.conditional_gradient import ROUNDING
+from ..quadratic.frank_wolfe import ROUNDING
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.reference_plan import ReferencePlan, alternate
 from ..results.coupling import ArrayCoupling, Coupling

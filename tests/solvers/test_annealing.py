@@ -5,8 +5,8 @@ import pytest
 from helpers.problems import cloud, distances, masses, random_cost, steps
 
 from gwfast import QuadraticProblem
-from gwfast.quadratic import ties
-from gwfast.quadratic.conditional_gradient import ConditionalGradient, ExactLimits
+from gwfast.quadratic import frank_wolfe
+from gwfast.quadratic.frank_wolfe import ExactLimits, FrankWolfe
 from gwfast.solvers import annealing
 from gwfast.solvers.annealing import LEVELS, lowest
 from gwfast.utils.deadline import Deadline
@@ -84,7 +84,8 @@ def test_objectives_are_far_below_those_from_the_product_plan():
     for seed in range(8):
         sides = curves(seed) if seed % 2 else (tree(18, seed), tree(22, seed + 9))
         problem = QuadraticProblem(*sides)
-        product = ConditionalGradient(problem, 1).solve(None, LIMITS).gw_cost
+        product = np.outer(problem.p, problem.q)
+        product = FrankWolfe(problem, 1).solve(product, LIMITS).gw_cost
         logs.append(np.log(lowest(problem, 1, LIMITS).solution.gw_cost / product))
     assert max(logs) <= 0 and np.mean(logs) < np.log(0.87)
 
@@ -106,8 +107,7 @@ def test_random_starts_come_in_heats(monkeypatch):
 def test_starts_of_eigenvectors_are_plans_of_all_signs():
     given = masses(12, 1), masses(15, 2)
     problem = QuadraticProblem(tree(12, 1), tree(15, 2), *given)
-    product = np.outer(*given)
-    made = annealing._signs(ConditionalGradient(problem, 1), product)
+    made = annealing._signs(FrankWolfe(problem, 1))
     assert len(made) == 2**annealing.N_SIGNS
     for one in made:
         assert one.plan.min() >= 0 and one.plan.sum() == pytest.approx(1.0)
@@ -122,8 +122,7 @@ def test_points_without_mass_and_asymmetric_costs_have_no_eigenvectors():
         (np.zeros((1, 1)), tree(6, 0)),
     ):
         problem = QuadraticProblem(*sides)
-        product = np.outer(problem.p, problem.q)
-        assert annealing._signs(ConditionalGradient(problem, 1), product) == []
+        assert annealing._signs(FrankWolfe(problem, 1)) == []
         found = lowest(problem, 1, LIMITS)
         random = [row for row in found.candidates if "random" in row.start]
         assert len(random) == (0 if found.is_done else annealing.N_STARTS)
@@ -165,7 +164,7 @@ def test_eigenvectors_of_many_points_are_not_waited_for(monkeypatch):
     def fail(*_):
         raise AssertionError("eigenvectors")
 
-    monkeypatch.setattr(ties, "directions", fail)
+    monkeypatch.setattr(frank_wolfe, "directions", fail)
     path = np.abs(np.subtract.outer(np.arange(60.0), np.arange(60.0)))
     found = lowest(QuadraticProblem(path[:4, :4], path), 1, LIMITS, n_random=2)
     assert found.solution.gw_cost > 0

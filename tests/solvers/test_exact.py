@@ -11,8 +11,8 @@ from helpers.variants import costs as variant_costs
 
 import gwfast
 from gwfast import Epsilon, QuadraticProblem, gromov_wasserstein
-from gwfast.quadratic import conditional_gradient
-from gwfast.quadratic.conditional_gradient import ROUNDING
+from gwfast.quadratic import frank_wolfe
+from gwfast.quadratic.frank_wolfe import ROUNDING
 from gwfast.solvers import annealing
 
 EXACT = {name: options for name, options in VARIANTS.items() if "method" not in options}
@@ -321,7 +321,7 @@ def test_the_search_ends_where_the_race_with_entropy_leads(name):
 
 def test_what_takes_too_much_room_beside_it_is_left_out():
     x, y = pair()
-    room = conditional_gradient.nbytes(QuadraticProblem(x, y))
+    room = frank_wolfe.nbytes(QuadraticProblem(x, y))
     result = solve(x, y, memory_limit=room + 10)
     assert [row.start for row in result.candidates] == ["product"]
     assert_sound(result, x, y, np.full(20, 1 / 20), np.full(15, 1 / 15))
