@@ -13,11 +13,10 @@ from .problems.geometry import DenseCost, LowRankCost, PointCloud, cosine_simila
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
 from .quadratic.stores import NeighborTier
-from .results.candidates import Candidate
 from .results.coupling import Coupling
-from .results.neighbors import Neighbors
 from .results.pairwise import PairwiseResult
 from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterStep, SinkhornResult
+from .results.tables import Candidate, Neighbors
 from .results.verification import Residual, Verification
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from gwfast.results.candidates import Candidate
+from gwfast.results.tables import Candidate
 from gwfast.solvers.agreement import LEVEL, WEIGHTS, Evidence, confidence, costs_nothing
 
 from ..common.markdown import show

@@ -21,8 +21,8 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.factory import Tier
 from ..quadratic.stopping import Limits
 from ..results.coupling import matches_of
-from ..results.neighbors import Neighbors
 from ..results.result import GWResult
+from ..results.tables import Neighbors
 from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, SolveOptions
@@ -147,16 +147,6 @@ class AlignmentResult(AlignedSpaces):
 
     def __repr__(self) -> str:
         return f"AlignmentResult({self._sizes()}, {self.gw!r})"
-
-    def _facts(self):
-        gw = self.gw
-        return [
-            *super()._facts(),
-            ("status", f"{gw.status}, after {gw.n_outer} outer iterations"),
-            ("gw_cost", f"{gw.gw_cost:.6g} at epsilon {gw.epsilon:.3g}"),
-            ("marginal error", f"{gw.marginal_error:.1e}"),
-            ("seconds", f"{self.seconds:.1f}"),
-        ]
 
 
 def align(

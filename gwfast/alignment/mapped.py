@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from ..utils import notebooks
 from ..utils.types import Float32Array, FloatArray, PathLike
 from ..utils.validation import as_matrix
 from .normalize import Normalizer
@@ -144,24 +143,6 @@ class MappedSpaces:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._sizes()})"
-
-    def _repr_html_(self) -> str:
-        return notebooks.facts(type(self).__name__, self._facts())
-
-    def _facts(self):
-        """What a notebook shows: names and values."""
-        (n, d), (m, e) = self.source.rows.shape, self.target.rows.shape
-        refined = "no"
-        if self.refinement:
-            n_pairs = self.refinement[-1].n_pairs
-            refined = f"{len(self.refinement)} times, on {n_pairs:,} mutual matches"
-        return [
-            ("source", f"{n:,} rows x {d}"),
-            ("target", f"{m:,} rows x {e}"),
-            ("took part", " x ".join(f"{size:,}" for size in self.n_words)),
-            ("mapping", f"{self.mapping.shape[0]} -> {self.mapping.shape[1]}"),
-            ("refined", refined),
-        ]
 
     def _sizes(self):
         return (

@@ -14,7 +14,7 @@ from ..kernels import _products
 from ..kernels._rows import Panels, aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows
-from ..results.neighbors import Neighbors, largest
+from ..results.tables import Neighbors, largest
 from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
-from ..results.neighbors import Neighbors
+from ..results.tables import Neighbors
 from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, IntArray, PathLike, Progress

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from ..kernels._rows import aligned_empty
 from ..results.coupling import LEFT_OUT, Coupling
-from ..results.neighbors import Neighbors
+from ..results.tables import Neighbors
 
 
 class ShardedCoupling(Coupling):
@@ -91,8 +91,7 @@ class ShardedCoupling(Coupling):
                 yield k, slice(None) if whole else inside
 
     def _apply(self, y):
-        moved, sums = zip(*self.ask("_apply", (y,)), strict=True)
-        return np.concatenate(moved), np.concatenate(sums)
+        return np.concatenate(self.ask("_apply", (y,)))
 
 
 class _Transposed(Coupling):
@@ -135,5 +134,4 @@ class _Transposed(Coupling):
 
     def _apply(self, y):
         given = dict(enumerate((y[cols],) for cols in self._cols))
-        moved, sums = zip(*self._ask("T._apply", given), strict=True)
-        return sum(moved), sum(sums)
+        return sum(self._ask("T._apply", given))

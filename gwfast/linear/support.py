@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ..kernels import _products, _sparse
 from ..kernels._rows import Panels, Product, aligned_empty
-from ..results.neighbors import largest
+from ..results.tables import largest
 from ..utils.blocks import row_blocks
 
 # Products with all items are sought through cells where there are more items: with

@@ -1,12 +1,11 @@
-"""Plans in the form that they were computed in: an array, a sparse matrix, or factors
-that no one has multiplied yet. All answer the same questions.
+"""Plans in the form that they were computed in: an array, a sparse matrix, or factors that no one
+has multiplied yet. All answer the same questions.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,15 +17,10 @@ from ..kernels._rows import ColumnSums, Gibbs, Panels, aligned_empty
 from ..utils.blocks import row_blocks
 from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_array, as_count
-from .neighbors import Neighbors, largest
+from .tables import Neighbors, largest
 
-# Fraction of the mass of a row that `tocsr` may leave out.
-LEFT_OUT = 1e-4
-# Fraction of the largest entry or row sum up to which an entry is rounding: linear programs leave
-# up to 1e-15 of it in rows that they leave out.
-ROUNDING = 1e-14
-# Entries of rows that are made at a time: 64 MB of float32.
-BLOCK_FLOATS = 1 << 24
+LEFT_OUT = 1e-4  # fraction of the mass of a row that `tocsr` may leave out
+BLOCK_FLOATS = 1 << 24  # entries of rows that are made at a time: 64 MB of float32
 
 
 class Coupling:
@@ -59,22 +53,37 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
-    # What the forms know: the other side, and rows as an array or as kernels take them.
-    _transposed: Callable[[], Coupling]
-    _rows: Callable[[slice], FloatArray]
-    _made: Callable[..., Any]
 
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
 
+    # What a form has: its size, its other side, some rows as an array or as kernels take them.
+
+    @property
+    def nbytes(self) -> int:
+        raise NotImplementedError
+
+    def _transposed(self) -> Coupling:
+        raise NotImplementedError
+
+    def _rows(self, rows: Any) -> FloatArray:
+        raise NotImplementedError
+
+    def _made(self, rows: Any = slice(None)) -> Any:
+        return self._rows(rows)
+
     def with_limit(self, limit: float | None) -> Coupling:
-        """The same plan, not copied, whose `toarray` may take so many bytes."""
+        """Return the same plan, not copied, whose `toarray` may take so many bytes."""
         other = copy.copy(self)
         other.limit = limit
         return other
 
+    def copy(self) -> Coupling:
+        """Return a plan that no later solve can overwrite."""
+        return self
+
     def toarray(self) -> FloatArray:
-        """The plan as an (n, m) ndarray of `dtype`, in place where it is one.
+        """Return the plan as an (n, m) ndarray of `dtype`, in place where it is an array.
 
         Raises
         ------
@@ -91,23 +100,23 @@ class Coupling:
         return self._toarray()
 
     def tocsr(self, left_out: float = LEFT_OUT) -> sparse.csr_array:
-        """The plan as a SciPy CSR array of `dtype`, small entries left out.
+        """Return the plan as a SciPy CSR array of `dtype`, small entries left out.
 
         Parameters
         ----------
         left_out : float, default=1e-4
-            Fraction of the mass of every row that its smallest entries, which are left
-            out, have together at most.
+            Fraction of the mass of every row that its smallest entries, which are left out, have
+            together at most.
         """
-        left_out = _as_fraction(left_out)
         parts = []
-        for _, block in self._blocks():
+        for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
+            block = self._rows(rows)
             kept = (block >= _smallest_kept(block, left_out)[:, None]) & (block > 0)
             parts.append(sparse.csr_array(np.where(kept, block, 0)))
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def topk(self, k: int, rows: ArrayLike | None = None) -> Neighbors:
-        """`Neighbors` by the k largest entries of every row, largest first.
+        """Return `Neighbors` by the k largest entries of every row, largest first.
 
         Parameters
         ----------
@@ -125,14 +134,13 @@ class Coupling:
         return self._topk(k, np.arange(self.shape[0])[rows])
 
     def apply(self, y: ArrayLike) -> FloatArray:
-        """``plan @ y``, (n,) or (n, e) of `dtype`, for a `y` of (m,) or (m, e)."""
+        """Return ``plan @ y``, (n,) or (n, e) of `dtype`, for a `y` of (m,) or (m, e)."""
         y = check_points(as_array(y, "y"), "y", self.shape[1])
         columns = np.ascontiguousarray(y.reshape(len(y), -1), dtype=self.dtype)
-        moved, _ = self._apply(columns)
-        return moved.reshape(self.shape[:1] + y.shape[1:])
+        return self._apply(columns).reshape(self.shape[:1] + y.shape[1:])
 
     def transform(self, y: ArrayLike) -> FloatArray:
-        """The barycentric projection ``plan @ y / plan @ 1``: to every row the mean of
+        """Return the barycentric projection ``plan @ y / plan @ 1``: for every row the mean of
         the rows of `y` that its mass goes to, zero for rows without mass.
         """
         moved = self.apply(y)
@@ -143,11 +151,10 @@ class Coupling:
     @property
     def marginals(self) -> tuple[Float64Array, Float64Array]:
         """Row sums (n,) and column sums (m,), float64."""
-        rows, cols = np.empty(self.shape[0]), np.zeros(self.shape[1])
+        rows, cols, part = np.empty(self.shape[0]), np.zeros(self.shape[1]), np.empty(self.shape[1])
         for some in row_blocks(*self.shape):
-            block, part = self._rows(some), np.empty(self.shape[1])
-            work = ColumnSums(*block.shape)
-            _kernels.marginals(block, rows[some], part, work, self.n_threads)
+            block = self._rows(some)
+            _kernels.marginals(block, rows[some], part, ColumnSums(*block.shape), self.n_threads)
             cols += part
         return rows, cols
 
@@ -156,42 +163,25 @@ class Coupling:
         """The coupling of the other side with this one."""
         return self._transposed().with_limit(self.limit)
 
-    @property
-    def nbytes(self) -> int:
-        raise NotImplementedError
-
     def entropy(self) -> float:
-        """``-sum plan log plan``."""
+        """Return ``-sum plan log plan``."""
         return _kernels.entropy(self._made(), self.n_threads)
 
-    def copy(self) -> Coupling:
-        """One that no later solve can overwrite."""
-        return self
-
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, {self.nbytes / 1e6:.3g} MB)"
-        )
+        n, m = self.shape
+        return f"{type(self).__name__}({n} x {m}, {self.nbytes / 1e6:.3g} MB)"
 
     def _toarray(self) -> FloatArray:
         return self._rows(slice(None))
 
-    def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Pairs of a slice of rows and these as an array."""
-        for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
-            yield rows, self._rows(rows)
-
     def _topk(self, k: int, rows: Any) -> Neighbors:
         return largest(self._made(rows), k, self.n_threads)
 
-    def _apply(self, y: FloatArray) -> tuple[FloatArray, Float64Array]:
-        """``plan @ y``, and the row sums."""
-        n, n_threads = self.shape[0], self.n_threads
-        given = self._made(), Panels(y, n_threads=n_threads)
-        moved, sums = np.empty((n, y.shape[1]), dtype=y.dtype), np.empty(n)
-        ones = np.ones(len(y), dtype=y.dtype)
-        _products.matmul(*given, moved, ones, sums, n_threads=n_threads)
-        return moved, sums
+    def _apply(self, y: FloatArray) -> FloatArray:
+        moved = np.empty((self.shape[0], y.shape[1]), dtype=y.dtype)
+        panels = Panels(y, n_threads=self.n_threads)
+        _products.matmul(self._made(), panels, moved, n_threads=self.n_threads)
+        return moved
 
 
 class ArrayCoupling(Coupling):
@@ -207,9 +197,6 @@ class ArrayCoupling(Coupling):
     def nbytes(self):
         return self.array.nbytes
 
-    def _transposed(self):
-        return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)
-
     @property
     def marginals(self):
         return tuple(self.array.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
@@ -217,26 +204,26 @@ class ArrayCoupling(Coupling):
     def copy(self):
         return ArrayCoupling(self.array.copy(), self.n_threads).with_limit(self.limit)
 
+    def _transposed(self):
+        return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)
+
     def _toarray(self):
         return self.array
 
-    def _made(self, rows=slice(None)):
+    def _rows(self, rows):
         return np.ascontiguousarray(self.array[rows])
-
-    _rows = _made
 
 
 class FactoredCoupling(Coupling):
-    """A plan ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``, or that with the
-    `logarithms` of scalings (n,) and (m,); rows are made when they are needed.
+    """A plan ``exp((f_i + g_j - (left @ right.T)_ij) / epsilon)``, or that with the `logarithms`
+    of scalings (n,) and (m,); rows are made when they are needed.
     """
 
     form = "factors"
 
     def __init__(self, left, right, f, g, epsilon, n_threads, logarithms=None):
         super().__init__((len(left), len(right)), n_threads)
-        self.left, self.right, self.f, self.g = left, right, f, g
-        self.epsilon = epsilon
+        self.left, self.right, self.f, self.g, self.epsilon = left, right, f, g, epsilon
         self.logarithms = logarithms or tuple(map(np.zeros, self.shape))
 
     @functools.cached_property
@@ -253,19 +240,18 @@ class FactoredCoupling(Coupling):
         return sum(array.nbytes for array in arrays)
 
     def _transposed(self):
-        swapped = self.right, self.left, self.g, self.f
-        given = *swapped, self.epsilon, self.n_threads
-        return FactoredCoupling(*given, self.logarithms[::-1])
+        sides = self.right, self.left, self.g, self.f
+        return FactoredCoupling(*sides, self.epsilon, self.n_threads, self.logarithms[::-1])
 
     def _made(self, rows=slice(None)):
-        potentials, (u, v) = (self.f[rows], self.g), self.logarithms
-        given = self.left[rows], self._panels, *potentials, self.epsilon, (u[rows], v)
-        return Gibbs(*given)
+        u, v = self.logarithms
+        left, f = self.left[rows], self.f[rows]
+        return Gibbs(left, self._panels, f, self.g, self.epsilon, (u[rows], v))
 
     def _rows(self, rows):
-        made = self._made(rows)
-        out = aligned_empty((made.n, made.m))
-        _kernels.copy_rows(made, out, self.n_threads)
+        gibbs = self._made(rows)
+        out = aligned_empty((gibbs.n, gibbs.m))
+        _kernels.copy_rows(gibbs, out, self.n_threads)
         return out
 
 
@@ -282,9 +268,6 @@ class SparseCoupling(Coupling):
     def nbytes(self):
         return self.csr.data.nbytes + self.csr.indices.nbytes + self.csr.indptr.nbytes
 
-    def _transposed(self):
-        return SparseCoupling(self.csr.T.tocsr(), self.n_threads)
-
     @property
     def marginals(self):
         # SciPy would add up in float32 first.
@@ -295,59 +278,59 @@ class SparseCoupling(Coupling):
         )
 
     def tocsr(self, left_out=LEFT_OUT):
-        left_out = _as_fraction(left_out)
-        kept, starts, n = self.csr.data > 0, self.csr.indptr, self.shape[0]
-        counts = np.diff(starts)
-        width = int(counts.max(initial=1))
-        for rows in row_blocks(n, width, 8 * BLOCK_FLOATS):
-            # Only what is stored, moved together, and zeros where rows are shorter.
-            stored = slice(starts[rows.start], starts[rows.stop])
-            filled = np.arange(width) < counts[rows, None]
+        kept = self.csr.data > 0
+        for _, stored, filled in _packed(self.csr):
             packed = np.zeros(filled.shape, dtype=self.dtype)
             packed[filled] = self.csr.data[stored]
-            least = np.repeat(_smallest_kept(packed, left_out), counts[rows])
-            kept[stored] &= self.csr.data[stored] >= least
-        made = self.csr.copy()
-        made.data[~kept] = 0
-        made.eliminate_zeros()
-        return made
+            least = _smallest_kept(packed, left_out)
+            kept[stored] &= self.csr.data[stored] >= np.repeat(least, filled.sum(axis=1))
+        plan = self.csr.copy()
+        plan.data[~kept] = 0
+        plan.eliminate_zeros()
+        return plan
 
     def entropy(self):
         data = self.csr.data[self.csr.data > 0].astype(np.float64)
         return -float(data @ np.log(data))
 
+    def _transposed(self):
+        return SparseCoupling(self.csr.T.tocsr(), self.n_threads)
+
+    def _rows(self, rows):
+        return self.csr[rows].toarray()
+
     def _topk(self, k, rows):
         part = self.csr[rows]
-        n, starts = part.shape[0], part.indptr
-        counts = np.diff(starts)
-        width = max(int(counts.max(initial=1)), k)
-        indices = np.empty((n, k), dtype=np.int64)
-        scores = np.empty((n, k), dtype=np.float32)
-        for block in row_blocks(n, width, 8 * BLOCK_FLOATS):
-            # Only what is stored, moved together.
-            stored = slice(starts[block.start], starts[block.stop])
-            filled = np.arange(width) < counts[block, None]
+        indices = np.empty((part.shape[0], k), dtype=np.int64)
+        scores = np.empty(indices.shape, dtype=np.float32)
+        for block, stored, filled in _packed(part, k):
             packed = np.zeros(filled.shape, dtype=np.float32)
             cols = np.zeros(filled.shape, dtype=np.int64)
             packed[filled], cols[filled] = part.data[stored], part.indices[stored]
             at, scores[block] = largest(packed, k, self.n_threads)
             indices[block] = np.take_along_axis(cols, at, axis=1)
         for row in np.flatnonzero(scores[:, -1] <= 0):
-            # The first columns of those without mass.
+            # The first columns without mass.
             own = indices[row][scores[row] > 0]
             free = np.setdiff1d(np.arange(k), own)
             indices[row, len(own) :] = free[: k - len(own)]
         return Neighbors(indices, scores)
 
-    def _rows(self, rows):
-        return self.csr[rows].toarray()
-
     def _apply(self, y):
-        return self.csr @ y, self.marginals[0]
+        return self.csr @ y
+
+
+def _packed(csr, width=1):
+    """Yield slices of rows, of their entries, and a mask that moves these together."""
+    counts, starts = np.diff(csr.indptr), csr.indptr
+    width = max(int(counts.max(initial=1)), width)
+    for rows in row_blocks(csr.shape[0], width, 8 * BLOCK_FLOATS):
+        filled = np.arange(width) < counts[rows, None]
+        yield rows, slice(starts[rows.start], starts[rows.stop]), filled
 
 
 def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
-    """`y` if it has a value or a row of values for each of so many points."""
+    """Return `y` if it has a value or a row of values for each of so many points."""
     if y.ndim not in (1, 2) or len(y) != m:
         raise ValueError(f"{name} must have shape ({m},) or ({m}, e), got {y.shape}")
     return y
@@ -356,29 +339,24 @@ def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
 def matches_of(coupling: Coupling, k: int, rows: ArrayLike | None = None) -> Neighbors:
     """Return `Coupling.topk`, with indices of -1 in rows without mass but for rounding."""
     found = coupling.topk(k, rows)
-    largest_mass = (found.scores if rows is None else coupling.marginals[0]).max()
-    matched = found.scores[:, :1] > ROUNDING * largest_mass
-    return found._replace(indices=np.where(matched, found.indices, -1))
+    top = (found.scores if rows is None else coupling.marginals[0]).max()
+    # Linear programs leave up to 1e-15 of the largest mass in rows that they leave out.
+    return found._replace(indices=np.where(found.scores[:, :1] > 1e-14 * top, found.indices, -1))
 
 
 def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:
-    """What `topk` found for all rows of a plan, as shares of the mass of each row; 0
-    where a row has none.
-    """
+    """Return what `topk` found for all rows as shares of the mass of each row, 0 if it has none."""
     masses = coupling.marginals[0][:, None]
     return np.divide(found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0)
 
 
-def _as_fraction(left_out):
+def _smallest_kept(block, left_out):
+    """Return the smallest entry of every row that is kept if entries below it, with at most the
+    fraction `left_out` of its mass, are left out.
+    """
     left_out = float(left_out)
     if not 0 <= left_out < 1:
         raise ValueError(f"left_out must be in [0, 1), got {left_out}")
-    return left_out
-
-
-def _smallest_kept(block, left_out):
-    """The smallest entry of every row if those below it are left out, which have at
-    most the fraction `left_out` of its mass."""
     ordered = np.sort(block, axis=1)
     below = np.cumsum(ordered, axis=1, dtype=np.float64)
     first = (below <= left_out * below[:, -1:]).sum(axis=1)

@@ -11,8 +11,7 @@ from scipy import sparse
 
 from ..utils.types import Float64Array
 from ..utils.validation import as_count
-from .neighbors import Neighbors
-from .tables import as_names, frame
+from .tables import Neighbors, as_names, frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ import enum
 
 
 class Status(str, enum.Enum):
-    """Why a solver stopped, and what its result is worth. A `str`: members compare,
-    hash, print and serialize as their values.
+    """Why a solver stopped, and what its result is worth. A `str`: members compare, hash, print
+    and serialize as their values.
 
     Attributes
     ----------
@@ -27,15 +27,14 @@ class Status(str, enum.Enum):
     )
     MAX_INNER = (
         "max_inner",
-        "objective and plan stand still, the marginal tolerance was not reached within "
-        "the limit of Sinkhorn iterations",
+        "objective and plan stand still, the marginal tolerance was not reached within the limit "
+        "of Sinkhorn iterations",
         "try a larger max_inner, a larger epsilon or a larger marginal_tol",
     )
     CYCLE = (
         "cycle",
         "outer iterations go in a cycle, from one plan to another and back",
-        "plain steps go back and forth here; try method='ppa', whose steps are "
-        "smaller, or a larger epsilon",
+        "try method='ppa', whose steps are smaller, or a larger epsilon",
     )
     TIME_LIMIT = (
         "time_limit",
@@ -56,28 +55,27 @@ class Status(str, enum.Enum):
     )
     MISSED_ROWS = (
         "missed_rows",
-        "fitting rows and columns in turn has settled on a plan whose rows have other "
-        "masses than p",
+        "fitting rows and columns in turn has settled on a plan whose rows have other masses than "
+        "p",
         "try a larger epsilon, or the proximal point method, which has both marginals",
     )
     LOST_MASS = "lost_mass", "points have lost their mass"
     TRUNCATED = (
         "truncated",
-        "within tolerance on the neighbors of each point, outside of which the plan "
-        "may have too much of its mass",
+        "within tolerance on the neighbors of each point, outside of which the plan may have too "
+        "much of its mass",
     )
     UNCERTAIN = (
         "uncertain",
-        "within tolerance, but other optima are so near, or this one was met so "
-        "rarely, that a lower one may well exist",
+        "within tolerance, but other optima are so near, or this one was met so rarely, that a "
+        "lower one may well exist",
         "see confidence",
     )
     TIE = (
         "tie",
         "another plan is as good: the spaces are symmetric, or do not say enough",
-        "another plan has the same objective, see candidates: the spaces are "
-        "symmetric, or tell too little apart; more points or a few known pairs "
-        "(init=Seeds(...)) decide",
+        "another plan has the same objective, see candidates: the spaces are symmetric, or tell "
+        "too little apart; more points or a few known pairs (init=Seeds(...)) decide",
     )
 
     def __new__(cls, value, meaning, advice=""):

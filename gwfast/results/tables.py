@@ -1,15 +1,16 @@
-"""Results as tables of pandas, where that is there."""
+"""Best matches and starts that were tried, and results as tables of pandas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..kernels import _kernels
 from ..utils.labels import in_order
-from ..utils.types import IntArray
+from ..utils.types import FloatArray, IntArray
 from ..utils.validation import as_any_array
 
 if TYPE_CHECKING:
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def frame(columns: Mapping[Any, Any], index: Any = None) -> pd.DataFrame:
-    """A DataFrame of columns by name.
-
-    Raises
-    ------
-    ImportError
-        If pandas is not installed.
-    """
+    """Return a DataFrame of columns by name; raise an ImportError without pandas."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -32,41 +27,25 @@ def frame(columns: Mapping[Any, Any], index: Any = None) -> pd.DataFrame:
 
 
 def of_tuples(names: tuple[str, ...], rows: Any, index: Any = None) -> pd.DataFrame:
-    """A DataFrame of named tuples, which may be none."""
+    """Return a DataFrame of named tuples, if any."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
     return frame(dict(zip(names, map(list, columns), strict=True)), index)
 
 
 def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
-    """What to call so many points; None numbers them."""
+    """Return the names of so many points; None numbers them."""
     if names is None:
         return np.arange(size)
-    made = as_any_array(names, name)
-    if made.shape != (size,):
-        raise ValueError(f"{name} must have shape ({size},), got {made.shape}")
-    return made
+    array = as_any_array(names, name)
+    if array.shape != (size,):
+        raise ValueError(f"{name} must have shape ({size},), got {array.shape}")
+    return array
 
 
 def named(labels: Sequence[Any] | None, numbers: NDArray[Any]) -> list[Any]:
-    """What points of these numbers are called; their numbers without labels."""
+    """Return the labels of points of these numbers; their numbers without labels."""
     found = numbers.tolist()
     return found if labels is None else [labels[number] for number in found]
-
-
-def names(
-    name: str,
-    given: ArrayLike | None,
-    size: int,
-    labels: Sequence[Any] | None,
-    numbers: NDArray[Any],
-) -> Any:
-    """Names of the points of these numbers among so many: those that a caller has given
-    as the argument `name`, or else their labels.
-    """
-    if given is None:
-        return named(labels, numbers)
-    given = in_order(given, name, labels, of="the points")
-    return as_names(given, name, size)[numbers]
 
 
 def taken(values: NDArray[Any], at: IntArray) -> NDArray[Any]:
@@ -82,24 +61,154 @@ def taken(values: NDArray[Any], at: IntArray) -> NDArray[Any]:
 
 
 def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
-    """Labels of so many points, each of which has one."""
-    made = as_names(labels, name, size)
+    """Return labels of so many points, none of which may be missing."""
+    array = as_names(labels, name, size)
     missing = np.zeros(size, dtype=bool)
-    if made.dtype == object:  # None, NaN and pandas.NA
-        missing = np.array([one is None or _differs(one) for one in made])
-    elif made.dtype.kind == "f":
-        missing = np.isnan(made)
+    if array.dtype == object:  # None, NaN and pandas.NA
+        missing = np.array([_is_missing(value) for value in array])
+    elif array.dtype.kind == "f":
+        missing = np.isnan(array)
     if missing.any():
         raise ValueError(
-            f"{name} must have one for each point, got {missing.sum()} of {size} that "
-            "are missing; give these a label of their own"
+            f"{name} must have one for each point, got {missing.sum()} of {size} that are "
+            "missing; give these a label of their own"
         )
-    return made
+    return array
 
 
-def _differs(value):
-    """Whether it is not even itself, as NaN, or nobody knows, as pandas.NA."""
+def _is_missing(value):
+    """Return whether it is None, differs from itself as NaN, or cannot tell as pandas.NA."""
     try:
-        return not bool(value == value)
+        return value is None or not bool(value == value)
     except TypeError:
         return True
+
+
+class Neighbors(NamedTuple):
+    """The best targets of every query, best first.
+
+    Attributes
+    ----------
+    indices : (n_queries, k) int64 ndarray
+        -1 where a query has none.
+    scores : (n_queries, k) float32 ndarray
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> found = gwfast.nearest_neighbors(np.eye(3), np.eye(3)[::-1], method="nn", k=1)
+    >>> found.indices.ravel()
+    array([2, 1, 0])
+    >>> found.scores.ravel()
+    array([1., 1., 1.], dtype=float32)
+    """
+
+    indices: IntArray
+    scores: FloatArray
+
+    def to_frame(
+        self, source: ArrayLike | None = None, target: ArrayLike | None = None
+    ) -> pd.DataFrame:
+        """Return a table of pandas, a row for each target of each query.
+
+        Parameters
+        ----------
+        source, target : array-like or None, default=None
+            Names of the queries, and of all targets; None numbers them.
+
+        Returns
+        -------
+        DataFrame
+            With columns "source", "target", "rank" (from 1) and "score".
+        """
+        queries, ranks = np.nonzero(self.indices >= 0)
+        targets = self.indices[queries, ranks]
+        return frame(
+            {
+                "source": as_names(source, "source", len(self.indices))[queries],
+                "target": targets if target is None else np.asarray(target)[targets],
+                "rank": ranks + 1,
+                "score": self.scores[queries, ranks],
+            }
+        )
+
+
+def largest(x, k, n_threads):
+    """Return `Neighbors` by the largest entries of rows, an array or `Rows`."""
+    stored = isinstance(x, np.ndarray)
+    n = len(x) if stored else x.n
+    indices = np.empty((n, k), dtype=np.intp)
+    scores = np.empty((n, k), dtype=x.dtype if stored else np.float32)
+    _kernels.topk_rows(x, indices, scores, n_threads)
+    return Neighbors(indices.astype(np.int64, copy=False), scores)
+
+
+class Candidate(NamedTuple):
+    """One start that was tried.
+
+    Attributes
+    ----------
+    start : str
+    n_points : int
+        Points of the larger side of the problem it was tried on.
+    epsilon : float
+        Epsilon at its end.
+    gw_cost : float
+        Objective when it was stopped, for whatever reason.
+    n_outer : int
+        Outer iterations made.
+    seconds : float
+        Spent on the start and on them.
+    fate : str
+        ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by `gw_cost`,
+        or one of more than two that are as good), ``"same as ..."`` (on the way to the same
+        optimum), ``"tie"`` (another optimum, as good as the winner's), ``"lost"`` (at the end, or
+        behind when the winner converged), ``"out of time"``.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
+    >>> any(row.fate == "won" for row in result.candidates)
+    True
+    """
+
+    start: str
+    n_points: int
+    epsilon: float
+    gw_cost: float
+    n_outer: int
+    seconds: float
+    fate: str
+
+
+class Candidates(tuple[Candidate, ...]):
+    """A tuple of `Candidate` that prints as a table."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table of pandas, a row for each start."""
+        return of_tuples(Candidate._fields, self)
+
+    def __str__(self) -> str:
+        # Words to the left, numbers to the right.
+        formats = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
+        numbers = [f[1:] for f in formats]
+        cells = [Candidate._fields, *(tuple(map(format, row, numbers)) for row in self)]
+        widths = (max(map(len, column)) for column in zip(*cells, strict=True))
+        specs = [f"{f[0]}{n}" for f, n in zip(formats, widths, strict=True)]
+        return "\n".join("  ".join(map(format, row, specs)).rstrip() for row in cells)
+
+
+def names(
+    name: str,
+    given: ArrayLike | None,
+    size: int,
+    labels: Sequence[Any] | None,
+    numbers: NDArray[Any],
+) -> Any:
+    """Return the names of points of these numbers: of the argument `name`, or else `labels`."""
+    if given is None:
+        return named(labels, numbers)
+    return as_names(in_order(given, name, labels, of="the points"), name, size)[numbers]

@@ -11,7 +11,7 @@ from scipy import sparse
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import DenseCost
 from ..problems.graphs import GraphCost
-from ..results.neighbors import largest
+from ..results.tables import largest
 from ..utils.blocks import row_blocks
 from ..utils.types import Float64Array
 from ..utils.validation import as_count, as_matrix, one_of

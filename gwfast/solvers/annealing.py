@@ -27,8 +27,8 @@ from ..quadratic.methods import PGD
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.small_descent import SmallDescent
 from ..quadratic.stopping import Limits
-from ..results.candidates import Candidate, Candidates
 from ..results.result import GWResult
+from ..results.tables import Candidate, Candidates
 from ..utils.deadline import OutOfTime, Patience
 from ..utils.progress import ProgressEvent
 from .agreement import LEVEL, confidence_of

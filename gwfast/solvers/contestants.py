@@ -13,8 +13,8 @@ from ..quadratic.factory import is_factored
 from ..quadratic.outer_loop import OuterLoop
 from ..quadratic.solution import Solution
 from ..quadratic.stopping import Limits
-from ..results.candidates import Candidate
 from ..results.status import Status
+from ..results.tables import Candidate
 from ..utils.deadline import NEVER, OutOfTime
 from ..utils.progress import ProgressEvent
 from .checkpoint import STARTS

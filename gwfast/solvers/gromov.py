@@ -23,9 +23,9 @@ from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
 from ..quadratic.stores import NeighborTier
-from ..results.candidates import Candidates
 from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult
+from ..results.tables import Candidates
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names

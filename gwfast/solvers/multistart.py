@@ -21,8 +21,8 @@ from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
-from ..results.candidates import Candidates
 from ..results.result import GWResult
+from ..results.tables import Candidates
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names

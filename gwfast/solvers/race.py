@@ -17,8 +17,8 @@ from ..problems.low_rank import has_low_rank, low_rank_problem
 from ..quadratic.factory import is_factored, linearize, work
 from ..quadratic.stopping import Limits, Unjudged
 from ..quadratic.stores import NeighborTier
-from ..results.candidates import Candidates
 from ..results.coupling import SparseCoupling
+from ..results.tables import Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.precision import SINGLE

@@ -9,8 +9,8 @@ import numpy as np
 from ..problems.epsilon import Schedule
 from ..problems.losses import LOSSES
 from ..quadratic.factory import is_factored, linearize
-from ..results.candidates import Candidates
 from ..results.status import Status
+from ..results.tables import Candidates
 from ..utils.deadline import OutOfTime
 from ..utils.precision import SINGLE
 from .agreement import LEVEL, confidence_of, costs_nothing, is_sure, winner_of

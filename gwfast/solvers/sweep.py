@@ -13,9 +13,9 @@ import numpy as np
 
 from ..kernels.threads import single_threaded_blas
 from ..quadratic.factory import is_factored, linearize
-from ..results.candidates import Candidate, Candidates
 from ..results.result import GWResult
 from ..results.status import Status
+from ..results.tables import Candidate, Candidates
 from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressListener, reporting
 from .further_search import without_winner

@@ -14,7 +14,7 @@ from ..problems.epsilon import Epsilon, Schedule
 from ..quadratic.factory import linearize
 from ..quadratic.stopping import Limits
 from ..quadratic.stores import NeighborTier
-from ..results.candidates import Candidates
+from ..results.tables import Candidates
 from ..solvers.agreement import TIE
 from ..solvers.contestants import Contestant
 from ..solvers.levels import fits, spread

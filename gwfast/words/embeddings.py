@@ -12,14 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ..utils import notebooks
 from ..utils.types import Float32Array, Float64Array, PathLike
 from .vocabulary import BadRow, Options, Vocabulary, show
 
 # Rows that are converted at once.
 _BLOCK = 4096
-# What a notebook shows of the vectors.
-_SHOWN_ROWS, _SHOWN_COLUMNS = 5, 6
 
 
 class EmbeddingsFileError(ValueError):
@@ -90,18 +87,6 @@ class Embeddings:
         n, d = self.vectors.shape
         counts = "" if self.counts is None else ", with counts"
         return f"Embeddings({n} words x {d}, {self.vectors.dtype}{counts})"
-
-    def _repr_html_(self) -> str:
-        shown = self.vectors[:_SHOWN_ROWS, :_SHOWN_COLUMNS].tolist()
-        more = ["..."] * (self.vectors.shape[1] > _SHOWN_COLUMNS)
-        heads = ["word", *map(str, range(len(shown[0]))), *more]
-        rows = [
-            [word, *(f"{value:.3f}" for value in vector), *more]
-            for word, vector in zip(self.words[:_SHOWN_ROWS], shown, strict=True)
-        ]
-        if len(self) > _SHOWN_ROWS:
-            rows.append(["..."])
-        return notebooks.table(repr(self), heads, rows)
 
     def with_counts(self, counts: Mapping[str, float]) -> "Embeddings":
         """Add counts to every word.

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 
 from ..alignment import retrieval
 from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
-from ..utils import notebooks
 from ..utils.callers import outside
 from ..utils.types import IntArray
 from ..utils.validation import as_count, as_mapping, as_translations, one_of
@@ -249,16 +248,6 @@ class Precision:
             f"Precision({shares}; {self.n_queries:,} queries of {self.n_words:,} words,"
             f" coverage {self.coverage:.1%}, convention {self.convention!r})"
         )
-
-    def _repr_html_(self) -> str:
-        shares = [
-            (f"P@{k}", "{:.3f} ({:.3f} to {:.3f})".format(share, *self.interval(k)))
-            for k, share in self.at.items()
-        ]
-        queries = f"{self.n_queries:,} of {self.n_words:,} words"
-        rest = ("queries", queries), ("coverage", f"{self.coverage:.1%}")
-        facts = [*shares, *rest, ("convention", self.convention)]
-        return notebooks.facts("Precision", facts)
 
 
 def as_convention(convention: ConventionLike) -> Convention:

@@ -19,7 +19,6 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..problems.geometry import STATISTICS, PointCloud, Statistic
 from ..results.result import ConvergenceWarning
-from ..utils import notebooks
 from ..utils.blocks import row_blocks
 from ..utils.callers import outside
 from ..utils.parallel import in_parallel
@@ -122,14 +121,6 @@ class LanguageDistances:
 
     def __repr__(self) -> str:
         return f"LanguageDistances({', '.join(self.names)}; {self.n_words:,} words)"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (name, *(f"{value:.4f}" for value in row))
-            for name, row in zip(self.names, self.roots.tolist(), strict=True)
-        ]
-        title = f"Distances between languages, of {self.n_words:,} words (roots)"
-        return notebooks.table(title, ("", *self.names), rows)
 
 
 def language_distances(

@@ -28,8 +28,8 @@ from gwfast.plot import (
     plot_embedding,
     plot_slices,
 )
-from gwfast.results.candidates import Candidate
 from gwfast.results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
+from gwfast.results.tables import Candidate
 from gwfast.spatial import pairwise_align
 
 

@@ -194,15 +194,6 @@ def test_pandas_is_only_needed_by_tables(monkeypatch):
         result.to_frame()
 
 
-def test_notebooks_show_what_came_out():
-    cost = np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0) ** 2))
-    with pytest.warns(gwfast.ConvergenceWarning):
-        result = gwfast.gromov_wasserstein(cost, cost.T, max_outer=1, init="product")
-    page = result._repr_html_()
-    for text in ("4 x 4", "max_outer: the limit", f"{result.gw_cost:.6g}", "advice"):
-        assert text in page
-
-
 @pytest.mark.parametrize(
     "labels",
     [

@@ -7,7 +7,7 @@ import pytest
 
 import gwfast
 from gwfast.quadratic.stopping import Limits
-from gwfast.results.candidates import Candidate, Candidates
+from gwfast.results.tables import Candidate, Candidates
 from gwfast.solvers import annealing, further_search
 from gwfast.solvers.agreement import LEVEL, Evidence, confidence, confidence_of, verdict
 from gwfast.solvers.further_search import CLUSTERS_EVERY

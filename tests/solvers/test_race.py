@@ -10,7 +10,7 @@ from helpers.problems import cloud, distances, masses, orthogonal, rotated_pair
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
 from gwfast.problems import low_rank
-from gwfast.results.candidates import Candidate, Candidates
+from gwfast.results.tables import Candidate, Candidates
 from gwfast.solvers import levels, race
 
 

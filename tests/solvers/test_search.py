@@ -10,7 +10,7 @@ from scipy.sparse import csgraph
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem
-from gwfast.results.candidates import Candidate
+from gwfast.results.tables import Candidate
 from gwfast.solvers import levels, race, second_look
 from gwfast.solvers.agreement import CLEAR, is_sure
 from gwfast.solvers.clusters import cluster_starts, clustered

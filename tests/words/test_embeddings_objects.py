@@ -259,17 +259,10 @@ def test_other_pickles(tmp_path):
             read_embeddings(path)
 
 
-def test_they_print_in_a_line_and_show_in_notebooks():
+def test_they_print_in_a_line():
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((3349, 50)).astype(np.float32)
     made = Embeddings(("<b>", *(f"w{i}" for i in range(1, 3349))), vectors)
     assert repr(made) == "Embeddings(3349 words x 50, float32)"
     counted = made.with_counts(dict.fromkeys(made.words, 2.0))
     assert repr(counted) == "Embeddings(3349 words x 50, float32, with counts)"
-    page = made._repr_html_()
-    assert "Embeddings(3349 words x 50, float32)" in page
-    assert "&lt;b&gt;" in page and "<b>" not in page
-    assert f"{vectors[4, 5]:.3f}" in page and f"{vectors[4, 6]:.3f}" not in page
-    assert "w4" in page and "w5" not in page
-    small = as_embeddings((["a"], [[1.0, 2.0]]))._repr_html_()
-    assert "1.000" in small and "2.000" in small and "..." not in small

@@ -281,10 +281,3 @@ def test_evaluate_refuses(problem, change, error, message):
     given = dict(zip(names, problem, strict=True)) | change
     with pytest.raises(error, match=message):
         evaluate(**given)
-
-
-def test_precision_in_a_notebook():
-    gold = gold_standard({"a": {"b"}, "c": {"d"}}, ["a"], ["b"])
-    page = precision_at_k(np.array([[0]]), gold)._repr_html_()
-    for part in ("P@10", "1.000 (", "1 of 2 words", "50.0%", "gwfast"):
-        assert part in page

@@ -71,12 +71,6 @@ def test_a_metric_between_the_languages_of_the_sample(found):
     assert found.matrix[0, 2] < 0.5 * found.matrix[0, 1]
 
 
-def test_distances_in_a_notebook(found):
-    page = found._repr_html_()
-    assert "150 words" in page and "es&#x27;" in page
-    assert f"{found.roots[0, 1]:.4f}" in page
-
-
 def test_value_is_the_cost_of_the_matching(languages, found):
     costs = {name: cosine_distances(x) for name, x in languages.items()}
     assert [(pair.source, pair.target) for pair in found.pairs] == [
