@@ -17,14 +17,13 @@ from .results.coupling import Coupling
 from .results.pairwise import PairwiseResult
 from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterStep, SinkhornResult
 from .results.tables import Candidate, Neighbors
-from .results.verification import Residual, Verification
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
 from .solvers.multistart import multistart, tune_epsilon
 from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.seeds import Seeds
 from .solvers.starts import Profile
-from .solvers.verification import verify
+from .solvers.verification import Residual, Verification, verify
 from .utils.config import show_config
 
 __all__ = [

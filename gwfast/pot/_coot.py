@@ -14,7 +14,7 @@ from ..linear.log_domain import Potentials
 from ..linear.marginals import Balanced
 from ..linear.sinkhorn_solver import in_units
 from ..problems.geometry import within_range
-from ..quadratic.certificate import LeastPlans
+from ..quadratic.certificate import LinearProgram
 from ..results.status import Status
 from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix, as_vector
@@ -191,6 +191,31 @@ class Side:
             with np.errstate(divide="ignore", invalid="ignore"):
                 x = x - self.epsilon * np.log(masses)
             yield centered(x)
+
+
+class LeastPlans:
+    """The plans (n, m) of a rule's marginals that cost least, each from where the last one was."""
+
+    def __init__(self, rule):
+        self._rule = rule
+        if rule.takes_q:
+            self._program = LinearProgram(rule)
+
+    def solve(self, cost):
+        """The plan, and its potentials, which of points without mass are minus infinity."""
+        plan = np.zeros(cost.shape)
+        if not self._rule.takes_q:
+            plan[np.arange(len(cost)), cost.argmin(axis=1)] = self._rule.p
+            return plan, (cost.min(axis=1), np.zeros(cost.shape[1]))
+        program = self._program
+        rows, columns = program.rows, program.columns
+        of_rows, of_columns = program.solve(cost)
+        i, j, masses = program.transport.entries()
+        inside = (i < len(rows)) & (j < len(columns))
+        plan[rows[i[inside]], columns[j[inside]]] = masses[inside]
+        f, g = (np.full(size, -np.inf) for size in cost.shape)
+        f[rows], g[columns] = of_rows[: len(rows)], of_columns[: len(columns)]
+        return plan, (f, g)
 
 
 class EntropicPlans:

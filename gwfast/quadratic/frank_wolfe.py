@@ -27,8 +27,8 @@ from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.deadline import NEVER, Deadline
+from .certificate import MAX_ERROR, objective
 from .dense_terms import common_shift
-from .reference import MAX_ERROR, objective
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a difference of.
 ROUNDING = 1e-13

@@ -18,6 +18,7 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
+from ..quadratic.certificate import product_mean
 from ..quadratic.factory import Tier, is_factored, is_placed, work
 from ..quadratic.methods import PGD, MethodName, as_method
 from ..quadratic.plain_terms import FEW_POINTS
@@ -38,7 +39,7 @@ from .diagnosis import conclude, doubted, other_starts, warn_of
 from .exact import check_exact, check_memory, solve_exact
 from .levels import choose, fits, level_sizes, needs
 from .options import Callback, InitLike, SolveOptions
-from .product_plan import completed, no_worse_than_product, quadratic_mean, unsolved
+from .product_plan import completed, no_worse_than_product, unsolved
 from .race import search
 from .second_look import second_look
 from .seeds import Seeds
@@ -359,7 +360,7 @@ def _with_small_price(problem, options):
     """The problem and the options, in float64 where missing a marginal costs so little
     that float32 has no numbers for the plans on the way.
     """
-    if not min(problem.rule.rho) < SMALL_PRICE * quadratic_mean(problem):
+    if not min(problem.rule.rho) < SMALL_PRICE * product_mean(problem):
         return problem, options
     dense = problem.replace(x=problem.x.to_dense(), y=problem.y.to_dense())
     return dense, dataclasses.replace(options, dtype=DOUBLE.dtype.name)

@@ -1,6 +1,4 @@
-"""The product plan: the result where there is no time for an iteration, its objective,
-and whether both terms of a fused problem are of one scale there.
-"""
+"""The product plan as a result, and what is said of any result beside it."""
 
 import dataclasses
 import math
@@ -10,8 +8,7 @@ import numpy as np
 
 from ..kernels._kernels import mass_entropy
 from ..problems.cross_cost import CrossCost
-from ..problems.losses import LOSSES
-from ..quadratic.factory import is_factored, linearize
+from ..quadratic.certificate import product_mean
 from ..quadratic.methods import PGD
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..results.result import GWResult
@@ -20,37 +17,30 @@ from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.callers import outside
 from ..utils.precision import SINGLE
 
-# Ratio of the terms of a fused objective from which on there is a warning. On 100 points of the
-# plane with three noisy features 90 % of the matches are right at a ratio of 6 and 84 % at 0.6,
-# but 61 % at 61 and 34 % at 1/160, where the smaller term hardly counts.
+# Ratio of the terms of a fused objective, either way, beyond which the smaller hardly counts.
 MAX_RATIO = 30.0
-# How a solve may end long before its plan is a solution.
-LIMITED = Status.MAX_OUTER, Status.MAX_INNER, Status.TIME_LIMIT
-# Share of the quadratic term at the product plan from which on an epsilon blurs the matches
-# that a linear cost allows, and share of the linear term below which a plan keeps to these
-# matches. Of 60 and 100 points in two to four kinds, with a cost between kinds, 97 % of the
-# matches are right at an epsilon of 11 % of the quadratic term, and 59 to 80 % at 22 %.
-MAX_EPSILON, FORBIDDEN = 0.15, 1e-3
 
 
 def unsolved(problem, options):
     """The product plan as a `GWResult`, whose `n_outer` is 0."""
-    method = PGD if options.is_exact else options.method
-    gw_cost, linear = _objective(problem, method, options.placement)
     rule, mass = problem.rule, problem.mass
     rows, cols = rule.product()
-    penalty, epsilon = rule.penalty(rows, cols), options.epsilon.value
+    value, linear, penalty = product_mean(problem), 0.0, rule.penalty(rows, cols)
+    if problem.is_fused:
+        between = problem.between
+        total = between.mean(rows, cols) if _is_factored(problem) else rows @ between @ cols
+        linear = float(total) / mass
+        value = problem.alpha * value + (1.0 - problem.alpha) * linear
+    gw_cost, epsilon = value + penalty, options.epsilon.value
     if epsilon is None:
-        size = (gw_cost - penalty) / (mass * rule.entropy_weight)
-        epsilon = options.epsilon.relative * size
+        epsilon = options.epsilon.relative * value / (mass * rule.entropy_weight)
     entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
     threads, right = options.threads(problem), cols / mass
     if options.precision is SINGLE:
         # As factors the plan takes no time.
         factors = (np.zeros((size, 1), dtype=np.float32) for size in problem.shape)
         with np.errstate(divide="ignore"):
-            potentials = np.log(rows), np.log(right)
-        coupling = FactoredCoupling(*factors, *potentials, 1.0, threads)
+            coupling = FactoredCoupling(*factors, np.log(rows), np.log(right), 1.0, threads)
     else:
         coupling = ArrayCoupling(np.multiply.outer(rows, right), threads)
     return GWResult(
@@ -70,7 +60,8 @@ def unsolved(problem, options):
         advice=Status.TIME_LIMIT.advice,
         history=(),
         seconds=0.0,
-        **(dict(method="cg", gap=np.inf) if options.is_exact else {}),
+        method="cg" if options.is_exact else PGD.name,
+        gap=np.inf if options.is_exact else np.nan,
     )
 
 
@@ -78,15 +69,15 @@ def no_worse_than_product(problem, result, options):
     """Return the result, or the product plan if a limit ended a balanced solve at a plan
     with a larger objective. Status, history and counts stay.
     """
-    if result.status not in LIMITED or not problem.is_balanced or not result.n_outer:
+    limited = result.status in (Status.MAX_OUTER, Status.MAX_INNER, Status.TIME_LIMIT)
+    if not limited or not problem.is_balanced or not result.n_outer:
         return result
     product = unsolved(problem, options)
     # Zero may be what rounding leaves of large terms.
     if result.gw_cost <= product.gw_cost or not product.gw_cost:
         return result
-    names = "status advice n_outer n_inner history candidates method labels seconds"
-    done = {name: getattr(result, name) for name in [*names.split(), "term_ratio"]}
-    return dataclasses.replace(product, **done)
+    names = "status advice n_outer n_inner history candidates method labels seconds term_ratio"
+    return dataclasses.replace(product, **{name: getattr(result, name) for name in names.split()})
 
 
 def completed(problem, result, seconds, limit=math.inf):
@@ -97,14 +88,14 @@ def completed(problem, result, seconds, limit=math.inf):
     if limit < math.inf:
         added["coupling"] = result.coupling.with_limit(limit)
     if problem.is_fused:
-        p, q = problem.rule.product()
-        size = _mean_size(problem.between, p, q)
-        linear = (1.0 - problem.alpha) * size / problem.mass
-        quadratic = problem.alpha * max(quadratic_mean(problem), 0.0)
+        linear = (1.0 - problem.alpha) * _mean_size(problem) / problem.mass
+        quadratic = problem.alpha * max(product_mean(problem), 0.0)
         added["term_ratio"] = quadratic / linear if linear else math.inf
-        avoided = (1.0 - problem.alpha) * abs(result.linear_cost) <= FORBIDDEN * linear
+        # A plan that keeps to the matches of no linear cost is blurred by an epsilon of 15 % of
+        # the quadratic term: at 11 % of it 97 % of the matches were right, at 22 % 59 to 80 %.
+        avoided = (1.0 - problem.alpha) * abs(result.linear_cost) <= 1e-3 * linear
         share = result.epsilon / quadratic if quadratic else 0.0
-        if avoided and share > MAX_EPSILON:
+        if avoided and share > 0.15:
             advice = (
                 f"the plan avoids linear_cost, and epsilon, {result.epsilon:.3g}, is "
                 f"{share:.0%} of the quadratic term, where 1 to 3 % is usual; try "
@@ -114,13 +105,17 @@ def completed(problem, result, seconds, limit=math.inf):
     return dataclasses.replace(result, **added)
 
 
-def _mean_size(between, p, q):
-    """``p' |C| q`` of costs between the spaces."""
-    factored, size = isinstance(between, CrossCost), 0.0
-    if factored and between.metric != "dot":  # no cost is negative
+def _is_factored(problem):
+    return isinstance(problem.between, CrossCost)
+
+
+def _mean_size(problem):
+    """``p' |C| q`` of the costs C between the spaces."""
+    between, (p, q), size = problem.between, problem.rule.product(), 0.0
+    if _is_factored(problem) and between.metric != "dot":  # no cost is negative
         return between.mean(p, q)
     for rows in row_blocks(*between.shape, CACHED_BYTES):
-        cost = between.rows(rows) if factored else between[rows]
+        cost = between.rows(rows) if _is_factored(problem) else between[rows]
         size += float(p[rows] @ np.abs(cost) @ q)
     return size
 
@@ -136,59 +131,10 @@ def warn_of_scales(results):
     ratio = max(ratios, key=lambda one: abs(math.log(one)), default=1.0)
     if 1 / MAX_RATIO <= ratio <= MAX_RATIO:
         return
-    names, times = ("quadratic", "linear"), ratio
-    if ratio < 1:
-        names, times = names[::-1], 1 / ratio
+    names = ("quadratic", "linear") if ratio > 1 else ("linear", "quadratic")
     warnings.warn(
-        f"the {names[0]} term of the fused objective is {times:.3g} times the "
+        f"the {names[0]} term of the fused objective is {max(ratio, 1 / ratio):.3g} times the "
         f"{names[1]} one, at the product plan and weighted by alpha, and decides "
         f"nearly alone; linear_cost times {ratio:.3g} would make them equal",
         stacklevel=outside(),
     )
-
-
-def _objective(problem, method, placement):
-    """The objective and its linear term, by sums over the costs of each side, where a
-    linearization makes matrix products.
-    """
-    if problem.is_plain and is_factored(problem, method):
-        kind = dict(method=method, placement=placement)
-        return linearize(problem, 1, "tiled", **kind).start(), 0.0
-    p, q = problem.rule.product()
-    value, penalty = quadratic_mean(problem), problem.rule.penalty(p, q)
-    if not problem.is_fused:
-        return value + penalty, 0.0
-    between = problem.between
-    mean = between.mean(p, q) if isinstance(between, CrossCost) else p @ between @ q
-    linear = float(mean) / problem.mass
-    return problem.alpha * value + (1.0 - problem.alpha) * linear + penalty, linear
-
-
-def quadratic_mean(problem):
-    """The quadratic term of the objective of the product plan, without `alpha`."""
-    plain = problem.replace(between=None)
-    if is_factored(plain):
-        return linearize(plain, 1, "tiled").start()
-    loss, (p, q) = LOSSES[problem.loss], problem.rule.product()
-    x, y = problem.x.to_dense(), problem.y.to_dense()
-    loss.check(x.matrix, "cost_x")
-    loss.check(y.matrix, "cost_y")
-    own_x, of_x = _means(x, p, loss.f1, loss.h1, loss)
-    own_y, of_y = _means(y, q, loss.f2, loss.h2, loss)
-    own, common = own_x + own_y, of_x * of_y / problem.mass**2
-    value = float(own - common)
-    # If all costs are equal, what is left is rounding.
-    return value if abs(value) > 1e-13 * abs(common) else 0.0
-
-
-def _means(side, masses, f, h, loss):
-    """``masses' f(C) masses`` and ``masses' h(C) masses`` of the costs of a side."""
-    if loss.keeps_factors:  # f is the square, and h is linear
-        first, second = side.moments(0.0, masses)
-        return masses @ second, h(masses @ first)
-    made = [0.0, 0.0]
-    for rows in row_blocks(side.n, side.n):
-        cost = side.matrix[rows].astype(np.float64)
-        for k, function in enumerate((f, h)):
-            made[k] += masses[rows] @ function(cost) @ masses
-    return made

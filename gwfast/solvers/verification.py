@@ -1,33 +1,164 @@
-"""Whether a plan is what it should be: the conditions of optimality, in float64 and
-plain NumPy, which share nothing with the loops that have found it.
-"""
+"""Whether a plan is what it should be: the conditions of optimality, each with a bound."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic import reference
-from ..quadratic.certificate import frank_wolfe_gap
-from ..quadratic.frank_wolfe import ROUNDING
+from ..quadratic import certificate
 from ..quadratic.methods import PGD, MethodName, as_method
-from ..quadratic.reference_plan import ReferencePlan, alternate
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
-from ..results.verification import Residual, Verification
+from ..results.tables import frame
 from ..utils.blocks import row_blocks
 from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit
 from ..utils.precision import DOUBLE, SINGLE
-from ..utils.types import Float64Array, MemoryLimit
+from ..utils.types import MemoryLimit
 from ..utils.validation import as_array, as_count, as_positive
 
-# Rounding errors of a linearized cost, in units of its scale: products of matrices in
-# float32 were off by up to four.
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Errors of a linearized cost in units of float32 rounding; products were off by up to four.
 ROUNDINGS = 16
+# Error of the marginals up to which solvers may take the given ones for the plan's.
+MISSED = 1e-5
+
+
+class Residual(NamedTuple):
+    """Distance of something from what it should be.
+
+    Attributes
+    ----------
+    value : float
+        The residual; NaN if the plan is not finite.
+    bound : float
+        The largest residual that holds; infinite if nothing bounds it.
+
+    Examples
+    --------
+    >>> import gwfast
+    >>> gwfast.Residual(1e-7, bound=1e-5)
+    Residual(value=1e-07, bound=1e-05)
+    """
+
+    value: float
+    bound: float = np.inf
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value is a number within the bound."""
+        return bool(self.value <= self.bound)
+
+    def __str__(self) -> str:
+        if self.bound == np.inf and self.holds:
+            return f"{self.value:.3g} (no bound)"
+        sign = "<=" if self.holds else "exceeds"
+        return f"{self.value:.3g} {sign} {self.bound:.3g}"
+
+
+UNKNOWN = Residual(np.nan)
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Verification:
+    """Residuals of the optimality conditions of a plan, each with its bound.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    epsilon : float
+    gw_cost, linear_cost, entropy : float
+        Values of the plan, recomputed in float64 with its own marginals.
+    not_finite, negative : Residual
+        Number of entries that are NaN or infinite; size of the sum of negative entries.
+    rows, cols : Residual
+        L1 distance of row and column sums from the masses; of a partial plan, the excess
+        over the masses. Without a bound if the rule or the method leaves them free.
+    mass, marginals : Residual
+        Distance of the sum of all entries from the mass of a plan; all errors of marginals
+        that apply, the sum that solvers keep below `marginal_tol`.
+    stationarity : Residual
+        L1 distance, as a fraction of the mass, of the plan from the exact plan of the same
+        marginals for its own linearized cost, at most (``method="bapg"``: from the plan after
+        one more iteration). With epsilon 0 it is the gap of Frank and Wolfe, as a fraction of
+        the objective.
+    complementarity : Residual or None
+        Of a partial plan with entropy: sum of the masses not used, times their multipliers
+        over epsilon (at most one).
+    objective, reg_objective : Residual or None
+        Distances of the reported `gw_cost` and `reg_cost` from the recomputed ones.
+    truncation : Residual
+        Fraction of the mass that the exact plan has where the plan is zero; the bound is
+        `GWResult.left_out`, if the plan came as a result.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> problem = gwfast.QuadraticProblem(cost, cost[::-1, ::-1])
+    >>> checked = gwfast.verify(problem, gwfast.gromov_wasserstein(problem))
+    >>> bool(checked.holds), bool(checked.rows.value < checked.rows.bound)
+    (True, True)
+    """
+
+    shape: tuple[int, int]
+    epsilon: float
+    entropy: float
+    not_finite: Residual
+    negative: Residual
+    rows: Residual = UNKNOWN
+    cols: Residual = UNKNOWN
+    mass: Residual = UNKNOWN
+    marginals: Residual = UNKNOWN
+    stationarity: Residual = UNKNOWN
+    complementarity: Residual | None = None
+    objective: Residual | None = None
+    reg_objective: Residual | None = None
+    truncation: Residual = UNKNOWN
+    gw_cost: float = np.nan
+    linear_cost: float = np.nan
+
+    @property
+    def residuals(self) -> dict[str, Residual]:
+        """All residuals by name."""
+        pairs = vars(self).items()
+        return {name: value for name, value in pairs if isinstance(value, Residual)}
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the residuals that exceed their bounds."""
+        return tuple(name for name, residual in self.residuals.items() if not residual.holds)
+
+    @property
+    def holds(self) -> bool:
+        """Whether all residuals are within their bounds."""
+        return not self.failed
+
+    def to_frame(self) -> pd.DataFrame:
+        """The residuals as a table of pandas, with "value", "bound" and "holds"."""
+        residuals = self.residuals.values()
+        columns = {name: [getattr(r, name) for r in residuals] for name in FRAME_COLUMNS}
+        return frame(columns, list(self.residuals))
+
+    def __str__(self) -> str:
+        n, m = self.shape
+        verdict = "all hold" if self.holds else f"not: {', '.join(self.failed)}"
+        head = f"plan of {n} x {m}, epsilon {self.epsilon:.3g}, gw_cost {self.gw_cost:.6g}"
+        lines = [f"  {name:15} {residual}" for name, residual in self.residuals.items()]
+        return "\n".join([f"{head}: {verdict}", *lines])
+
+    def __repr__(self) -> str:
+        return f"Verification({self})"
+
+
+FRAME_COLUMNS = "value", "bound", "holds"
 
 
 def verify(
@@ -45,12 +176,11 @@ def verify(
 
     All conditions are computed anew in float64 from the plan and the costs. For two
     point clouds under the squared loss this is done in blocks of rows; for other costs
-    it takes about ``24 (n^2 + m^2) + 40 n m`` bytes.
+    it takes about ``8 (n^2 + m^2) + 56 n m`` bytes.
 
     Parameters
     ----------
     problem : QuadraticProblem
-        What the plan is for.
     result : GWResult, Coupling or array-like of shape (n, m)
         Of a result, the objectives and the truncation that it reports are checked too;
         a result of a problem with other marginals (`p`, `q`, `marginals`) is an error.
@@ -87,116 +217,80 @@ def verify(
     --------
     >>> import numpy as np, gwfast
     >>> cost = 1 - np.eye(3)
-    >>> plan = np.full((3, 3), 1 / 9)
     >>> problem = gwfast.QuadraticProblem(cost, cost)
-    >>> gwfast.verify(problem, plan, epsilon=0.1).holds
+    >>> gwfast.verify(problem, np.full((3, 3), 1 / 9), epsilon=0.1).holds
     True
     """
     if not isinstance(problem, QuadraticProblem):
-        came = type(problem).__name__
-        raise TypeError(f"problem must be a QuadraticProblem, got {came}")
+        raise TypeError(f"problem must be a QuadraticProblem, got {type(problem).__name__}")
     problem = problem.refreshed()
     if problem.rule.is_relaxed:
         raise ValueError(
             f"problem must not have marginals={problem.marginals!r}, whose conditions "
             "of optimality are not checked yet"
         )
-    given = _as_given(problem, result, epsilon, method)
-    steps = PGD if given.is_exact else as_method(given.method, problem, SINGLE)
-    limits = dict(
-        tol=as_positive(tol, "tol"),
-        marginal_tol=as_positive(marginal_tol, "marginal_tol"),
-        max_iter=as_count(max_iter, "max_iter"),
-    )
-    limit, (n, m) = as_memory_limit(memory_limit), problem.shape
-    size = reference.nbytes(problem, steps.alternating)
-    if given.is_exact:
-        size += 8 * 5 * n * m
-    if size > limit:
-        raise MemoryError(
-            f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
-            f"memory_limit is {limit / 1e9:.3g} GB"
-        )
-    made = given.look()
-    if made["not_finite"].holds:
-        with np.errstate(divide="ignore", over="ignore", under="ignore"):
-            made |= _optimality(problem, given, steps, made["entropy"], **limits)
-    return Verification(shape=problem.shape, epsilon=given.epsilon, **made)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Given:
-    """A plan, and what came with it."""
-
-    coupling: Coupling
-    epsilon: float
-    method: str
-    potentials: tuple[Float64Array, Float64Array] | None = None
-    gw_cost: float | None = None
-    reg_cost: float | None = None
-    left_out: float = np.inf
-
-    @property
-    def is_exact(self):
-        """Whether there is no regularization."""
-        return self.epsilon == 0
-
-    def rows(self, rows):
-        """Some rows of the plan, in float64."""
-        return self.coupling._rows(rows).astype(np.float64)
-
-    @property
-    def precision(self):
-        return SINGLE if self.coupling.dtype.itemsize == 4 else DOUBLE
-
-    def look(self):
-        """What the entries alone say, and NaN for the rest."""
-        n_bad, negative, entropy = 0, 0.0, 0.0
-        for rows in row_blocks(*self.coupling.shape):
-            block = self.rows(rows)
-            n_bad += int((~np.isfinite(block)).sum())
-            negative -= float(block[block < 0].sum())
-            alive = block[block > 0]
-            entropy -= float(alive @ np.log(alive))
-        unknown = "rows", "cols", "mass", "marginals", "stationarity", "truncation"
-        return dict.fromkeys(unknown, Residual(np.nan)) | dict(
-            gw_cost=np.nan,
-            linear_cost=np.nan,
-            entropy=entropy,
-            not_finite=Residual(n_bad, 0),
-            negative=Residual(negative, 0.0),
-            complementarity=None,
-            objective=None,
-            reg_objective=None,
-        )
-
-
-def _as_given(problem, result, epsilon, method):
-    """What came, checked."""
-    reported, coupling = {}, result
-    if isinstance(result, GWResult):
-        coupling = result.coupling
-        names = "potentials", "gw_cost", "reg_cost", "left_out"
-        reported = {name: getattr(result, name) for name in names}
-        epsilon = result.epsilon if epsilon is None else epsilon
-        if epsilon != 0 and result.method != "cg":
-            method = method or result.method
-    elif not isinstance(result, Coupling):
-        of = "cost_x and cost_y"
-        plan = as_array(in_order(result, "result", *problem.orders, of=of), "result")
-        if plan.dtype not in (np.float32, np.float64):
-            plan = plan.astype(np.float64)
-        coupling = ArrayCoupling(plan, 1)
-    if coupling.shape != problem.shape:
-        raise ValueError(f"result must have shape {problem.shape}, got {coupling.shape}")
-    if reported:
-        _check_marginals(problem, result)
+    report = result if isinstance(result, GWResult) else None
+    coupling = _coupling(problem, result)
+    if report is not None:
+        _check_marginals(problem, report)
+        epsilon = report.epsilon if epsilon is None else epsilon
+        if epsilon != 0 and report.method != "cg":
+            method = method or report.method
     if epsilon is None:
         raise ValueError("epsilon must be given for a plan that does not tell it")
     epsilon = as_positive(epsilon, "epsilon", zero=True)
     if epsilon == 0 and method not in (None, "pgd"):
         raise ValueError(f"method must be 'pgd' with epsilon=0, got {method!r}")
-    return _Given(coupling, epsilon, method or "pgd", **reported)
+    steps = PGD if epsilon == 0 else as_method(method or "pgd", problem, SINGLE)
+    tol, marginal_tol = as_positive(tol, "tol"), as_positive(marginal_tol, "marginal_tol")
+    max_iter, limit = as_count(max_iter, "max_iter"), as_memory_limit(memory_limit)
+    size = certificate.nbytes(problem, dense=epsilon == 0 or steps.alternating)
+    if size > limit:
+        n, m = problem.shape
+        raise MemoryError(
+            f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
+            f"memory_limit is {limit / 1e9:.3g} GB"
+        )
+    n_bad, negative, entropy = 0, 0.0, 0.0
+    for rows in row_blocks(*coupling.shape):
+        block = coupling._rows(rows).astype(np.float64)
+        n_bad += int((~np.isfinite(block)).sum())
+        negative -= float(block[block < 0].sum())
+        entropy -= float(block[block > 0] @ np.log(block[block > 0]))
+    looked = Verification(
+        shape=problem.shape,
+        epsilon=epsilon,
+        entropy=entropy,
+        not_finite=Residual(n_bad, 0),
+        negative=Residual(negative, 0.0),
+    )
+    if n_bad:
+        return looked
+    with np.errstate(divide="ignore", over="ignore", under="ignore"):
+        costs = certificate.Costs(problem, shifts=not steps.alternating)
+        at = certificate.Linearized(costs, lambda rows: coupling._rows(rows).astype(np.float64))
+        found = _marginals(problem, at, steps, marginal_tol) | _objectives(at, report, looked)
+        if epsilon == 0:
+            found |= _exact(costs, at, coupling, tol)
+        else:
+            found |= _entropic(costs, at, coupling, report, epsilon, steps, tol, max_iter)
+    return dataclasses.replace(looked, **found)
+
+
+def _coupling(problem, result):
+    if isinstance(result, GWResult):
+        coupling = result.coupling
+    elif isinstance(result, Coupling):
+        coupling = result
+    else:
+        ordered = in_order(result, "result", *problem.orders, of="cost_x and cost_y")
+        plan = as_array(ordered, "result")
+        if plan.dtype not in (np.float32, np.float64):
+            plan = plan.astype(np.float64)
+        coupling = ArrayCoupling(plan, 1)
+    if coupling.shape != problem.shape:
+        raise ValueError(f"result must have shape {problem.shape}, got {coupling.shape}")
+    return coupling
 
 
 def _check_marginals(problem, result):
@@ -209,97 +303,85 @@ def _check_marginals(problem, result):
     for name in "pq":
         solved = getattr(result, name)
         off = 0.0 if solved is None else np.abs(getattr(problem, name) - solved).sum()
-        if off > 1e-5:  # the tolerance of marginals, by default
+        if off > MISSED:
             raise ValueError(
                 f"problem must have the {name} that result was solved with, got one "
                 f"that differs by {off:.2g} of the mass"
             )
 
 
-def _optimality(problem, given, method, entropy, *, tol, marginal_tol, max_iter):
-    """The residuals of a finite plan."""
-    costs = reference.costs_of(problem, method.alternating)
-    least = float(np.finfo(given.coupling.dtype).tiny)
-    at = reference.ReferenceLinearization(costs, given.rows, method.alternating, least)
-    # Solvers without entropy take costs of point clouds as matrices of float32.
-    clouds = given.is_exact and reference.stays_factored(problem, method.alternating)
-    precision = SINGLE if clouds else given.precision
-    gw_cost = reference.objective(problem, given.coupling, at.linear_cost)
-    found = dict(
-        **_marginals(problem, at, method, marginal_tol),
-        **_objectives(at, given, gw_cost, entropy),
-        gw_cost=gw_cost,
-        linear_cost=at.linear_cost,
-    )
-    if given.is_exact:
-        return found | dict(
-            stationarity=_gap(at, tol, precision), truncation=Residual(0.0, given.left_out)
-        )
-    unit = at.cost_scale / given.epsilon
-    rounding = given.precision.rounding * (1.0 + unit)
+def _exact(costs, at, coupling, tol):
+    """The gap of Frank and Wolfe as a fraction of the objective."""
+    # Solvers without entropy take costs of point clouds as matrices of float32; in float64
+    # they end at steps of 1e-13.
+    single = costs.is_factored or coupling.dtype.itemsize == 4
+    rounding = at.magnitude * (ROUNDINGS * SINGLE.rounding if single else 1e-12)
+    # Where the objective is nothing but rounding, of that.
+    unit = max(abs(at.gw_cost), rounding) or 1.0
+    gap = Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
+    return dict(stationarity=gap, truncation=Residual(0.0))
+
+
+def _entropic(costs, at, coupling, report, epsilon, method, tol, max_iter):
+    """The distance from the plan of the linear problem."""
+    least = float(np.finfo(coupling.dtype).tiny)
+    rounding = SINGLE if coupling.dtype.itemsize == 4 else DOUBLE
+    rounding = rounding.rounding * (1.0 + at.cost_scale / epsilon)
     # Of the costs here, sums of larger terms, whatever the plan was computed with.
-    rounding += DOUBLE.rounding * at.magnitude / given.epsilon
+    rounding += DOUBLE.rounding * at.magnitude / epsilon
     # The last step was within tolerance; the next one may be ten times as long. A bound
     # above a tenth of the plan says nothing.
     bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
     left_out, complementarity = 0.0, None
     if method.alternating:
-        distance = alternate(at, costs, given.epsilon)
+        distance = certificate.alternation_distance(at, costs, epsilon, least)
     else:
-        plan = ReferencePlan(at, given.epsilon, method.proximal)
-        plan.search(given.potentials, max_iter, bound / 2)
+        plan = certificate.GibbsPlan(at, epsilon, least if method.proximal else None)
+        plan.search(None if report is None else report.potentials, max_iter, bound / 2)
         distance, left_out = plan.distance, plan.left_out
-        if problem.rule.takes_mass:
+        if at.problem.rule.takes_mass:
             complementarity = Residual(plan.complementarity, bound)
-    if given.left_out < np.inf:
-        bound += given.left_out
-    return found | dict(
+    reported = np.inf if report is None else report.left_out
+    if reported < np.inf:
+        bound += reported
+    return dict(
         stationarity=Residual(distance, bound),
         complementarity=complementarity,
-        truncation=Residual(left_out, given.left_out + bound),
+        truncation=Residual(left_out, reported + bound),
     )
 
 
-def _gap(at, tol, precision):
-    """That of Frank and Wolfe, as a fraction of the objective."""
-    # In float64 solvers end at `conditional_gradient.ROUNDING`, and this is ten times that.
-    rounding = ROUNDINGS * SINGLE.rounding if precision is SINGLE else 10 * ROUNDING
-    rounding *= at.magnitude
-    # Where the objective is nothing but rounding, of that.
-    unit = max(abs(at.gw_cost), rounding) or 1.0
-    return Residual(frank_wolfe_gap(at) / unit, tol + rounding / unit)
-
-
 def _marginals(problem, at, method, marginal_tol):
-    """How far the sums are from what they should be."""
+    """Distances of the sums from the masses."""
     rule, missed = problem.rule, []
     marginal_tol *= rule.mass
-    for sums, masses in ((at.rows, rule.p), (at.cols, rule.q)):
-        off = sums - masses
-        over = np.maximum(off, 0.0) if rule.takes_mass else np.abs(off)
+    for sums, masses in ((at.row_sums, rule.p), (at.column_sums, rule.q)):
+        over = np.maximum(sums - masses, 0.0) if rule.takes_mass else np.abs(sums - masses)
         missed.append(float(over.sum()))
-    total = missed[1] if method.alternating else rule.error(at.rows, at.cols)
-    bounds = [np.inf if method.alternating else marginal_tol, marginal_tol]
-    if not rule.takes_q:
-        bounds[1] = np.inf
+    total = missed[1] if method.alternating else rule.error(at.row_sums, at.column_sums)
     return dict(
-        rows=Residual(missed[0], bounds[0]),
-        cols=Residual(missed[1], bounds[1]),
-        mass=Residual(abs(float(at.rows.sum()) - rule.mass), marginal_tol),
+        rows=Residual(missed[0], np.inf if method.alternating else marginal_tol),
+        cols=Residual(missed[1], marginal_tol if rule.takes_q else np.inf),
+        mass=Residual(abs(float(at.row_sums.sum()) - rule.mass), marginal_tol),
         marginals=Residual(total, marginal_tol),
     )
 
 
-def _objectives(at, given, gw_cost, entropy):
-    """How far the reported objectives are from those of the plan."""
-    # Solvers compute the objective anew where it may be off by more.
-    made, bound = {}, 2 * reference.MAX_ERROR * abs(gw_cost)
-    bound += DOUBLE.cost_rounding * at.magnitude + at.confusion
-    if given.gw_cost is not None:
-        made["objective"] = Residual(abs(given.gw_cost - gw_cost), bound)
-    if given.reg_cost is not None:
-        weight = 2 * given.epsilon
-        value = abs(given.reg_cost - (gw_cost - weight * entropy))
-        bound += weight * 10 * SINGLE.cost_rounding * (1.0 + abs(entropy))
-        made["reg_objective"] = Residual(value, bound)
+def _objectives(at, report, looked):
+    """The objective, and distances of the reported objectives."""
+    made = dict(gw_cost=at.gw_cost, linear_cost=at.linear_cost)
+    if report is None:
+        return made
+    problem, missed = at.problem, 0.0
+    if problem.is_balanced:
+        sides = (at.row_sums, problem.p), (at.column_sums, problem.q)
+        missed = min(sum(np.abs(sums - masses).sum() for sums, masses in sides), MISSED)
+    # Solvers compute the objective anew if it may be off by more.
+    bound = 2 * certificate.MAX_ERROR * abs(at.gw_cost) + 2 * missed * at.largest
+    bound += DOUBLE.cost_rounding * at.magnitude
+    made["objective"] = Residual(abs(report.gw_cost - at.gw_cost), bound)
+    weight = 2 * looked.epsilon
+    value = abs(report.reg_cost - (at.gw_cost - weight * looked.entropy))
+    bound += weight * 10 * SINGLE.cost_rounding * (1.0 + abs(looked.entropy))
+    made["reg_objective"] = Residual(value, bound)
     return made
