@@ -251,20 +251,8 @@ def verify(
             f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
             f"memory_limit is {limit / 1e9:.3g} GB"
         )
-    n_bad, negative, entropy = 0, 0.0, 0.0
-    for rows in row_blocks(*coupling.shape):
-        block = coupling._rows(rows).astype(np.float64)
-        n_bad += int((~np.isfinite(block)).sum())
-        negative -= float(block[block < 0].sum())
-        entropy -= float(block[block > 0] @ np.log(block[block > 0]))
-    looked = Verification(
-        shape=problem.shape,
-        epsilon=epsilon,
-        entropy=entropy,
-        not_finite=Residual(n_bad, 0),
-        negative=Residual(negative, 0.0),
-    )
-    if n_bad:
+    looked = _look(coupling, epsilon)
+    if not looked.not_finite.holds:
         return looked
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         costs = certificate.Costs(problem, shifts=not steps.alternating)
@@ -275,6 +263,18 @@ def verify(
         else:
             found |= _entropic(costs, at, coupling, report, epsilon, steps, tol, max_iter)
     return dataclasses.replace(looked, **found)
+
+
+def _look(coupling, epsilon):
+    """What the entries alone say."""
+    n_bad, negative, entropy = 0, 0.0, 0.0
+    for rows in row_blocks(*coupling.shape):
+        block = coupling._rows(rows).astype(np.float64)
+        n_bad += int((~np.isfinite(block)).sum())
+        negative -= float(block[block < 0].sum())
+        entropy -= float(block[block > 0] @ np.log(block[block > 0]))
+    entries = dict(not_finite=Residual(n_bad, 0), negative=Residual(negative, 0.0))
+    return Verification(shape=coupling.shape, epsilon=epsilon, entropy=entropy, **entries)
 
 
 def _coupling(problem, result):
