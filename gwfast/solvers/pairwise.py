@@ -8,7 +8,6 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,13 +42,11 @@ from .isomorphism import isomorphisms
 from .options import SolveOptions
 from .small import SmallSolve, solve_small
 
-# Relative difference of mean costs that is rounding.
-SAME_MEAN = 1e-9
 # Pairs that a thread takes at a time.
 CHUNK = 32
-# Eigenvectors of either space along which exact problems start. Of 50 neurons 88 % have
-# the nearest that 20 random starts find, in 2.7 times the time of the product plan, with
-# which 66 % have; with two eigenvectors costs are by mean 1.2 % lower, in 4.5 times.
+# Eigenvectors of either space along which exact problems start. Of 50 neurons 88 % have the nearest
+# that 20 random starts find, in 2.7 times the time of the product plan, with which 66 % have; with
+# two eigenvectors costs are by mean 1.2 % lower, in 4.5 times.
 N_DIRECTIONS = 1
 
 
@@ -74,7 +71,7 @@ def pairwise_gromov_wasserstein(
     checkpoint: PathLike | None = None,
     progress: Progress = False,
 ) -> PairwiseResult:
-    """Gromov-Wasserstein costs between all pairs of spaces, one thread a pair.
+    """Return the Gromov-Wasserstein costs between all pairs of spaces, one thread a pair.
 
     Parameters
     ----------
@@ -83,54 +80,42 @@ def pairwise_gromov_wasserstein(
     masses : sequence of (n_i,) array-like or None, default=None
         Masses of the points of each space; None is uniform.
     features : sequence of (n_i, d) array-like or None, default=None
-        Features of the points of each space. They make the problems fused: squared
-        Euclidean distances of features are the linear cost.
+        Features of the points of each space, whose squared Euclidean distances are the linear cost
+        of fused problems.
     alpha : float or None, default=None
         Weight of the quadratic term if there are features; None is 0.5.
     loss : {"square", "kl"}, default="square"
         Under "kl" the cost of a pair depends on which comes first, and both are solved.
     epsilon : float, str or Epsilon, default=0
-        0 is the exact problem, solved by conditional gradient; else the problems are
-        regularized, and start from the product plan.
+        0 is the exact problem, by conditional gradient; others start from the product plan.
     n_starts : int or None, default=None
-        Number of random plans that exact problems start from beside the product plan
-        and, if costs are symmetric, two plans along the leading eigenvectors of both
-        spaces (mirror images); the lowest cost counts. None is no random plan; 0 is the
-        product plan alone.
+        Number of random plans that exact problems start from beside the product plan and, if costs
+        are symmetric, two plans along leading eigenvectors; the lowest cost counts. None is no
+        random plan; 0 is the product plan alone.
     k_nearest : int or None, default=None
-        If given, pairs whose lower bounds show that neither space is among the so many
-        nearest ones of the other are skipped (only the squared loss has bounds).
+        If given, pairs are skipped if lower bounds show that neither space is among the k nearest
+        spaces of the other (only the squared loss has bounds).
     plans : bool, default=False
         Whether to keep the plans.
-    max_outer, tol
+    max_outer, tol, progress
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
-        Seconds after which it ends, with the best of the starts so far for a pair in
-        hand; costs of pairs that are not solved by then are NaN.
+        Seconds after which it ends, with the best of the starts so far for a pair in hand; costs
+        of pairs that are not solved by then are NaN.
     n_threads : int or None, default=None
         Number of pairs solved at a time in this process; None is one a core.
     n_jobs : int or None, default=None
-        If given, joblib shares the pairs out over so many workers instead, of the
-        backend that ``joblib.parallel_config`` chooses (processes by default; Dask).
+        Number of joblib's workers that share the pairs out instead, of the backend that
+        ``joblib.parallel_config`` chooses (processes by default; Dask).
     seed : int, default=0
         Seed of the random plans.
     checkpoint : path-like or None, default=None
-        File that keeps the costs so far; the same call goes on from there. A file of
-        other spaces, of other options (except `time_limit`, `n_threads`, `n_jobs` and
-        `progress`) or of another version of gwfast is a ValueError. It can't be used
-        with `plans`.
-    progress : bool or callable, default=False
-        As in `gromov_wasserstein`.
+        File that keeps the costs so far; the same call goes on from there. A file of other spaces
+        or options is a ValueError. Not with `plans`.
 
     Returns
     -------
     PairwiseResult
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it, and the
-        number of the space.
 
     Warns
     -----
@@ -147,19 +132,6 @@ def pairwise_gromov_wasserstein(
     array([[0.   , 0.375, 0.   ],
            [0.375, 0.   , 0.375],
            [0.   , 0.375, 0.   ]])
-
-    By the workers of a Dask cluster, in a script, whose workers import it to find its
-    functions, hence the guard::
-
-        import joblib
-        from dask.distributed import Client, LocalCluster
-
-        if __name__ == "__main__":
-            with (
-                Client(LocalCluster()),  # or Client("tcp://scheduler:8786")
-                joblib.parallel_config(backend="dask"),
-            ):
-                found = gwfast.pairwise_gromov_wasserstein(spaces, n_jobs=-1)
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
     options = SolveOptions(
@@ -172,37 +144,35 @@ def pairwise_gromov_wasserstein(
         takes_zero=True,
         checkpoint=checkpoint,
     )
-    given = Spaces.checked(spaces, masses, features, alpha, loss)
-    n = len(given)
+    checked = Spaces.of(spaces, masses, features, alpha, loss)
+    n = len(checked.geometries)
     if k_nearest is not None:
         k_nearest = min(as_count(k_nearest, "k_nearest"), max(n - 1, 1))
     if plans and checkpoint is not None:
         raise ValueError("checkpoint must be None with plans=True")
-    bounds = given.bounds() if loss == "square" else np.zeros((n, n))
-    kept = opened_for(options, given.parts(), k_nearest=k_nearest)
-    state = _State(bounds, kept, symmetric=loss == "square")
-    # The file is that of all pairs, not of one.
+    kept = opened_for(options, vars(checked), k_nearest=k_nearest)
+    comparison = _Comparison(checked, kept)
+    # The file is for all pairs.
     options = dataclasses.replace(options, checkpoint=None)
-    n_threads = resolve_n_threads(n_threads, team=False)
-    solver = _Solver(given, options, bool(plans), n_threads)
-    save = kept.saver(PAIRS, state.export)
+    solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads, team=False))
+    save = kept.saver(PAIRS, comparison.export)
     with reporting(progress) as report:
-        for pairs in state.rounds(k_nearest):
-            for part, found in _solve_all(solver, pairs, n_jobs):
-                state.take(part, found)
-                text = f"solved {state.n_solved} pairs"
-                done = state.n_solved + state.n_skipped
-                report(ProgressEvent("match", text, done, done, state.total))
+        for pairs in comparison.rounds(k_nearest):
+            for part, results in _solve_all(solver, pairs, n_jobs):
+                comparison.take(part, results)
+                done = comparison.n_solved + comparison.n_skipped
+                text = f"solved {comparison.n_solved} pairs"
+                report(ProgressEvent("match", text, done, done, comparison.total))
                 if save is not None:
                     save()
             if deadline.passed():
                 break
-    return state.result(plans, kept.seconds + time.perf_counter() - began)
+    return comparison.result(plans, kept.seconds + time.perf_counter() - began)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spaces:
-    """The spaces, checked: geometries, masses, features and how to weigh them."""
+    """The spaces, checked, with their masses and features, and a shift of all costs."""
 
     geometries: list[DenseCost]
     masses: list[np.ndarray]
@@ -212,67 +182,41 @@ class Spaces:
     shift: float
 
     @classmethod
-    def checked(cls, spaces, masses, features, alpha, loss):
-        """Of the arguments of `pairwise_gromov_wasserstein`."""
+    def of(cls, spaces, masses, features, alpha, loss):
+        """Check arguments of `pairwise_gromov_wasserstein`."""
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, features, "features")
         if isinstance(spaces, str) or not isinstance(spaces, Iterable):
-            came = type(spaces).__name__
-            raise TypeError(f"spaces must be an iterable of costs, got {came}")
-        given = list(spaces)
-        if not given:
+            raise TypeError(f"spaces must be an iterable of costs, got {type(spaces).__name__}")
+        geometries = [as_geometry(x, f"spaces[{k}]").to_dense() for k, x in enumerate(spaces)]
+        n = len(geometries)
+        if not n:
             raise ValueError("spaces must not be empty")
-        geometries = [as_geometry(one, f"spaces[{k}]").to_dense() for k, one in enumerate(given)]
         for name, several in (("masses", masses), ("features", features)):
-            if several is not None and len(several) != len(given):
-                raise ValueError(
-                    f"{name} must be as many as spaces, {len(given)}, got {len(several)}"
-                )
-        masses = [None] * len(given) if masses is None else masses
-        checked = [
-            as_marginal(
-                in_order(masses[k], f"masses[{k}]", one.labels, of=f"spaces[{k}]"),
-                f"masses[{k}]",
-                one.n,
-            )
-            for k, one in enumerate(geometries)
-        ]
+            if several is not None and len(several) != n:
+                raise ValueError(f"{name} must be as many as spaces, {n}, got {len(several)}")
+        checked = []
+        for k, (mass, cost) in enumerate(zip(masses or [None] * n, geometries, strict=True)):
+            mass = in_order(mass, f"masses[{k}]", cost.labels, of=f"spaces[{k}]")
+            checked.append(as_marginal(mass, f"masses[{k}]", cost.n))
         if features is not None:
-            columns = labels_of(features[0], 1)
-            of = "spaces and features[0]"
-            features = [
-                in_order(one, f"features[{k}]", geometries[k].labels, columns, of=of)
-                for k, one in enumerate(features)
-            ]
-            width = as_matrix(features[0], "features[0]").shape[1]
-            shapes = [(one.n, width) for one in geometries]
-            features = [
-                as_matrix(one, f"features[{k}]", shape=shapes[k]).astype(np.float64)
-                for k, one in enumerate(features)
-            ]
+            columns, width, vectors = labels_of(features[0], 1), None, []
+            for k, (x, cost) in enumerate(zip(features, geometries, strict=True)):
+                x = in_order(x, f"features[{k}]", cost.labels, columns, of="spaces and features[0]")
+                shape = None if width is None else (cost.n, width)
+                x = as_matrix(x, f"features[{k}]", shape=shape)
+                width = x.shape[1]
+                x = as_matrix(x, f"features[{k}]", shape=(cost.n, width))
+                vectors.append(x.astype(np.float64))
+            features = vectors
         shift = 0.0
         if LOSSES[loss].shift_invariant:
-            pairs = zip(geometries, checked, strict=True)
-            shift = float(np.mean([one.mean_of(mass) for one, mass in pairs]))
+            shift = float(np.mean([x.mean_of(p) for x, p in zip(geometries, checked, strict=True)]))
         return cls(geometries, checked, features, alpha, loss, shift)
 
-    def __len__(self):
-        return len(self.geometries)
-
-    def parts(self):
-        """All that results depend on, for a checkpoint."""
-        names = "geometries", "masses", "features", "alpha", "loss"
-        return {name: getattr(self, name) for name in names}
-
-    def bounds(self):
-        """Lower bounds (N, N) of the costs."""
-        pairs = zip(self.geometries, self.masses, strict=True)
-        weight = 1.0 if self.features is None else self.alpha
-        return weight * lower_bounds([signature(*pair) for pair in pairs])
-
     def problem(self, i, j):
-        """The `QuadraticProblem` of a pair."""
-        rule, linear = Balanced(self.masses[i], self.masses[j]), None
+        """Return the `QuadraticProblem` of a pair."""
+        linear = None
         if self.features is not None:
             x, y = self.features[i], self.features[j]
             linear = np.square(x).sum(axis=1)[:, None] + np.square(y).sum(axis=1)
@@ -280,108 +224,97 @@ class Spaces:
         return QuadraticProblem.from_checked(
             self.geometries[i],
             self.geometries[j],
-            rule,
+            Balanced(self.masses[i], self.masses[j]),
             loss=self.loss,
             linear_cost=linear,
             alpha=self.alpha,
         )
 
 
-class _Found(NamedTuple):
-    """What was found of some pairs, the first of those that were asked for."""
-
-    costs: np.ndarray
-    converged: np.ndarray
-    plans: list | None
-
-
 class _Solver:
-    """Solves pairs of `Spaces`; what is made of one space is kept. Of small ones with
-    entropy each call solves so many at a time as there are threads, of others one.
-
-    Attributes
-    ----------
-    at_once : int
-        How many calls there may be at a time.
+    """Solves pairs of `Spaces`, each call the pairs of a list as far as there is time: it returns
+    lists of their costs, whether they converged, and their plans.
     """
 
     def __init__(self, spaces, options, plans, n_threads=1):
         self.spaces, self.options, self.plans = spaces, options, plans
-        few = all(one.n <= FEW_POINTS for one in spaces.geometries)
-        together = few and not options.is_exact
-        self.at_once, self._n_threads = n_threads, 1
-        if together:
+        self.at_once, self._n_threads, self._idle = n_threads, 1, []
+        if not options.is_exact and all(one.n <= FEW_POINTS for one in spaces.geometries):
+            # One compiled call solves as many pairs at a time as there are threads.
             self.at_once, self._n_threads = 1, n_threads
-        loss, fused = LOSSES[spaces.loss], spaces.features is not None
-        self._weight = spaces.alpha if fused else 1.0
-        turned = options.n_starts != 0
+        self._weight = 1.0 if spaces.features is None else spaces.alpha
+        self._side = functools.cache(self._make_side)
+        self._mean = functools.cache(lambda k: spaces.geometries[k].mean_of(spaces.masses[k]))
 
-        @functools.cache
-        def side(number, k):
-            given = spaces.geometries[k], spaces.masses[k], loss, spaces.shift
-            made = Side(number, *given, self._weight)
-            features = spaces.features[k][made.some] if fused else None
-            return made, Space(
-                made.values,
-                made.transposed,
-                made.masses,
-                float(made.masses @ made.constants),
-                made.largest,
-                made.most,
-                features,
-                made.directions(N_DIRECTIONS) if turned and made.symmetric else None,
-            )
-
-        @functools.cache
-        def mean(k):
-            masses, cost = spaces.masses[k], spaces.geometries[k].matrix
-            return len(masses), masses @ cost @ masses
-
-        self._side, self._mean, self._idle = side, mean, []
+    def _make_side(self, number, k):
+        """Return the `Side` and the `Space` that a space is in pairs."""
+        spaces = self.spaces
+        side = Side(
+            number,
+            spaces.geometries[k],
+            spaces.masses[k],
+            LOSSES[spaces.loss],
+            spaces.shift,
+            self._weight,
+        )
+        turned = self.options.n_starts != 0 and side.symmetric
+        return side, Space(
+            side.values,
+            side.transposed,
+            side.masses,
+            float(side.masses @ side.constants),
+            side.largest,
+            side.most,
+            None if spaces.features is None else spaces.features[k][side.some],
+            side.directions(N_DIRECTIONS) if turned else None,
+        )
 
     def __call__(self, pairs):
-        """The `_Found` of pairs, as many as there was time for."""
         if not self.options.is_exact:
             return self._regularized(pairs)
-        descents = self._idle.pop() if self._idle else self._pairs()
-        sides = [(self._side(0, i), self._side(1, j)) for i, j in pairs]
-        costs, converged, plans = [], [], []
-        # One at a time if plans are kept.
-        for some in [[one] for one in sides] if self.plans else [sides]:
-            descents.begin([x for (_, x), _ in some], [y for _, (_, y) in some])
-            while not self.options.limits.deadline.passed():
+        options, limits, (costs, converged, plans) = self.options, self.options.limits, ([], [], [])
+        descents = (
+            self._idle.pop()
+            if self._idle
+            else ExactPairs(
+                options.n_starts or 0,
+                options.seed,
+                limits.max_outer,
+                limits.tol,
+                ROUNDING,
+                (1.0 - self._weight) / 2,
+            )
+        )
+        # One pair at a time if plans are kept.
+        for some in [[pair] for pair in pairs] if self.plans else [pairs]:
+            sides = [(self._side(0, i), self._side(1, j)) for i, j in some]
+            descents.begin([x for (_, x), _ in sides], [y for _, (_, y) in sides])
+            while not limits.deadline.passed():
                 if ExactPairs.go_on([descents], SLICE):
                     break
             else:
                 descents.settle()
-            n_done = descents.n_done
-            costs.append(descents.costs[:n_done])
-            converged.append(descents.converged[:n_done])
-            if self.plans and n_done:
-                (x, _), (y, _) = some[0]
+            costs += descents.costs[: descents.n_done].tolist()
+            converged += descents.converged[: descents.n_done].tolist()
+            if self.plans and descents.n_done:
+                (x, _), (y, _) = sides[0]
                 plans.append(sparse.csr_array(whole_plan(descents.plan, x, y)))
         self._idle.append(descents)
-        costs, converged = np.concatenate(costs), np.concatenate(converged)
-        n_done = len(costs)
-        for k, pair in enumerate(pairs[:n_done]):
+        for k, pair in enumerate(pairs[: len(costs)]):
             plan = self._isomorphism(*pair)
             if plan is not None:
                 costs[k], converged[k] = 0.0, True
                 if self.plans:
                     plans[k] = sparse.csr_array(plan)
-        return _Found(costs, converged, plans if self.plans else None)
+        return costs, converged, plans
 
     def _isomorphism(self, i, j):
-        """A plan of objective zero, or None."""
-        (x, left), (y, right) = self._mean(i), self._mean(j)
-        if x != y or abs(left - right) > SAME_MEAN * max(abs(left), abs(right)):
+        """Return a plan of objective zero, or None."""
+        left, right = self._mean(i), self._mean(j)
+        same_size = self.spaces.geometries[i].n == self.spaces.geometries[j].n
+        if not same_size or abs(left - right) > 1e-9 * max(abs(left), abs(right)):
             return None
         return next(isomorphisms(self.spaces.problem(i, j)), None)
-
-    def _pairs(self):
-        options, weight = self.options, (1.0 - self._weight) / 2
-        limits = options.limits.max_outer, options.limits.tol
-        return ExactPairs(options.n_starts or 0, options.seed, *limits, ROUNDING, weight)
 
     def _regularized(self, pairs):
         options, costs, converged, plans = self.options, [], [], []
@@ -391,31 +324,29 @@ class _Solver:
         def prepare(k):
             return SmallSolve.of(problems[k], options)
 
-        found = dict(solve_small(problems, prepare, deadline, self._n_threads))
+        results = dict(solve_small(problems, prepare, deadline, self._n_threads))
         for k, problem in problems.items():
-            if k not in found and deadline.passed():
+            if k not in results and deadline.passed():
                 break
-            result = found.get(k) or solve(problem, options)
+            result = results.get(k) or solve(problem, options)
             if result.status == Status.TIME_LIMIT:
                 break
             costs.append(result.gw_cost)
             converged.append(result.converged)
             if self.plans:
                 plans.append(result.coupling.tocsr())
-        found = np.array(costs), np.array(converged, dtype=bool)
-        return _Found(*found, plans if self.plans else None)
+        return costs, converged, plans
 
 
 def _solve_all(solver, pairs, n_jobs):
-    """Yields parts of the pairs and what was found of them, as they are there, by
-    threads of this process or by workers of joblib.
+    """Yield parts of the pairs and their results, by threads of this process or by workers of
+    joblib.
     """
     parts = [pairs[k : k + CHUNK] for k in range(0, len(pairs), CHUNK)]
-    spaces, options = solver.spaces, solver.options
     if n_jobs is not None:
-        calls = [(spaces, options, solver.plans, part) for part in parts]
-        done = in_parallel(_solve_elsewhere, calls, n_jobs)
-        yield from ((parts[number], found) for number, found in done)
+        calls = [(solver.spaces, solver.options, solver.plans, part) for part in parts]
+        for number, results in in_parallel(_solve_elsewhere, calls, n_jobs):
+            yield parts[number], results
         return
     with single_threaded_blas(), ThreadPoolExecutor(solver.at_once) as pool:
         running = {pool.submit(solver, part): part for part in parts}
@@ -423,46 +354,48 @@ def _solve_all(solver, pairs, n_jobs):
             for future in as_completed(running):
                 yield running[future], future.result()
         except BaseException:
-            options.limits.deadline.stop()
+            solver.options.limits.deadline.stop()
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def _solve_elsewhere(spaces, options, plans, pairs):
-    """`_Solver` in another process."""
+    """Solve pairs in another process."""
     with single_threaded_blas():
         return _Solver(spaces, options, plans)(pairs)
 
 
-class _State:
-    """Which pairs are solved, and what they cost: none, or those of a checkpoint."""
+class _Comparison:
+    """Which pairs are solved, and at what costs: none, or the pairs of a checkpoint."""
 
-    def __init__(self, bounds, checkpoint, symmetric):
-        n = len(bounds)
-        self.costs = np.full((n, n), np.nan)
-        np.fill_diagonal(self.costs, 0.0)
-        self._bounds, self._symmetric = bounds, symmetric
-        self.plans, self.n_solved, self.n_unconverged, self.n_skipped = {}, 0, 0, 0
-        self.total = n * (n - 1) // (2 if symmetric else 1)
+    def __init__(self, spaces, checkpoint):
+        self._symmetric, n = spaces.loss == "square", len(spaces.geometries)
+        self._bounds = np.zeros((n, n))
+        if self._symmetric:
+            sides = zip(spaces.geometries, spaces.masses, strict=True)
+            weight = 1.0 if spaces.features is None else spaces.alpha
+            self._bounds = weight * lower_bounds([signature(*side) for side in sides])
+        self._costs = np.full((n, n), np.nan)
+        np.fill_diagonal(self._costs, 0.0)
+        self._plans, self.n_solved, self.n_skipped, self._n_unconverged = {}, 0, 0, 0
+        self.total = n * (n - 1) // (2 if self._symmetric else 1)
         saved = checkpoint.at(PAIRS)
         if saved is not None:
             with checkpoint.restoring():
-                np.copyto(self.costs, saved["costs"])
-                self.n_unconverged = int(saved["n_unconverged"])
+                np.copyto(self._costs, saved["costs"])
+                self._n_unconverged = int(saved["n_unconverged"])
                 self.n_solved = self.total - len(self._left())
 
     def export(self):
-        return dict(costs=self.costs, n_unconverged=self.n_unconverged)
+        return dict(costs=self._costs, n_unconverged=self._n_unconverged)
 
     def rounds(self, k_nearest):
-        """Lists of pairs to be solved, one after the other: without `k_nearest` all at
-        once, else pairs with the lowest bounds first, and of the others only those that
-        may still be among the nearest.
+        """Yield lists of pairs to be solved: without `k_nearest` all, else pairs with the lowest
+        bounds first, and of the rest only pairs that may still be among the nearest.
         """
         left = self._left()
         if k_nearest is None:
-            if left:
-                yield left
+            yield left
             return
         left.sort(key=lambda pair: self._bounds[pair])
         # In 24 rounds at most: after each of them pairs are given up.
@@ -471,55 +404,51 @@ class _State:
             yield left[:size]
             left = self._open(left[size:], k_nearest)
 
-    def take(self, pairs, found):
-        """Take the `_Found` of some pairs."""
-        n_found = len(found.costs)
-        if not n_found:
-            return
-        rows, cols = np.transpose(pairs[:n_found])
-        self.costs[rows, cols] = found.costs
-        if self._symmetric:
-            self.costs[cols, rows] = found.costs
-        if found.plans is not None:
-            self.plans.update(zip(pairs, found.plans, strict=False))
-        self.n_solved += n_found
-        self.n_unconverged += n_found - int(np.count_nonzero(found.converged))
+    def take(self, pairs, results):
+        """Take what `_Solver` returned for some pairs."""
+        costs, converged, plans = results
+        for (i, j), cost in zip(pairs, costs, strict=False):
+            self._costs[i, j] = cost
+            if self._symmetric:
+                self._costs[j, i] = cost
+        self._plans.update(zip(pairs, plans, strict=False))
+        self.n_solved += len(costs)
+        self._n_unconverged += converged.count(False)
 
     def result(self, plans, seconds):
-        """The `PairwiseResult`, with a warning where solvers ended at a limit."""
-        if self.n_unconverged:
+        """Return the `PairwiseResult`, with a warning if solvers ended at a limit."""
+        if self._n_unconverged:
             warnings.warn(
-                f"{self.n_unconverged} of {self.n_solved} pairs did not converge; try "
-                "a larger max_outer or tol",
+                f"{self._n_unconverged} of {self.n_solved} pairs did not converge; try a larger "
+                "max_outer or tol",
                 ConvergenceWarning,
                 stacklevel=outside(),
             )
         return PairwiseResult(
-            costs=self.costs,
+            costs=self._costs,
             lower_bounds=self._bounds,
-            plans=self.plans if plans else None,
+            plans=self._plans if plans else None,
             n_solved=self.n_solved,
             n_skipped=self.n_skipped,
-            n_unconverged=self.n_unconverged,
+            n_unconverged=self._n_unconverged,
             seconds=seconds,
         )
 
     def _left(self):
-        """Pairs without a cost, by their places."""
-        rows, cols = np.nonzero(np.isnan(self.costs))
-        pairs = zip(rows.tolist(), cols.tolist(), strict=True)
+        """Return the pairs without a cost, by their places."""
+        pairs = np.argwhere(np.isnan(self._costs)).tolist()
         return [(i, j) for i, j in pairs if i < j or not self._symmetric]
 
     def _open(self, left, k_nearest):
-        """The pairs that may be among the nearest of either space; others are given up."""
-        known = np.where(np.isnan(self.costs), np.inf, self.costs)
+        """Return the pairs that may be among the nearest of either space; skip the rest."""
+        known = np.where(np.isnan(self._costs), np.inf, self._costs)
         np.fill_diagonal(known, np.inf)
         farthest = np.partition(known, k_nearest - 1, axis=1)[:, k_nearest - 1]
         still = []
         for i, j in left:
             if self._bounds[i, j] <= max(farthest[i], farthest[j]):
                 still.append((i, j))
-                continue
-            self.n_skipped += 1
-            self.costs[i, j] = self.costs[j, i] = np.inf
+            else:
+                self.n_skipped += 1
+                self._costs[i, j] = self._costs[j, i] = np.inf
         return still

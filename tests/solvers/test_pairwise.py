@@ -169,7 +169,7 @@ def test_a_comparison_goes_on_from_its_checkpoint(epsilon, tmp_path, monkeypatch
     found = pairwise_gromov_wasserstein(spaces(), checkpoint=file)
     np.testing.assert_array_equal(found.costs, expected.costs)
     assert 0 < len(solved) < expected.n_solved
-    with pytest.raises(ValueError, match="whose geometries differ"):
+    with pytest.raises(ValueError, match="whose geometries"):
         pairwise_gromov_wasserstein(spaces("random"), checkpoint=file)
 
 
