@@ -23,12 +23,12 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 CRITERIA = get_args(StopCriterion)
 
 
-def barycenter(given, solve, together=None, *, kind=None, features="init_Y", **tolerances):
-    """What POT returns, for the arguments of a call.
+def barycenter(given, solve_all, batch=None, *, kind=None, features="init_Y", **tolerances):
+    """Return what POT does, for the arguments of a call.
 
-    ``solve(problem)`` is the `Answer` to a `Problem`, whose tolerances are these.
-    `together` is the kind of `Together` that makes the plans, where it can, and `kind`
-    that of `Spaces`. `features` is the argument that has the first features.
+    ``solve_all(problems)`` are the answers to several `Problem` with these tolerances, ``batch.of``
+    makes the function for plans that suit it, and `kind` is the class of the spaces. `features` is
+    the argument that has the first features.
     """
     _check(given, features)
     spaces = (kind or Spaces)(given, features, tolerances)
@@ -36,11 +36,8 @@ def barycenter(given, solve, together=None, *, kind=None, features="init_Y", **t
     by_loss, fused = given["stop_criterion"] == "loss", spaces.Y is not None
     C, Y = spaces.C, spaces.Y
 
-    def solve_one(s, C, Y, starts):
-        return solve(spaces.problem(s, C, Y, starts))
-
-    make = together and together.of(spaces, solve_one)
-    make = make or functools.partial(_one_by_one, spaces, solve_one)
+    make = batch and batch.of(spaces)
+    make = make or functools.partial(_solve_problems, spaces, solve_all)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = spaces.starts, [1e15], [], []
     with single_threaded_blas():
@@ -72,9 +69,9 @@ def barycenter(given, solve, together=None, *, kind=None, features="init_Y", **t
     return tuple(found) if len(found) > 1 else found[0]
 
 
-def _one_by_one(spaces, solve_one, C, Y, starts):
-    """The plans from a barycenter, side by side, and the sum of their losses."""
-    answers = [solve_one(s, C, Y, starts) for s in range(len(spaces.qs))]
+def _solve_problems(spaces, solve_all, C, Y, starts):
+    """Return the plans from a barycenter, side by side, and the sum of their losses."""
+    answers = solve_all([spaces.problem(s, C, Y, starts) for s in range(len(spaces.qs))])
     plans = spaces.joined([answer.plan for answer in answers])
     return plans, float(sum(answer.value for answer in answers))
 

@@ -155,6 +155,11 @@ def solve_exact(given: Problem) -> ExactAnswer:
     return answer
 
 
+def solve_all_exact(problems: list[Problem]) -> list[ExactAnswer]:
+    """Return the `ExactAnswer` to each problem."""
+    return list(map(solve_exact, problems))
+
+
 def _bounded(plan, p, q):
     """A plan whose marginals are not above these by any, from one where they are up to rounding."""
     eps = np.finfo(plan.dtype).eps

@@ -14,9 +14,9 @@ from ..quadratic.frank_wolfe import N_DIRECTIONS, ExactLimits, directions, has_t
 from ..utils.validation import as_array, as_count, as_matrix
 from ._barycenters import listed
 from ._conditional_gradient import solve_exact
+from ._exact_batch import ExactDescents, exact_space
 from ._problem import Problem, as_weight, balanced, checked_costs, checked_masses
 from ._starts import random_generator
-from ._together import ExactDescents, exact_space
 from .arrays import Arrays, as_costs, as_limit, as_number
 
 LOSS = LOSSES["square"]

@@ -206,6 +206,21 @@ def solve(problem: Problem, method: str | None = None) -> Answer:
     return answer
 
 
+def solve_all(problems: list[Problem]) -> list[Answer]:
+    """Return the `Answer` with entropy to each of several problems with the same options."""
+    first = problems[0]
+    if first.take("verbose"):
+        return list(map(solve, problems))
+    method = method_of(first)
+    for problem in problems:
+        problem.refuse_gradients(SMOOTH.get((method, problem.marginals), ()))
+    answers = solved_together(problems, method, first.number("epsilon"), entropic_limits)
+    for answer in answers if first.take("warn", True) else ():
+        if answer.advice or answer.status not in EXPECTED:
+            warn_of(answer.status, answer.advice)
+    return answers
+
+
 def method_of(problem):
     """The name of the method that POT has for the marginals."""
     if problem.marginals == "balanced":

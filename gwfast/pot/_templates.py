@@ -11,7 +11,7 @@ from ..problems.geometry import within_range
 from ..problems.losses import LOSSES
 from ..quadratic.frank_wolfe import ExactLimits
 from ..utils.validation import MASS_TOLERANCE, as_array, check_finite
-from ._together import ExactDescents
+from ._exact_batch import ExactDescents
 from .arrays import as_host
 from .gradients import centered, traced
 from .unified import LeftToPot

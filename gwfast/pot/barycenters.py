@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
 from ._barycenters import SemirelaxedSpaces, StopCriterion, barycenter
-from ._conditional_gradient import exact, solve_exact
+from ._conditional_gradient import exact, solve_all_exact
+from ._exact_batch import ExactBatch
 from ._problem import LossFun, Plan, Solver
 from ._siblings import like
-from ._solve import solve
-from ._together import EntropicTogether, ExactTogether
+from ._solve import solve_all
 from .entropic import entropic_gromov_wasserstein
 from .exact import gromov_wasserstein
 
@@ -94,7 +94,7 @@ def entropic_gromov_barycenters(
     >>> center.shape
     (4, 4)
     """
-    return barycenter(locals(), solve, EntropicTogether, tol=PLAN_TOL)
+    return barycenter(locals(), solve_all, tol=PLAN_TOL)
 
 
 @like(entropic_gromov_barycenters)
@@ -161,7 +161,7 @@ def entropic_fused_gromov_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(locals(), solve, EntropicTogether, tol=PLAN_TOL)
+    return barycenter(locals(), solve_all, tol=PLAN_TOL)
 
 
 @exact
@@ -198,7 +198,7 @@ def gromov_barycenters(
     >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
     (4, 4)
     """
-    return barycenter(locals(), solve_exact, ExactTogether, tol_rel=EXACT_PLAN_TOL)
+    return barycenter(locals(), solve_all_exact, ExactBatch, tol_rel=EXACT_PLAN_TOL)
 
 
 @exact
@@ -246,7 +246,7 @@ def fgw_barycenters(
     ((4, 1), (4, 4))
     """
     return barycenter(
-        locals(), solve_exact, ExactTogether, features="init_X", tol_rel=EXACT_PLAN_TOL
+        locals(), solve_all_exact, ExactBatch, features="init_X", tol_rel=EXACT_PLAN_TOL
     )
 
 
@@ -293,7 +293,7 @@ def semirelaxed_gromov_barycenters(
     >>> pot.semirelaxed_gromov_barycenters(4, [C1, C2], random_state=0).shape
     (4, 4)
     """
-    return barycenter(locals(), solve_exact, kind=SemirelaxedSpaces, tol_rel=tol, tol_abs=0.0)
+    return barycenter(locals(), solve_all_exact, kind=SemirelaxedSpaces, tol_rel=tol, tol_abs=0.0)
 
 
 @like(semirelaxed_gromov_barycenters, fgw_barycenters)
@@ -352,7 +352,7 @@ def semirelaxed_fgw_barycenters(
     """
     return barycenter(
         locals() | {"p": None},
-        solve_exact,
+        solve_all_exact,
         kind=SemirelaxedSpaces,
         features="init_X",
         tol_rel=tol,

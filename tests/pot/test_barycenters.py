@@ -8,9 +8,7 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.kernels._descent import OTHERWISE
-from gwfast.pot import _barycenters, _together, barycenters
-from gwfast.pot._together import Together
+from gwfast.pot import _barycenters, _exact_batch, _solve, barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -177,14 +175,11 @@ def test_random_starts_are_pots(seed, monkeypatch):
     np.testing.assert_allclose(problems[0].x.matrix, expected, rtol=1e-12)
 
 
-@pytest.fixture
 def apart(monkeypatch):
-    """Call it for plans that are made one by one, as single problems are solved."""
-
-    def of(*_):
-        return None
-
-    return lambda: monkeypatch.setattr(Together, "of", of)
+    """Make plans one by one, as single problems are solved."""
+    monkeypatch.setattr(_exact_batch.ExactBatch, "of", lambda *_: None)
+    one_by_one = lambda problems: list(map(_solve.solve, problems))  # noqa: E731
+    monkeypatch.setattr(barycenters, "solve_all", one_by_one)
 
 
 @pairwise(
@@ -196,7 +191,7 @@ def apart(monkeypatch):
     solver=["PGD", "PPA"],
 )
 def test_plans_made_together_are_those_of_single_problems(
-    name, loss_fun, warmstartT, total, dtype, solver, apart
+    name, loss_fun, warmstartT, total, dtype, solver, monkeypatch
 ):
     options = GIVEN | {"p": total * P, "ps": [total * p for p in PS], "log": True}
     options |= {"loss_fun": loss_fun, "warmstartT": warmstartT, "max_iter": 3}
@@ -214,7 +209,7 @@ def test_plans_made_together_are_those_of_single_problems(
         single = [one.astype(dtype) for one in x] if isinstance(x, list) else None
         options[key] = single or x.astype(dtype)
     *together, log = ours(name)(**options)
-    apart()
+    apart(monkeypatch)
     *single, right = ours(name)(**options)
     tolerance = dict(rtol=2e-5, atol=2e-5) if dtype is np.float32 else {"atol": 1e-9}
     same(together, single, **tolerance)
@@ -227,27 +222,15 @@ def test_shares_of_threads_leave_no_trace(monkeypatch):
     options = GIVEN | {"Ys": YS, "max_iter": 4, "log": True, "random_state": 0}
     found = []
     for passes in (0, 10**9):
-        monkeypatch.setattr(_together, "PASSES", passes)
+        monkeypatch.setattr(_exact_batch, "PASSES", passes)
         *arrays, log = pot.fgw_barycenters(**options)
         found.append([*arrays, *log["T"], log["err_structure"]])
     same(*found, rtol=0)
 
 
-def test_what_descents_leave_is_solved_one_by_one(monkeypatch):
-    options = GIVEN | {"epsilon": 0.05, "max_iter": 2, "random_state": 0, "log": True}
-    right, right_log = ours(PLAIN)(**options)
-    given_up = [OTHERWISE] * 3
-    monkeypatch.setattr(_together, "descend_together", lambda *_: given_up)
+def test_options_reach_the_solver(monkeypatch):
     spy = Spy(monkeypatch)
-    found, log = ours(PLAIN)(**options)
-    assert len(spy.calls) == 6
-    np.testing.assert_allclose(found, right, atol=1e-7)
-    same(log["T"], right_log["T"], atol=1e-7)
-
-
-def test_options_reach_the_solver(monkeypatch, apart):
-    spy = Spy(monkeypatch)
-    apart()
+    apart(monkeypatch)
     options = {"symmetric": False, "solver": "PPA", "warmstartT": True, "max_iter": 2}
     options |= {"warmstart": True, "numItermax": 10, "stopThr": 1e-4, "warn": False}
     ours(PLAIN)(N, CS, epsilon=0.5, **options)

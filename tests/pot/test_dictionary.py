@@ -10,7 +10,7 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import _dictionary, _together
+from gwfast.pot import _dictionary, _exact_batch
 from gwfast.pot._dictionary import Samples
 
 SIZES = 9, 7, 8, 11, 5
@@ -118,7 +118,7 @@ def test_random_numbers_of_the_global_generator(name, monkeypatch):
 @pytest.mark.parametrize("name", [LEARNING, FUSED_LEARNING])
 def test_plans_made_together_are_those_of_single_problems(name, monkeypatch):
     *together, log = ours(name)(**given(name))
-    monkeypatch.setattr(_together, "PASSES", 10**9)
+    monkeypatch.setattr(_exact_batch, "PASSES", 10**9)
     *shares, _ = ours(name)(**given(name))
     same(shares, together, rtol=0, atol=0)
     monkeypatch.setattr(Samples, "_together", Samples._singly)
