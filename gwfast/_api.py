@@ -19,10 +19,10 @@ from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterSt
 from .results.tables import Candidate, Neighbors
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
-from .solvers.multistart import multistart, tune_epsilon
 from .solvers.pairwise import pairwise_gromov_wasserstein
-from .solvers.seeds import Seeds
-from .solvers.starts import Profile
+from .solvers.search.seeds import Seeds
+from .solvers.search.starts import Profile
+from .solvers.tuning import tune_epsilon
 from .solvers.verification import Residual, Verification, verify
 from .utils.config import show_config
 
@@ -58,7 +58,6 @@ __all__ = [
     "gromov_wasserstein",
     "gromov_wasserstein_batch",
     "load_alignment",
-    "multistart",
     "nearest_neighbors",
     "pairwise_gromov_wasserstein",
     "procrustes",

@@ -23,9 +23,9 @@ from ..quadratic.stopping import Limits
 from ..results.coupling import matches_of
 from ..results.result import GWResult
 from ..results.tables import Neighbors
-from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, SolveOptions
+from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order, labels_of

@@ -18,7 +18,7 @@ import gwfast
 
 from ..experiments.alignments import recorded_warnings
 from ..experiments.store import as_json
-from ..solvers.seeds import alike, known_pairs
+from ..solvers.search.seeds import alike, known_pairs
 from ..utils.progress import ProgressListener, console, reporting_on_terminal
 from ..words import Embeddings, GoldStandard, Precision, evaluate
 from .coverage import looked_up

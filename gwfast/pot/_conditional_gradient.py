@@ -15,7 +15,7 @@ import numpy as np
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
 from ..results.status import Status
-from ..solvers.isomorphism import isomorphisms
+from ..solvers.search.isomorphism import isomorphisms
 from . import gradients
 from ._problem import Problem
 from ._solve import Answer, quadratic_term, stated

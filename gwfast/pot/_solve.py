@@ -21,11 +21,11 @@ from ..quadratic.methods import BAPG, as_method
 from ..quadratic.stopping import LOOK_EVERY, Limits, RelativeChange
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
-from ..solvers.diagnosis import missed_rows
 from ..solvers.options import SolveOptions
+from ..solvers.search.advice import missed_rows
+from ..solvers.search.driver import descend
+from ..solvers.search.starts import PRODUCT, given
 from ..solvers.small import SmallSolve, small_solution, solve_small
-from ..solvers.stages import descend
-from ..solvers.starts import Given, Product
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, as_precision
@@ -316,7 +316,7 @@ def _ready(problem, method, epsilon, limits, callback=None):
     return quadratic, SolveOptions(
         limits,
         Epsilon(epsilon / (2.0 * problem.total)),
-        init=Product() if start is None else Given(start),
+        init=PRODUCT if start is None else given(start),
         method=method,
         dtype=dtype,
         tier="dense",

@@ -22,10 +22,10 @@ from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.methods import PGD
 from ..quadratic.stopping import Limits
-from ..solvers.diagnosis import conclude
 from ..solvers.options import SolveOptions
-from ..solvers.stages import descend
-from ..solvers.starts import Given, Product
+from ..solvers.search.advice import conclude
+from ..solvers.search.driver import descend
+from ..solvers.search.starts import PRODUCT, given
 from ..utils.callers import outside
 from ._problem import Plan, Problem
 from ._siblings import valued
@@ -220,7 +220,7 @@ class _Call:
         with single_threaded_blas():
             totals = self._p.sum(), self._q.sum()
             ours = data.G0 is None and np.allclose(totals, 1.0, rtol=ROUNDING, atol=0)
-            start = Product() if ours else Given(self._plans[0])
+            start = PRODUCT if ours else given(self._plans[0])
             solution = descend(problem, start, options)
             if len(solution.history) > self._n_seen:
                 self._keep(solution.coupling)

@@ -106,6 +106,7 @@ class Limits:
     rule: RelativeChange = dataclasses.field(default_factory=RelativeChange)
     deadline: Deadline = NEVER
     after: float = 0.0
+    damps: bool = True
 
     def __post_init__(self):
         as_count(self.max_outer, "max_outer")

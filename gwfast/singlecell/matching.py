@@ -17,9 +17,9 @@ from ..quadratic.stopping import Limits
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..results.tables import as_labels, of_tuples
-from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import SolveOptions
+from ..solvers.search.advice import warn_of
 from ..utils.deadline import Deadline
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count

@@ -29,8 +29,8 @@ from ..utils.types import MemoryLimit, Progress
 from .gromov import solve
 from .options import InitLike, SolveOptions
 from .product_plan import warn_of_scales
+from .search.exact import exact_start
 from .small import SmallSolve, solve_small
-from .starts import Exact
 
 # Entries of a plan up to which one of many problems begins at "exact", in a tenth of
 # the time of the race that larger ones have.
@@ -221,8 +221,8 @@ def _cheap(problem, options):
         return options
     if options.is_exact or options.method != PGD.name:
         return options
-    more = {} if options.n_starts is None else {"n_random": options.n_starts}
-    return dataclasses.replace(options, init=Exact(options.seed, **more))
+    init = exact_start(options.seed, n_random=options.n_starts)
+    return dataclasses.replace(options, init=init)
 
 
 def _as_problem(number, problem, given):

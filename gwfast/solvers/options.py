@@ -3,25 +3,20 @@
 import dataclasses
 from collections.abc import Callable
 
-from numpy.typing import ArrayLike
-
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import EpsilonLike, as_epsilon
-from ..quadratic.factory import Tier, is_placed
+from ..quadratic.judge import Limits
+from ..quadratic.linearize import Placement, Tier, in_force, is_placed
 from ..quadratic.methods import PGD, Method
-from ..quadratic.placement import Placement, in_force
-from ..quadratic.stopping import Limits
 from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import Checkpoint, as_checkpoint
-from .starts import MakesPlan, Product, Start, as_start
+from .search.starts import PRODUCT, InitLike, Start, as_start, is_list_of_starts
 
 Callback = Callable[[LiveStep], object]
-# A name, a plan or a start.
-InitLike = str | ArrayLike | MakesPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +24,10 @@ class SolveOptions:
     """How to solve a problem; see `gromov_wasserstein`.
 
     What depends on the problem is checked by the solve: `init`, `method` (a name until then),
-    `n_threads`, `memory_limit`, `tier` and the file `checkpoint` (a path until then). With the
-    `order` "mass" the coarse levels of a race have the points with most mass, with "given" the
-    first points. `n_starts` is the number of random starts, None for one that suits the size, and
-    `search_time` the seconds that are looked on; `balanced` is a start from the balanced problem,
-    if it is solved already. `takes_zero` allows for an epsilon of 0. `placement` is the
-    `Placement` in force when the options are made.
+    `n_threads`, `memory_limit`, `tier` and `checkpoint` (a path until then). With the `order`
+    "mass" coarse levels have the points with most mass, with "given" the first points. `balanced`
+    is a start from the balanced problem, if it is solved already. `takes_zero` allows for an
+    epsilon of 0. `placement` is the `Placement` in force when the options are made.
     """
 
     limits: Limits
@@ -58,25 +51,27 @@ class SolveOptions:
     placement: Placement | None = dataclasses.field(default_factory=in_force)
 
     def __post_init__(self):
-        object.__setattr__(self, "seed", as_count(self.seed, "seed", least=0))
         if self.callback is not None and not callable(self.callback):
             came = type(self.callback).__name__
             raise TypeError(f"callback must be callable or None, got {came}")
-        epsilon = as_epsilon(self.epsilon, zero=self.takes_zero)
-        object.__setattr__(self, "epsilon", epsilon)
+        checked = dict(
+            seed=as_count(self.seed, "seed", least=0),
+            epsilon=as_epsilon(self.epsilon, zero=self.takes_zero),
+        )
         if self.n_starts is not None:
-            n_starts = as_count(self.n_starts, "n_starts", least=0)
-            object.__setattr__(self, "n_starts", n_starts)
+            checked["n_starts"] = as_count(self.n_starts, "n_starts", least=0)
         if self.search_time is not None:
-            seconds = as_positive(self.search_time, "search_time")
-            object.__setattr__(self, "search_time", seconds)
-        object.__setattr__(self, "checkpoint", as_checkpoint(self.checkpoint))
+            checked["search_time"] = as_positive(self.search_time, "search_time")
+        if not isinstance(self.checkpoint, Checkpoint):
+            checked["checkpoint"] = as_checkpoint(self.checkpoint)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
         if self.precision is SINGLE and self.is_exact:
             raise ValueError("dtype must be None or 'float64' with epsilon=0")
 
     @property
     def is_exact(self):
-        """Whether there is no regularization."""
+        """Return whether there is no regularization."""
         return self.epsilon.is_zero
 
     @property
@@ -85,22 +80,25 @@ class SolveOptions:
             return DOUBLE if self.is_exact else SINGLE
         return as_precision(self.dtype)
 
-    def start_of(self, problem):
-        """The start, checked; None for a race of the default starts."""
-        init = self.init
+    def starts_of(self, problem):
+        """Return the starts, checked; None for a race of the default starts."""
+        init, dtype = self.init, self.precision.dtype
         if isinstance(init, str) and init == "auto":
-            if self.method in (PGD, PGD.name):
-                return None
-            init = Product.name
-        kind = dict(also=("auto",), dtype=self.precision.dtype)
-        return as_start(init, problem, self.seed, **kind)
+            return None if self.method in (PGD, PGD.name) else [PRODUCT]
+        if is_list_of_starts(init):
+            if not len(init):
+                raise ValueError("init must not be an empty list")
+            seeds = range(self.seed, self.seed + len(init))
+            pairs = zip(init, seeds, strict=True)
+            return [as_start(one, problem, seed, dtype=dtype) for one, seed in pairs]
+        return [as_start(init, problem, self.seed, also=("auto",), dtype=dtype)]
 
     def is_placed(self, problem):
-        """Whether the `placement` keeps the kernels of the problem."""
+        """Return whether the `placement` keeps the kernels of the problem."""
         method = self.method if isinstance(self.method, Method) else PGD
         return is_placed(problem, self.placement, method)
 
     def threads(self, problem):
-        """How many threads the problem is worth."""
+        """Return how many threads the problem is worth."""
         work = problem.shape[0] * problem.shape[1]
         return resolve_n_threads(self.n_threads, work=work)

@@ -36,10 +36,10 @@ from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
-from .checkpoint import PAIRS, opened_for
+from .checkpoint import Checkpoint, digest
 from .gromov import solve
-from .isomorphism import isomorphisms
 from .options import SolveOptions
+from .search.isomorphism import isomorphisms
 from .small import SmallSolve, solve_small
 
 # Pairs that a thread takes at a time.
@@ -150,12 +150,13 @@ def pairwise_gromov_wasserstein(
         k_nearest = min(as_count(k_nearest, "k_nearest"), max(n - 1, 1))
     if plans and checkpoint is not None:
         raise ValueError("checkpoint must be None with plans=True")
-    kept = opened_for(options, vars(checked), k_nearest=k_nearest)
-    comparison = _Comparison(checked, kept)
+    arrays = [one.matrix for one in checked.geometries] + checked.masses + (checked.features or [])
+    numbers = alpha, loss, epsilon, seed, n_starts, max_outer, tol, k_nearest
+    kept = Checkpoint(options.checkpoint, digest(*arrays, numbers))
+    comparison = _Comparison(checked, kept.load())
     # The file is for all pairs.
     options = dataclasses.replace(options, checkpoint=None)
     solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads, team=False))
-    save = kept.saver(PAIRS, comparison.export)
     with reporting(progress) as report:
         for pairs in comparison.rounds(k_nearest):
             for part, results in _solve_all(solver, pairs, n_jobs):
@@ -163,11 +164,11 @@ def pairwise_gromov_wasserstein(
                 done = comparison.n_solved + comparison.n_skipped
                 text = f"solved {comparison.n_solved} pairs"
                 report(ProgressEvent("match", text, done, done, comparison.total))
-                if save is not None:
-                    save()
+                if kept.path is not None:
+                    kept.save(**comparison.export())
             if deadline.passed():
                 break
-    return comparison.result(plans, kept.seconds + time.perf_counter() - began)
+    return comparison.result(plans, time.perf_counter() - began)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -368,7 +369,7 @@ def _solve_elsewhere(spaces, options, plans, pairs):
 class _Comparison:
     """Which pairs are solved, and at what costs: none, or the pairs of a checkpoint."""
 
-    def __init__(self, spaces, checkpoint):
+    def __init__(self, spaces, saved):
         self._symmetric, n = spaces.loss == "square", len(spaces.geometries)
         self._bounds = np.zeros((n, n))
         if self._symmetric:
@@ -379,12 +380,10 @@ class _Comparison:
         np.fill_diagonal(self._costs, 0.0)
         self._plans, self.n_solved, self.n_skipped, self._n_unconverged = {}, 0, 0, 0
         self.total = n * (n - 1) // (2 if self._symmetric else 1)
-        saved = checkpoint.at(PAIRS)
         if saved is not None:
-            with checkpoint.restoring():
-                np.copyto(self._costs, saved["costs"])
-                self._n_unconverged = int(saved["n_unconverged"])
-                self.n_solved = self.total - len(self._left())
+            np.copyto(self._costs, saved["costs"])
+            self._n_unconverged = int(saved["n_unconverged"])
+            self.n_solved = self.total - len(self._left())
 
     def export(self):
         return dict(costs=self._costs, n_unconverged=self._n_unconverged)

@@ -19,11 +19,9 @@ from ..quadratic.solution import Solution
 from ..results.status import Status
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
-from .checkpoint import NOT_KEPT
-from .diagnosis import conclude, other_starts
 from .product_plan import completed
-from .stages import MIN_FLOAT32_ENTRIES
-from .starts import Given, Product
+from .search.advice import conclude, other_starts
+from .search.levels import MIN_FLOAT32_ENTRIES
 
 # Problems that are prepared, and then solved, together: as many as take some tenths of
 # a second, by the multiplications of an iteration of each, and 64 MB; and at most.
@@ -53,11 +51,12 @@ class SmallSolve:
             return None
         precision = options.precision
         method = as_method(options.method, problem, precision)
-        start = options.start_of(problem)
+        starts = options.starts_of(problem)
+        start = starts[0] if starts is not None and len(starts) == 1 else None
         n, m = problem.shape
         warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
         other = warms or is_factored(problem, method)
-        if other or not isinstance(start, Product | Given):
+        if other or str(start) not in ("product", "plan"):
             return None
         n_threads = options.threads(problem)
         at = linearize(problem, n_threads, method=method, precision=precision)
@@ -165,7 +164,7 @@ def _is_plain(options):
     return (
         not options.is_exact
         and options.callback is None
-        and options.checkpoint is NOT_KEPT
+        and options.checkpoint is None
         and options.memory_limit is None
         and options.tier in ("auto", "dense")
         and options.mechanisms is ALL

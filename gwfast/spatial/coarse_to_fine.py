@@ -6,19 +6,21 @@ state of its linearization, and potentials.
 import contextlib
 import dataclasses
 import math
+import time
 
 import numpy as np
 from scipy.stats import chi2
 
 from ..problems.epsilon import Epsilon, Schedule
-from ..quadratic.factory import linearize
-from ..quadratic.stopping import Limits
-from ..quadratic.stores import NeighborTier
+from ..quadratic.descend import Descent
+from ..quadratic.judge import Limits
+from ..quadratic.linearize import linearize
+from ..quadratic.neighbors import NeighborTier
 from ..results.tables import Candidates
-from ..solvers.agreement import TIE
-from ..solvers.contestants import Contestant
-from ..solvers.levels import fits, spread
-from ..solvers.race import search
+from ..solvers.search.confidence import TIE
+from ..solvers.search.driver import Found, search
+from ..solvers.search.levels import fits, spread
+from ..solvers.search.portfolio import Entrant, entered
 from ..utils.deadline import OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressEvent
@@ -76,8 +78,8 @@ def race_of(problem, blur, options):
 
 
 def by_levels(problem, options, report):
-    """The `Solution` of a fused problem of the spots of two slices, whose clouds have squared
-    distances, `is_tie` and the `Candidates`; `options` have a number as epsilon.
+    """Return what is `Found` of a fused problem of the spots of two slices, whose clouds have
+    squared distances; `options` have a number as epsilon.
     """
     sides = (problem.x, problem.p), (problem.y, problem.q)
     orders = [along_curve(side.points, masses) for side, masses in sides]
@@ -100,43 +102,41 @@ def by_levels(problem, options, report):
         if winner is None:
             epsilon = Epsilon(last, anneal_from=first / last)
             here = dataclasses.replace(here, epsilon=epsilon, tier="dense")
-            winner, tie, candidates = search(part, here, report)
+            found = search(part, dataclasses.replace(here, checkpoint=None), report)
+            winner, tie, candidates = Entrant("race", found.descent), found.is_tie, found.candidates
             if 0 < problem.alpha < 1 and not problem.is_balanced:
                 least = min(1.0, MOST_ALPHA / problem.alpha) * size / largest
-                given = Schedule(last, first, FACTOR), here
-                field = [winner]
+                schedule, field = Schedule(last, first, FACTOR), [winner]
                 for share in SHARES:
                     with contextlib.suppress(OutOfTime):
-                        field.append(_led_by_features(part, share * least, *given))
+                        field.append(_led_by_features(part, share * least, schedule, here))
                 field.sort(key=lambda one: one.gw_cost)
                 winner, tie = field[0], False
                 candidates = [
-                    one.with_outcome("lost" if k else "won").candidate()
-                    for k, one in enumerate(field)
+                    one.ended("lost" if k else "won").row() for k, one in enumerate(field)
                 ]
         else:
             options.limits.deadline.check()
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
             winner = _promoted(winner, part, at, Schedule(last, first, FACTOR), here)
-            winner = winner.advance(here.limits, None, here.callback)
-            candidates = [*candidates, winner.with_outcome("won").candidate()]
+            winner = winner.advance(here.limits, callback=here.callback)
+            candidates = [*candidates, winner.ended("won").row()]
         inside = rows
-    return winner.solution, tie, Candidates(candidates)
+    return Found(winner.descent, tie, Candidates(candidates))
 
 
 def _led_by_features(part, factor, epsilons, options):
-    """The `Contestant` that begins where distances weigh `factor` of their weight;
-    OutOfTime if there is no time for it.
+    """Return the `Entrant` that begins where distances weigh `factor` of their weight; OutOfTime
+    if there is no time for it.
     """
     options.limits.deadline.check()
     costs = part.replace(alpha=factor * part.alpha)
     costs = linearize(costs, options.threads(part), mechanisms=options.mechanisms)
     epsilon = Schedule(factor * epsilons.first, factor * epsilons.first)
-    label = f"alpha={factor * part.alpha:.2g}"
-    first = Contestant.at_start(label, costs, epsilon, lambda fork: fork.start())
+    first = entered(f"alpha={factor * part.alpha:.2g}", costs, epsilon, None, time.perf_counter())
     first = first.advance(options.limits)
-    every = [np.arange(n) for n in part.shape]
     options.limits.deadline.check()
+    every = [np.arange(n) for n in part.shape]
     return _promoted(first, part, every, epsilons, options).advance(options.limits)
 
 
@@ -147,17 +147,12 @@ def disagree(candidates):
 
 
 def _promoted(coarse, part, at, epsilons, options):
-    """The `Contestant` on more spots, among which the coarse ones are `at`, yet to descend."""
-    given, before = (options.threads(part), options.tier), coarse.loop
-    costs = linearize(part, *given, mechanisms=options.mechanisms)
-
-    def set_state(fork):
-        return fork.start_from(before.linearization, *at)
-
-    given = costs, epsilons, set_state, (before.potentials, *at)
-    made = Contestant.at_start(coarse.label, *given)
-    made.loop.change = FIRST_CHANGE
-    return made
+    """Return the `Entrant` on more spots, among which the coarse ones are `at`."""
+    threads, before = options.threads(part), coarse.descent
+    costs = linearize(part, threads, options.tier, mechanisms=options.mechanisms)
+    epsilon = epsilons.first / costs.cost_scale
+    state = costs.extended(before.state, before.linearization, *at, epsilon)
+    return Entrant(coarse.label, Descent.at(costs, state, epsilons, change=FIRST_CHANGE))
 
 
 def level_sizes(largest):

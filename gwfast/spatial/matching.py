@@ -18,9 +18,9 @@ from ..quadratic.stopping import Limits
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents
-from ..solvers.diagnosis import warn_of
 from ..solvers.gromov import solve
 from ..solvers.options import InitLike, SolveOptions
+from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from helpers.cli import N
-from helpers.races import few_random_starts  # noqa: F401  an autouse fixture
 from helpers.vector_files import write_vectors
 
 from gwfast.__main__ import main

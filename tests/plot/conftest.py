@@ -1,7 +1,6 @@
 """Solves to be drawn start as quickly as they can, and pictures are closed."""
 
 import pytest
-from helpers.races import few_random_starts  # noqa: F401  an autouse fixture
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..problems.quadratic import QuadraticProblem
-from ..utils.callers import outside
-from ..utils.types import Float32Array, IntArray
-from ..utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
-from .starts import ALONE, Shared, Start, as_start, is_start, named_starts, start_plan
+from ...problems.quadratic import QuadraticProblem
+from ...utils.callers import outside
+from ...utils.types import Float32Array, IntArray
+from ...utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
+from .starts import as_start, is_start, start_plan
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -22,7 +22,7 @@ Dictionary: TypeAlias = Mapping[str, Known] | list[tuple[str, Known]]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Seeds(Start):
+class Seeds:
     """Start from a few correspondences that are known, or guessed.
 
     They only say where to start: the solution may leave them.
@@ -65,8 +65,7 @@ class Seeds(Start):
         if not as_positive(self.share, "share") <= 1:
             raise ValueError(f"share must be at most 1, got {self.share}")
         if not is_start(self.rest):
-            fixed = [name for name, one in named_starts().items() if not one.is_random]
-            one_of(self.rest, "rest", fixed)
+            one_of(self.rest, "rest", ("product", "profile"))
         object.__setattr__(self, "pairs", pairs)
 
     @classmethod
@@ -77,14 +76,9 @@ class Seeds(Start):
         ----------
         words_x, words_y : sequence of str
             Words of the rows that take part, in their order. If a word comes several
-            times, the first row counts.
+            times, the first row counts. If no word is in both, that is a ValueError.
         **options
             `share` and `rest`.
-
-        Raises
-        ------
-        ValueError
-            If no word is in both; the message names both arguments.
 
         Examples
         --------
@@ -105,24 +99,13 @@ class Seeds(Start):
         ----------
         dictionary : mapping of str to str or iterable of str, or list of pairs
             The translation, or translations, of words of the first space, such as
-            `gwfast.words.read_dictionary` reads; or pairs of a word and those. Pairs
-            of other words are left out.
+            `gwfast.words.read_dictionary` reads; or pairs of a word and its translations.
+            Pairs of other words are left out with a warning; if no pair is left, that is
+            a ValueError.
         words_x, words_y : sequence of str
             See `identical`.
         **options
             `share` and `rest`.
-
-        Raises
-        ------
-        TypeError
-            If it is anything else.
-        ValueError
-            If no pair is among the words.
-
-        Warns
-        -----
-        UserWarning
-            If some pairs are not among the words; it says how many are left.
 
         Examples
         --------
@@ -135,47 +118,37 @@ class Seeds(Start):
         """
         return cls(known_pairs(dictionary, words_x, words_y, "dictionary"), **options)
 
-    def plan(
-        self, problem: QuadraticProblem, n_threads: int, shared: Shared = ALONE
-    ) -> Float32Array | None:
+    def plan(self, problem: QuadraticProblem, n_threads: int) -> Float32Array | None:
         rows, cols = self._among(problem.shape).T
         weights = np.sqrt(problem.p[rows] * problem.q[cols])
         if not weights.sum() > 0:
             raise ValueError("pairs must have some mass, got weights of 0 only")
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
-            rest = as_start(self.rest, problem)
-            rest = start_plan(rest, problem, n_threads, shared)
+            rest = start_plan(as_start(self.rest, problem), problem, n_threads)
             if rest is None:
-                np.multiply.outer(problem.p, problem.q, out=plan, casting="same_kind")
-            else:
-                np.copyto(plan, rest)
+                rest = np.multiply.outer(problem.p, problem.q)
+            plan += rest
             plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
         np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
         return plan
 
     def of(self, problem: QuadraticProblem) -> Seeds:
-        """The seeds whose points the problem has, without those that have no mass if
-        others have some.
-        """
+        """The seeds whose points the problem has, without points that have no mass."""
         pairs = self._among(problem.shape)
         some = (problem.p[pairs[:, 0]] > 0) & (problem.q[pairs[:, 1]] > 0)
         return dataclasses.replace(self, pairs=pairs[some] if some.any() else pairs)
 
     def first(self, orders: Iterable[IntArray]) -> list[IntArray]:
-        """Orders of the points of either side, with those of pairs before all others,
-        the first pair first.
-        """
-        made = []
+        """Orders of the points of either side, the points of pairs before all others."""
+        orders_with_pairs = []
         for order, ours in zip(orders, np.asarray(self.pairs).T, strict=True):
             first = ours[np.sort(np.unique(ours, return_index=True)[1])]
-            made.append(np.concatenate([first, order[~np.isin(order, first)]]))
-        return made
+            orders_with_pairs.append(np.concatenate([first, order[~np.isin(order, first)]]))
+        return orders_with_pairs
 
     def within(self, rows: Iterable[IntArray]) -> Seeds:
-        """The seeds of a problem of some points of either side, in rising order, among
-        which some pairs must be.
-        """
+        """The seeds of a problem of some points of either side, in rising order."""
         sides = list(zip(np.asarray(self.pairs).T, rows, strict=True))
         kept = np.all([np.isin(ours, some) for ours, some in sides], axis=0)
         at = [np.searchsorted(some, ours[kept]) for ours, some in sides]
@@ -197,10 +170,8 @@ class Seeds(Start):
         return f"{self._counted('seed')}{share}"
 
     def __repr__(self) -> str:
-        said = self._counted("pair")
-        if self.share != 1:
-            said += f", share={self.share:g}, rest={self.rest!r}"
-        return f"Seeds({said})"
+        more = "" if self.share == 1 else f", share={self.share:g}, rest={self.rest!r}"
+        return f"Seeds({self._counted('pair')}{more})"
 
     def _counted(self, noun: str) -> str:
         number = len(np.asarray(self.pairs))
@@ -208,26 +179,23 @@ class Seeds(Start):
 
 
 def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray:
-    """Rows (k, 2) of words that are spelt alike; `name` is for the error if none is."""
+    """Return rows (k, 2) of words that are spelt alike; `name` is for the error if none is."""
     return _rows(lambda word: {word}, words_x, words_y, name)
 
 
 def known_pairs(
     dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[str], name: str
 ) -> IntArray:
-    """Rows (k, 2) of words and translations, with a warning if there are others;
-    `name` is what messages call the dictionary.
-    """
-    given: Any = dictionary
-    pairs = isinstance(given, list) and all(
-        isinstance(one, tuple | list) and len(one) == 2 for one in given
-    )
-    if not pairs:
-        given = as_mapping(given, name).items()
+    """Return rows (k, 2) of words and translations, with a warning if there are others."""
+    entries: Any = dictionary
+    if not (
+        isinstance(entries, list)
+        and all(isinstance(one, tuple | list) and len(one) == 2 for one in entries)
+    ):
+        entries = as_mapping(entries, name).items()
     translations: dict[str, set[str]] = {}
-    for word, known in given:
-        several = {known} if isinstance(known, str) else known
-        several = as_translations(several, word, name)
+    for word, known in entries:
+        several = as_translations({known} if isinstance(known, str) else known, word, name)
         translations.setdefault(word, set()).update(several)
     x_words, y_words = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
     ways = [
@@ -236,12 +204,11 @@ def known_pairs(
         for y in several
     ]
     n_fit, n_turned = np.sum(ways, axis=0) if ways else (0, 0)
-    more = n_turned > n_fit
-    hint = f"; more pairs fit the other way round, {n_turned}" if more else ""
-    made = _rows(lambda word: translations.get(word, ()), words_x, words_y, name, hint)
+    hint = f"; more pairs fit the other way round, {n_turned}" if n_turned > n_fit else ""
+    rows = _rows(lambda word: translations.get(word, ()), words_x, words_y, name, hint)
     of = f"of the first {len(words_x)} and {len(words_y)} words"
-    _warn_of_others(name, len(made), len(ways), of, hint)
-    return made
+    _warn_of_others(name, len(rows), len(ways), of, hint)
+    return rows
 
 
 def _rows(translations_of, words_x, words_y, name, hint=""):
@@ -260,19 +227,18 @@ def _rows(translations_of, words_x, words_y, name, hint=""):
 
 
 def _firsts(words, name):
-    """The first row of each word."""
+    """Return the first row of each word."""
     if isinstance(words, str) or not hasattr(words, "__len__"):
-        came = type(words).__name__
-        raise TypeError(f"{name} must be a sequence of words, got {came}")
+        raise TypeError(f"{name} must be a sequence of words, got {type(words).__name__}")
     rows = {}
     for at, word in enumerate(words):
         rows.setdefault(word, at)
     return rows
 
 
-def _warn_of_others(name, number, n_given, of, hint=""):
-    if number < n_given:
+def _warn_of_others(name, number, total, of, hint=""):
+    if number < total:
         warnings.warn(
-            f"{name}: {number} of {n_given} pairs are {of}, the others are left out{hint}",
+            f"{name}: {number} of {total} pairs are {of}, the others are left out{hint}",
             stacklevel=outside(),
         )

@@ -1,13 +1,9 @@
 """Whether two spaces are the same but for the order of their points.
 
-No descent is needed where they are, and many descents would find no plan of objective
-zero: where a graph has automorphisms, points are alike to second order.
-
-Points of both spaces get colors, and a point's next color is made of the colors of all
-others and the costs to them, until there are no more colors (color refinement, the
-1-dimensional algorithm of Weisfeiler and Leman, 1968). Where points share a color, one
-of them and one of the other space get a color of their own (McKay, Practical graph
-isomorphism, 1981), which other choices follow if it has led nowhere.
+Descents do not find such orders: where a graph has automorphisms, points are alike to second
+order. Points of both spaces get colors, and a point's next color is made of the colors of all
+others and the costs to them (color refinement: Weisfeiler and Leman, 1968). Where points share a
+color, one of either space gets a color of its own (McKay, Practical graph isomorphism, 1981).
 """
 
 import dataclasses
@@ -17,29 +13,20 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from ..linear.marginals import Balanced
-from ..problems.quadratic import QuadraticProblem
+from ...linear.marginals import Balanced
+from ...problems.quadratic import QuadraticProblem
 
-# Differences of costs and of sums of weights that are rounding, as a fraction of the
-# largest: these are of numbers near one, as many as there are points.
+# Relative differences of costs and of sums of weights that are rounding.
 ROUNDING = 1e-10
-# Choices, as a multiple of the points, after which the search is given up. Each point needs one at
-# most where none is wrong: so it is for all graphs of ``python -m benchmarks.small symmetric``.
+# Choices, as a multiple of the points, after which the search is given up.
 MOST_CHOICES = 2
+# Mass, as a fraction, that plans match otherwise if they are different solutions.
+APART = 0.25
 
 
 def isomorphisms(problem):
-    """Plans of objective zero between single points.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-
-    Yields
-    ------
-    (n, m) float64 ndarray
-        One for each choice of the first partner that there is to choose, as far as that
-        was found. Of fused problems, points are matched at a linear cost of zero.
+    """Yield plans (n, m) of objective zero between single points, at most one for each choice of
+    the first partner. Of fused problems, points are matched at a linear cost of zero.
     """
     (n, m), p, q = problem.shape, problem.p, problem.q
     if n != m:
@@ -57,8 +44,8 @@ def isomorphisms(problem):
         if linear.min() < 0:
             return
         free = linear <= ROUNDING * linear.max()
-        links = sparse.block_array([[None, free], [free.T, None]])
         # Only points that are linked at no cost may have one color.
+        links = sparse.block_array([[None, free], [free.T, None]])
         colors += 1 / (np.e + csgraph.connected_components(links)[1])
     masses = problem.p
     if problem.rule.takes_mass:  # of the first points
@@ -70,21 +57,27 @@ def isomorphisms(problem):
             yield plan
 
 
-def symmetries(geometry, masses):
-    """Orders (n,) of points in which a space is the same, the points' own first."""
-    rule = Balanced(masses, masses)
-    same = QuadraticProblem.from_checked(geometry, geometry, rule)
-    for plan in isomorphisms(same):
-        yield np.where(masses > 0, plan.argmax(axis=1), np.arange(len(masses)))
+def has_symmetry(problem, plan):
+    """Return whether one of eight symmetries of a space makes another plan as good."""
+    if problem.is_fused or min(np.count_nonzero(problem.p), np.count_nonzero(problem.q)) == 1:
+        return False
+    for geometry, masses, rows in ((problem.x, problem.p, plan), (problem.y, problem.q, plan.T)):
+        same = QuadraticProblem.from_checked(geometry, geometry, Balanced(masses, masses))
+        for order in itertools.islice(isomorphisms(same), 8):
+            order = np.where(masses > 0, order.argmax(axis=1), np.arange(len(masses)))
+            if are_apart(rows[order], rows):
+                return True
+    return False
+
+
+def are_apart(plan, other):
+    """Return whether plans differ by more than a few exchanged points."""
+    return bool(np.abs(plan - other).sum() > 2 * APART * plan.sum())
 
 
 class Canonical:
-    """A problem with its points, and its sides where these can be exchanged, in an order
-    that depends only on costs and masses, up to rounding.
-
-    Attributes
-    ----------
-    problem : QuadraticProblem
+    """A problem with its points, and its sides where these can be exchanged, in an order that
+    depends only on costs and masses, up to rounding.
     """
 
     def __init__(self, problem):
@@ -92,8 +85,8 @@ class Canonical:
         if problem.is_fused:
             linear = problem.linear_cost / max(np.abs(problem.linear_cost).max(), 1e-300)
             linear = 1 / (np.e + linear)
-        pairs = ((problem.x, problem.p, linear), (problem.y, problem.q, np.transpose(linear)))
-        (rows, of_x), (cols, of_y) = (_ordered(*pair) for pair in pairs)
+        rows, of_x = _ordered(problem.x, problem.p, linear)
+        cols, of_y = _ordered(problem.y, problem.q, np.transpose(linear))
         self._orders = rows, cols
         rule = dataclasses.replace(problem.rule, p=problem.p[rows], q=problem.q[cols])
         self.problem = problem.take(rows, cols).replace(rule=rule)
@@ -103,53 +96,51 @@ class Canonical:
             self.problem = self.problem.exchanged()
 
     def plan(self, plan):
-        """A plan as the problem was, from one of `problem`."""
+        """Return a plan of the original problem from a plan of `problem`."""
         whole = np.empty(self._original.shape)
         whole[np.ix_(*self._orders)] = plan.T if self._exchanges else plan
         return whole
 
     def restore(self, solution):
-        """The `ExactSolution` as the problem was."""
+        """Return the `ExactSolution` of the original problem."""
         potentials = solution.potentials[:: -1 if self._exchanges else 1]
-        potentials = tuple(
-            one[order.argsort()] for one, order in zip(potentials, self._orders, strict=True)
+        potentials = zip(potentials, self._orders, strict=True)
+        return dataclasses.replace(
+            solution,
+            problem=self._original,
+            plan=self.plan(solution.plan),
+            potentials=tuple(one[order.argsort()] for one, order in potentials),
         )
-        changed = dict(plan=self.plan(solution.plan), potentials=potentials)
-        return dataclasses.replace(solution, problem=self._original, **changed)
 
 
 def _ordered(geometry, masses, linear):
-    """An order of the points of a space by colors, and what to compare spaces by."""
+    """Return an order of the points of a space by colors, and a key to compare spaces by."""
     costs = np.array(geometry.to_dense().matrix[None], dtype=np.float64)
-    size = float(np.abs(costs).max())
-    n = geometry.n
+    size, n = float(np.abs(costs).max()), geometry.n
     colors = n * masses + np.sort(linear + np.zeros((n, 1)), axis=1).mean(axis=1)
     order, _, sums = _Search(costs).refine(colors)
     return order[0], (n, size, float(sums.sum()))
 
 
 class _Search:
-    """A search by the costs (k, n, n) of one or two spaces. Colors are numbers, those of
-    the spaces one after the other (k n,).
-    """
+    """A search by the costs (k, n, n) of one or two spaces. Colors are numbers (k n,)."""
 
     def __init__(self, costs):
         self._costs, n = costs, costs.shape[1]
         costs /= max(np.abs(costs).max(), np.finfo(float).tiny)
-        # Sums of these times colors are equal for equal multisets of costs and colors,
-        # and no others in practice.
+        # Sums of these times colors are equal for equal multisets of costs and colors.
         self._weights = 1 / (np.e + costs) + 1 / (np.pi + costs.transpose(0, 2, 1))
         self._weights[:, np.arange(n), np.arange(n)] += 1.0  # a point's own color
         self._colors, self._own = np.random.default_rng(0).random((2, n))
         self._left = MOST_CHOICES * n
 
-    def refine(self, colors, found=0):
-        """Refine colors, `found` of them different in each space. Return points (k, n) by
-        their sums, the rank of each, and the sums; None if spaces have other sums.
+    def refine(self, colors, n_colors=0):
+        """Refine colors in place. Return points (k, n) by their sums, the rank of each, and the
+        sums; None if the spaces have different sums.
         """
         n, before = len(self._own), -1
         ranks = np.zeros(n, dtype=np.intp)
-        while before < found < n:
+        while before < n_colors < n:
             sums = self._weights @ colors.reshape(-1, n, 1)
             order = sums[..., 0].argsort(axis=1)
             order += n * np.arange(len(order))[:, None]
@@ -157,20 +148,18 @@ class _Search:
             if abs(ranked - ranked[0]).max() > ROUNDING * n:
                 return None
             np.cumsum(np.diff(ranked[0]) > ROUNDING * n, out=ranks[1:])
-            before, found = found, ranks[-1] + 1
+            before, n_colors = n_colors, ranks[-1] + 1
             colors.put(order, self._colors[ranks])
         return order, ranks, ranked
 
-    def pairs(self, colors, found=0):
-        """Yields the column (n,) of each row from colors, so many of them different in
-        either space: one for each choice that has to be made next.
-        """
-        n, refined = len(self._own), self.refine(colors, found)
+    def pairs(self, colors, n_colors=0):
+        """Yield the column (n,) of each row: one answer for each choice that has to be made."""
+        n, refined = len(self._own), self.refine(colors, n_colors)
         if refined is None:
             return
         order, ranks, _ = refined
-        order, found = order - [[0], [n]], ranks[-1] + 1
-        if found == n:
+        order, n_colors = order - [[0], [n]], ranks[-1] + 1
+        if n_colors == n:
             cols = np.empty(n, dtype=np.intp)
             cols[order[0]] = order[1]
             apart = self._costs[0] - self._costs[1][np.ix_(cols, cols)]
@@ -178,9 +167,11 @@ class _Search:
                 yield cols
             return
         rows, cols = order[:, ranks == np.bincount(ranks).argmax()] + [[0], [n]]
-        if self._are_twins(rows):
+        some = self._weights[0, rows]
+        # Of twins, whose rows differ at these points only, any order is as good.
+        if (abs(some[1:] - some[0]) > ROUNDING).sum() <= 2 * (len(rows) - 1):
             colors[rows] = colors[cols] = self._own[: len(rows)]
-            yield from self.pairs(colors, found)
+            yield from self.pairs(colors, n_colors)
             return
         for col in cols.tolist():
             if self._left == 0:
@@ -188,11 +179,4 @@ class _Search:
             self._left -= 1
             chosen = colors.copy()
             chosen[rows[0]] = chosen[col] = self._own[0]
-            yield from itertools.islice(self.pairs(chosen, found), 1)
-
-    def _are_twins(self, rows):
-        """Whether any order of these is as good: whether the rows of two of them differ
-        at these two only.
-        """
-        some = self._weights[0, rows]
-        return (abs(some[1:] - some[0]) > ROUNDING).sum() <= 2 * (len(rows) - 1)
+            yield from itertools.islice(self.pairs(chosen, n_colors), 1)

@@ -1,0 +1,1 @@
+from .stopping import Limits, RelativeChange, Unjudged  # noqa

@@ -1,0 +1,1 @@
+from .stores import NeighborTier  # noqa

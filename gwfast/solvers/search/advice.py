@@ -1,0 +1,198 @@
+"""Status and advice of a solve."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+
+from ...kernels._kernels import mass_entropy
+from ...problems.cross_cost import CrossCost
+from ...problems.geometry import PointCloud
+from ...quadratic.methods import PGD
+from ...results.result import ConvergenceWarning
+from ...results.status import Status
+from ...utils.callers import outside
+from ...utils.progress import log
+from ..product_plan import warn_of_scales
+from .confidence import LEVEL, confidence_of
+
+# Mutual information of a plan, as a fraction of the largest, below which it matches nothing.
+MIN_INFORMATION = 0.02
+# Fraction of the mass outside of the kept neighbors, at most, of a plan that is to be trusted: on
+# noisy rotations of 30,000 points as much moves the objective by a hundredth, and no match.
+MAX_LEFT_OUT = 0.01
+SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
+
+
+def conclude(descent, tie, limits, untried=(), **more):
+    """Return the `GWResult` of a descent within these limits; the advice may name starts that are
+    `untried`, and `more` are fields to set.
+    """
+    status, advice = _diagnose(descent, tie, untried)
+    if descent.left_out > MAX_LEFT_OUT:
+        outside_of = (
+            f"up to {descent.left_out:.2g} of the mass is outside of the neighbors "
+            "that are kept; try more of them (tier=NeighborTier(k=...)), an epsilon "
+            f"smaller than {descent.epsilon:.3g}, or tier='tiled'"
+        )
+        if status in (Status.CONVERGED, Status.TIE):
+            status, advice = Status.TRUNCATED, outside_of
+        else:
+            advice = "; ".join(filter(None, [advice, outside_of]))
+    if status == Status.MAX_OUTER:
+        last = descent.history[-20:]
+        if 2 * sum(step.n_inner >= limits.max_inner for step in last) >= len(last):
+            advice += "; linear problems ended at max_inner, so first a larger max_inner, epsilon"
+            advice += " or marginal_tol"
+    return descent.result(status=status, advice=advice, **more)
+
+
+def other_starts(method):
+    """Return what a solve from one start has not tried, for advice."""
+    return ['init="auto"' if method is PGD else "method='pgd', which searches"]
+
+
+def doubted(problem, result):
+    """Return the result of a search with its `confidence`, "uncertain" if that is low; problems
+    that are not balanced have none.
+    """
+    if not problem.is_balanced or all_tie(problem):
+        return result
+    chance = confidence_of(result.candidates, result.status, exact=result.method == "cg")
+    result = dataclasses.replace(result, confidence=chance)
+    if chance >= LEVEL or result.status not in (Status.CONVERGED, Status.TIE):
+        return result
+    advice = f"{Status.UNCERTAIN.advice}; try a search_time, {SEEDS}, or more points"
+    return dataclasses.replace(result, status=Status.UNCERTAIN, advice=advice)
+
+
+def warn_of(result, limits):
+    """Log the end of a solve, and warn unless it converged or was stopped."""
+    ended = f"Gromov-Wasserstein ended as {str(result.status)!r} after {result.n_outer} outer"
+    log.info(
+        "%s iterations in %.2f s: gw_cost %.6g, marginal error %.1e",
+        *(ended, result.seconds, result.gw_cost, result.marginal_error),
+    )
+    warn_of_scales([result])
+    if result.status in (Status.CONVERGED, Status.STOPPED):
+        return
+    change = result.history[-1].change if result.history else 1.0
+    rest = f"change {change:.1e} (tol {limits.tol:.1e})"
+    if result.method == "cg":
+        size = abs(result.gw_cost) or 1.0
+        rest = f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
+    warnings.warn(
+        f"{ended} iterations with {rest} and marginal error {result.marginal_error:.1e} "
+        f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
+        ConvergenceWarning,
+        stacklevel=outside(),
+    )
+
+
+def _diagnose(descent, tie, untried):
+    """Return status and advice."""
+    at, status = descent.linearization, descent.status
+    problem, epsilon = at.problem, descent.epsilon
+    if status in (Status.STOPPED, Status.TIME_LIMIT):
+        return status, status.advice
+    if problem.rule.is_relaxed:
+        return _diagnose_unbalanced(descent, status)
+    if status == Status.CONVERGED and all_tie(problem):
+        return Status.TIE, (
+            "all plans have the same objective, as all costs of a side are equal; costs "
+            "that differ, or a linear_cost, decide"
+        )
+    if not problem.is_balanced:
+        # Points may have no mass here, and steps may go in cycles.
+        cycles = status == Status.MAX_OUTER and at.method is PGD
+        smaller = "; or method='ppa', whose steps are smaller" if cycles else ""
+        return status, status.advice + smaller
+    status, advice = missed_rows(at, descent.marginals[0], status)
+    if advice != status.advice:
+        return status, advice
+    least = min((share for share, _ in descent.kept), key=lambda share: share - (share != share))
+    if not least >= 0.01:  # true for NaN
+        return Status.LOST_MASS, (
+            f"a point keeps {least:.1g} of its mass; try a larger epsilon than "
+            f"{epsilon:.3g}, or a larger max_inner"
+        )
+    at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
+    # If all costs of a side are equal, or it is a point, no plan can match anything.
+    most = min(mass_entropy(problem.p), mass_entropy(problem.q))
+    different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
+    if at_rest and different and descent.information[0] < MIN_INFORMATION * most:
+        return Status.NEAR_PRODUCT, _near_product_advice(at, epsilon, untried)
+    if status == Status.CONVERGED and tie:
+        status = Status.TIE
+    return status, status.advice
+
+
+def all_tie(problem):
+    """Return whether all plans of so much mass have the same objective."""
+    linear = problem.linear_cost if problem.is_fused else np.zeros(1)
+    n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
+    if isinstance(linear, CrossCost) or np.ptp(linear) > 0 or n_points == 1:
+        return False
+    x, y = problem.x.is_constant, problem.y.is_constant
+    # Without fixed marginals masses of the columns are free, or of both sides.
+    return x or y if problem.is_balanced else y and (x or problem.marginals == "semirelaxed")
+
+
+def _diagnose_unbalanced(descent, status):
+    """Return status and advice of a plan whose mass is free."""
+    mass, rule = float(descent.marginals[0].sum()), descent.linearization.problem.rule
+    if status == Status.LOST_MASS or not mass > rule.plan_mass(np.zeros(1)):
+        return Status.LOST_MASS, (
+            "the plan has lost all its mass: at this rho no match is worth its cost; "
+            "try a larger rho"
+        )
+    if status in (Status.CYCLE, Status.MAX_OUTER):
+        return status, (
+            f"{status.advice.partition(';')[0]}; plans that go back and forth need a "
+            "larger rho or epsilon"
+        )
+    return status, status.advice
+
+
+def missed_rows(linearization, rows, status):
+    """Return status and advice if a plan of alternating projections is far from the masses of its
+    rows; else the status as it is, and its advice.
+    """
+    missed = float(np.abs(rows - linearization.problem.p).sum()) / 2
+    if not (linearization.method.alternating and missed > 0.5):
+        return status, status.advice
+    if status != Status.MAX_OUTER:
+        status = Status.MISSED_ROWS
+    return status, f"{missed:.0%} of the mass is in other rows than p says; {status.advice}"
+
+
+def _near_product_advice(linearization, epsilon, untried):
+    problem = linearization.problem
+    fraction = epsilon / (linearization.product_cost or linearization.cost_scale)
+    advice = (
+        "the plan hardly differs from the product plan and matches nothing, at an "
+        f"epsilon of {epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost "
+        "(1 to 3 % is usual); "
+    )
+    spreads = _spread(problem.x, problem.p), _spread(problem.y, problem.q)
+    if not 10.0 * min(spreads) > max(spreads):  # no plan makes such costs alike
+        advice += (
+            "costs of the two sides differ by orders of magnitude, with standard "
+            f"deviations of {spreads[0]:.3g} and {spreads[1]:.3g}: first bring them to the "
+            "same scale (matrices divided by their means, point clouds by "
+            "PointCloud.scaled_by); then "
+        )
+    if fraction > 0.03:
+        return advice + "try a smaller epsilon"
+    return advice + f"try {' or '.join([*untried, SEEDS])}, or costs without outliers"
+
+
+def _spread(geometry, masses):
+    """Return the standard deviation of the costs between points of these masses."""
+    if isinstance(geometry, PointCloud):
+        center, scale = geometry.mean(masses), geometry.scale
+        mean = center @ geometry.signature @ center
+        square = float(masses @ geometry.square_times(masses))
+    else:
+        scale, (mean, square) = 1.0, (masses @ one for one in geometry.moments(0.0, masses))
+    return scale * np.sqrt(max(square - float(mean) ** 2, 0.0))

@@ -1,0 +1,132 @@
+"""How sure a search is of its winner: by how many independent starts lead to that optimum, by how
+far every other objective is above it, and by what escapes from it have come to.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...results.status import Status
+
+# Of the logistic function that is `confidence`: its constant, and the weight of each `Evidence`,
+# fitted to every fifth problem of the families (``python -m benchmarks.search confidence``).
+WEIGHTS = -2.4, 0.5, 0.4, 1.3, 1.2, 2.0
+# The same for exact searches, fitted to 438 problems, each against 150 more starts.
+EXACT_WEIGHTS = -0.05, 0.55, 0.25, 1.3, 0.0, 0.0
+# Confidence from which on a search looks no further, and a result is not "uncertain".
+LEVEL = 0.93
+# Relative difference of objectives below which two optima are a tie, and of exact optima.
+TIE, EXACT_TIE = 1e-3, 1e-4
+# Statuses of results whose objective stands still.
+SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
+
+
+class Evidence(NamedTuple):
+    """What a search says for its winner.
+
+    Attributes
+    ----------
+    kinds : float
+        Kinds of starts that led to its optimum in the race, at most three.
+    met : float
+        Starts, of any kind, that came there beside the first, at most three.
+    gap : float
+        Relative difference of the next objective in the race, in units of .1, at most one;
+        one if all starts have come to one optimum.
+    back : float
+        Of k escapes from it that came back, k over one more than there were.
+    settled : float
+        Whether the objective stands still.
+    """
+
+    kinds: float
+    met: float
+    gap: float
+    back: float
+    settled: float
+
+    @classmethod
+    def of(cls, candidates, status, exact=False):
+        """Return the evidence of a search's candidates, one of which has won."""
+        group, winner = _optimum(candidates, EXACT_TIE if exact else TIE), winner_of(candidates)
+        escapes = [row for row in candidates if row.start.startswith("escape")]
+        race = [row for row in candidates if not row.start.startswith("escape")]
+        met = {row.start for row in race if row.start in group}
+        names = [row.start for row in escapes]
+        if winner in names:  # escapes before it are from another optimum
+            escapes = escapes[names.index(winner) :]
+        back = [row.start in group for row in escapes if row.start != winner]
+        ended = [row for row in race if not exact or row.epsilon == 0]
+        alone = all(row.start in group for row in ended) and len(race) > 1
+        return cls(
+            kinds=min(len(set(map(_kind, met))), 3),
+            met=min(max(len(met) - 1, 0), 3),
+            gap=1.0 if alone else min(_gap(ended, group) / 0.1, 1.0),
+            back=sum(back) / (len(back) + 1),
+            settled=status in SETTLED,
+        )
+
+
+def confidence(evidence, weights=WEIGHTS):
+    """Return the chance that no lower optimum exists, for evidence (..., 5)."""
+    constant, *weights = weights
+    return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
+
+
+def confidence_of(candidates, status, exact=False):
+    """Return `confidence` by the candidates of a search; NaN if nothing has won."""
+    winner = winner_of(candidates)
+    if not winner:
+        return np.nan
+    if winner.startswith("isomorphism"):  # no plan is below zero
+        return 1.0
+    weights = EXACT_WEIGHTS if exact else WEIGHTS
+    return float(confidence(Evidence.of(candidates, status, exact), weights))
+
+
+def winner_of(candidates):
+    """Return the start of the last candidate that has won, or ""."""
+    return next((row.start for row in candidates[::-1] if row.fate == "won"), "")
+
+
+def _optimum(candidates, tie):
+    """Return the winner and all starts that came to its optimum, or to one as low."""
+    group, size = {winner_of(candidates)}, 0
+    pairs = [
+        {row.start, row.fate.removeprefix("same as ")}
+        for row in candidates
+        if row.fate.startswith("same as ")
+    ]
+    while len(group) > size:
+        size = len(group)
+        group.update(*(pair for pair in pairs if pair & group))
+    # Objectives can be compared at one number of points and one epsilon.
+    least = {}
+    for row in candidates:
+        if row.start in group:
+            least[_level(row)] = min(row.gw_cost, least.get(_level(row), np.inf))
+    return group | {
+        row.start
+        for row in candidates
+        if abs(row.gw_cost - least.get(_level(row), np.inf)) <= tie * abs(row.gw_cost)
+    }
+
+
+def _level(row):
+    return row.n_points, row.epsilon
+
+
+def _kind(label):
+    """Return the same for starts that may err together: profiles, or one clustering."""
+    return "profile" if "profile" in label else label.partition(",")[0]
+
+
+def _gap(candidates, group):
+    """Return how far the other objectives are above a group's on the last level of both."""
+    for level in sorted(set(map(_level, candidates)), reverse=True):
+        rows = [row for row in candidates if _level(row) == level]
+        ours = [row.gw_cost for row in rows if row.start in group]
+        others = [row.gw_cost for row in rows if row.start not in group]
+        if ours and others:
+            return (min(others) - min(ours)) / abs(min(ours)) if min(ours) else np.inf
+    return 0.0
