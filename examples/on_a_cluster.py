@@ -4,7 +4,7 @@ Pairs on a cluster
 
 Distances between all pairs of many spaces are many solves that know nothing of one another. joblib
 shares them out, and Dask gives it workers: processes of this machine here, those of a cluster with
-another address. The same two lines serve `gwfast.words.language_distances`.
+another address.
 
 The spaces are clouds of points made here, of four families. It prints (and how long it
 took)::

@@ -109,8 +109,6 @@ def answered(answers, monkeypatch):
         return asked
 
     monkeypatch.setattr(gwfast, "align", once(gwfast.align))
-    distances = once(gwfast.words.language_distances)
-    monkeypatch.setattr(gwfast.words, "language_distances", distances)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import gwfast
 
 PACKAGE = Path(gwfast.__file__).parent
 ROOT = {"__init__", "__main__", "_api", "_version"}
-# From bottom to top, thirteen of rooms; those on one line do not know each other.
+# From bottom to top, twelve of rooms; those on one line do not know each other.
 FLOORS = """
 _version
 kernels
@@ -25,7 +25,6 @@ alignment
 words pot plot singlecell
 gradients spatial
 distributed
-experiments
 cli
 """.split("\n")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}

@@ -20,9 +20,6 @@ NEEDED = {
     "unpatch": "ot",
     "cluster": "distributed",
     "gromov_wasserstein_loss": "torch",
-    "LanguageDistances": "joblib",
-    "LanguagePair": "joblib",
-    "language_distances": "joblib",
 }
 
 ROOMS = "words", "pot", "plot", "singlecell", "spatial", "distributed", "gradients"

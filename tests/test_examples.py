@@ -19,11 +19,10 @@ SCRIPTS = sorted(FOLDER.glob("*.py"))
 NEEDED = {
     "cells_in_anndata": "anndata",
     "image_features": "sklearn",
-    "language_distances": "joblib",
     "on_a_cluster": "dask.distributed",
 }
 # Which start processes of their own.
-PARALLEL = "language_distances", "on_a_cluster"
+PARALLEL = ("on_a_cluster",)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 LARGEST_PICTURE = 150_000
 
@@ -81,7 +80,6 @@ def test_the_gallery_is_complete():
         "epsilon_and_the_plan",
         "graph_matching",
         "image_features",
-        "language_distances",
         "missing_parts",
         "on_a_cluster",
         "quick_start",

@@ -7,6 +7,8 @@ more than its products with coordinates, squared lengths and ones is in the obje
 
 import numpy as np
 
+from gwfast.utils.blocks import row_blocks
+
 # Entries of a low-rank plan that are made at a time (256 MB of float32).
 BLOCK = 1 << 26
 
@@ -20,7 +22,8 @@ class Whole:
     def products(self, columns):
         """The plan times columns, and its column sums."""
         sums, parts = 0.0, []
-        for _, block in self._coupling._blocks():
+        for rows in row_blocks(*self._coupling.shape):
+            block = self._coupling._rows(rows)
             block = block.astype(np.float64)
             parts.append(block @ columns)
             sums = sums + block.sum(axis=0)

@@ -7,11 +7,11 @@ import click
 import gwfast
 
 from .. import words
-from ..experiments.store import as_json as json_line
 from ..utils.config import config as facts
 from .menu import cli
 from .options import FILE, JSON, NEW_FILE, SPACE, reader_options, solver_options
 from .outputs import check_output
+from .plain import json_line
 from .reading import check_target, read, report_file
 from .report import Input, run
 

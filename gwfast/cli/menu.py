@@ -19,18 +19,12 @@ SUMMARIES = {
     "config": "Show how gwfast was built and what it runs on.",
     "convert": "Write vectors in another format.",
     "demo": "Align the bundled sample of Spanish and French.",
-    "experiment": "The paper's experiments, on data that you have.",
     "map": "Map vectors by a saved result.",
     "translate": "Translate words of the source by a saved result.",
 }
 # Their modules, where these are not ``commands``, which takes as long to import as a
 # small alignment takes.
-_HOMES = {
-    "completion": "completion",
-    "experiment": "experiment",
-    "map": "saved",
-    "translate": "saved",
-}
+_HOMES = {"completion": "completion", "map": "saved", "translate": "saved"}
 
 
 class Menu(click.Group):

@@ -2,18 +2,16 @@
 
 import os
 import re
-import textwrap
 from contextlib import contextmanager
 
 import numpy as np
 
 from ..alignment.saving import IN_FOLDER
-from ..experiments.rises import rise_to_the_end
-from ..experiments.store import plain, write_json
 from ..results.coupling import shares_of
 from ..utils.atomic_files import check_folder, naming, temporary_folder
 from ..utils.config import versions
 from ..words import write_dictionary, write_embeddings
+from .plain import plain, write_json
 from .wording import METHOD_LABELS, best_targets, counted
 
 # All that may be written; the vectors only where they are asked for.
@@ -39,7 +37,7 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 # readers of tables take away from the ends of a field.
 _UNSAFE = re.compile("[\x00-\x1f\\\\\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^ +| +$")
 # Of the picture of the solve: dots an inch, and characters a line of its note.
-_DPI, _NOTE_WIDTH = 150, 90
+_DPI = 150
 
 
 def check_output(settings, *inputs):
@@ -140,7 +138,7 @@ def word_of(field):
 
 
 def draw_dynamics(outcome, path):
-    """Write the picture of the solve, with a word on an objective that rises."""
+    """Write the picture of the solve."""
     history = outcome.result.gw.history
     if not history:  # a time limit may have been up before the first iteration
         return
@@ -157,10 +155,6 @@ def draw_dynamics(outcome, path):
     # Not one of pyplot, which might open a window.
     figure = Figure(figsize=(7, 5), layout="constrained")
     plot_dynamics(history, accuracy=accuracy or None, figure=figure)
-    rise = rise_to_the_end(history)
-    if rise is not None:
-        note = textwrap.fill(f"gw_cost rises {rise}: {rise.reason}.", _NOTE_WIDTH)
-        figure.supxlabel(note, fontsize="small", x=0.01, ha="left")
     figure.savefig(path, dpi=_DPI)
 
 

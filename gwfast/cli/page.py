@@ -17,7 +17,6 @@ from matplotlib import rc_context, style
 from matplotlib.figure import Figure
 
 from .._version import __version__
-from ..experiments.rises import rise_to_the_end
 from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.coupling import shares_of
@@ -203,14 +202,11 @@ def _figures(outcome, names):
     n, m = gw.coupling.shape
     figures = []
     if gw.history:  # a time limit may have been up before the first iteration
-        rise = rise_to_the_end(gw.history)
         caption = (
             "gw_cost, the objective, of every outer iteration; below, what it changed,"
             " and how far the plan is from its marginals, the masses that its rows and"
             " columns should have."
         )
-        if rise is not None:
-            caption += f" It rises {rise}: {rise.reason}."
         figures.append((_svg("dynamics", plot_dynamics, gw.history), caption))
     histograms = _svg(
         "histograms", plot_distance_histograms,

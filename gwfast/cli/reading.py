@@ -5,7 +5,7 @@ import time
 import click
 
 from .. import words
-from ..experiments.store import as_json as json_line
+from .plain import json_line
 from .terminal import described
 from .wording import counted
 

@@ -16,13 +16,12 @@ import numpy as np
 
 import gwfast
 
-from ..experiments.alignments import recorded_warnings
-from ..experiments.store import as_json
 from ..solvers.search.seeds import alike, known_pairs
 from ..utils.progress import ProgressListener, console, reporting_on_terminal
 from ..words import Embeddings, GoldStandard, Precision, evaluate
 from .coverage import looked_up
 from .outputs import staged, summary, write
+from .plain import json_line
 from .terminal import show
 from .watching import Watch
 
@@ -97,7 +96,7 @@ def run(
         if folder is not None:
             write(outcome, folder)
     if settings.as_json:
-        click.echo(as_json(summary(outcome)))
+        click.echo(json_line(summary(outcome)))
         return
     show(outcome)
     if settings.output is None and not settings.quiet:
@@ -111,8 +110,10 @@ def _warn(message):
 @contextlib.contextmanager
 def _warnings_told(told, category):
     """Warnings inside are shown, and their texts added to `told`."""
-    with recorded_warnings(category) as messages:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", category)
         yield
+    messages = [str(warning.message).replace("\n", " ") for warning in caught]
     for message in messages:
         _warn(message)
     told += messages

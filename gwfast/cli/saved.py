@@ -11,12 +11,12 @@ from rich.text import Text
 
 from .. import words
 from ..alignment.spaces import load_alignment
-from ..experiments.store import as_json as json_line
 from ..utils.progress import console
 from ..words.files.writing import write_text
 from .menu import cli
 from .options import FILE, JSON, NEW_FILE, SPACE, reader_options
 from .outputs import TRANSLATIONS, field, word_of
+from .plain import json_line
 from .reading import check_target, read, report_file
 from .terminal import literal, print_fields
 

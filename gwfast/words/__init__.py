@@ -19,7 +19,6 @@ from .evaluation import (
     precision_at_k,
 )
 from .files import read_embeddings, write_embeddings
-from .languages import LanguageDistances, LanguagePair, language_distances
 from .sample import load_sample
 
 __all__ = [
@@ -29,14 +28,11 @@ __all__ = [
     "Embeddings",
     "EmbeddingsFileError",
     "GoldStandard",
-    "LanguageDistances",
-    "LanguagePair",
     "Precision",
     "as_embeddings",
     "evaluate",
     "gold_standard",
     "invert",
-    "language_distances",
     "load_sample",
     "merge",
     "precision_at_k",

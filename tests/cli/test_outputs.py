@@ -2,16 +2,14 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow
 from helpers.outcomes import HARD, N_TAKING_PART, N, changed, csls_best, outcome, sides
-from matplotlib.image import imread
 
 from gwfast.cli import outputs, page
-from gwfast.cli.outputs import FILES, draw_dynamics, write
+from gwfast.cli.outputs import FILES, write
 from gwfast.words import Embeddings, read_dictionary, read_embeddings
 
 ALWAYS = {
@@ -200,16 +198,3 @@ def test_same_outcome_same_bytes(made, folder, tmp_path):
     write(made, tmp_path)
     for name in ALWAYS:
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
-
-
-def test_the_picture_of_an_objective_that_ends_higher_has_a_note(made, tmp_path):
-    gw, ink = made.result.gw, []
-    for low in (1.0, 0.1):
-        history = tuple(
-            gw.history[0]._replace(gw_cost=cost, marginal_error=0.01) for cost in (low, 0.5)
-        )
-        result = replace(made.result, gw=replace(gw, history=history))
-        path = tmp_path / "dynamics.png"
-        draw_dynamics(changed(made, result=result), path)
-        ink.append((imread(path)[-60:, :, :3] < 0.5).any(axis=2).sum())
-    assert ink[1] > 2 * ink[0]

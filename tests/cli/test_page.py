@@ -1,6 +1,5 @@
 """The report as a page: everything is in it, literally, and nothing else is needed."""
 
-import dataclasses
 import html
 import re
 import shutil
@@ -208,21 +207,6 @@ def test_terms_are_explained(made, parsed, text):
         assert any(fate.startswith(term) for term in explained), fate
     assert {"nearest neighbor", "CSLS"} <= explained
     assert "The plan, or coupling, moves masses" in text
-
-
-def test_an_objective_that_ends_higher_is_told(made):
-    """As the first plans may miss their marginals."""
-    gw = made.result.gw
-    for costs, told in (([0.5, 0.3, 0.2], False), ([0.1, 0.3, 0.2], True)):
-        steps = [
-            gw.history[0]._replace(gw_cost=cost, marginal_error=error)
-            for cost, error in zip(costs, (0.03, 0.01, 1e-6), strict=True)
-        ]
-        rising = dataclasses.replace(gw, history=tuple(steps))
-        result = dataclasses.replace(made.result, gw=rising)
-        text = render(changed(made, result=result))
-        assert ("It rises from 0.1 at iteration 1 to 0.2 at 3" in text) == told
-        assert ("a plan that misses its marginals can be cheaper" in text) == told
 
 
 def test_without_dictionary_and_refinement():

@@ -97,8 +97,6 @@ words.read_embeddings("a.vec", errors="ignore")  # type: ignore[arg-type]
 scores = words.evaluate(result, dictionary, source.words, target.words, ks=[1, 5])
 assert_type(scores["csls"].at[1], float)
 assert_type(scores["csls"].interval(1), tuple[float, float])
-distances = words.language_distances({"es": source, "fr": target})
-assert_type(distances.matrix, NDArray[np.float64])
 assert_type(words.CONVENTIONS["muse"], words.Convention)
 
 # --- POT's functions, pictures --------------------------------------------------------
