@@ -18,3 +18,15 @@ class AfterLooks(Deadline):
 
     def stop(self):
         self.looks = 0
+
+
+def end_after(monkeypatch, looks):
+    """Have all solves end when their deadline has been looked at so many times."""
+    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
+
+
+def end_at_will(monkeypatch):
+    """The deadline of the next solves, which passes when it is told to `stop`."""
+    deadline = Deadline()
+    monkeypatch.setattr(Deadline, "after", lambda time_limit: deadline)
+    return deadline

@@ -18,12 +18,7 @@ from gwfast import PointCloud, gromov_wasserstein
 MEASURE = """
 import ctypes, re, sys, warnings
 import numpy as np
-from gwfast import PointCloud, QuadraticProblem
-from gwfast.quadratic.methods import as_method
-from gwfast.quadratic.stopping import Limits
-from gwfast.solvers import levels
-from gwfast.solvers.gromov import solve
-from gwfast.solvers.options import SolveOptions
+from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein
 
 warnings.simplefilter("ignore")
 
@@ -47,20 +42,21 @@ def problem(kind, n, m, of_problem):
     return QuadraticProblem(*costs, **of_problem)
 
 def measure(name, kind, n, m, of_problem, tol, n_outer, options):
-    options = SolveOptions(Limits(n_outer, 200, tol, tol), epsilon=0.02, **options)
-    solve(problem(kind, 40, 30, of_problem), options)
+    limits = dict(max_outer=n_outer, max_inner=200, tol=tol, marginal_tol=tol)
+    options = dict(epsilon=0.02, n_threads=2) | limits | options
+    gromov_wasserstein(problem(kind, 40, 30, of_problem), **options)
     asked = problem(kind, n, m, of_problem)
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the peak is what there is now
     before = status("VmRSS")
-    solve(asked, options)
-    method = as_method(options.method, asked, options.precision)
-    kind = dict(method=method, itemsize=options.precision.itemsize)
-    kind["races"] = options.init == "auto"
-    tier = options.tier if options.tier != "auto" else "dense"
-    said = levels.needs(asked, 2, **kind)[tier]
-    print(name, status("VmHWM") - before, said, sep="\t")
+    gromov_wasserstein(asked, **options)
+    peak = status("VmHWM")
+    try:
+        gromov_wasserstein(asked, **options | dict(memory_limit=1))
+    except MemoryError as error:
+        said = 1e9 * float(re.search("takes ([-+.e0-9]+) GB", str(error))[1])
+    print(name, peak - before, said, sep="\t")
 
 for name, arguments in {footprints}.items():
     measure(name, *arguments)

@@ -9,10 +9,6 @@ from helpers.processes import run_python
 
 import gwfast
 from gwfast import CrossCost, NeighborTier, PointCloud
-from gwfast.distributed.context import Cluster
-from gwfast.linear.support import Support
-from gwfast.quadratic.placement import placing
-from gwfast.quadratic.stores import upper_mean
 
 N, M = 350, 400
 RULES = {"balanced": {}, "semirelaxed": {}, "partial": {"mass": 0.7}, "unbalanced": {"rho": 0.05}}
@@ -29,29 +25,14 @@ def features():
     return CrossCost(x[:N], x)
 
 
-@pytest.fixture
-def choices(monkeypatch):
-    """The supports that solves have chosen."""
-    made, nearest = [], Support.nearest.__func__
-
-    def counted(cls, *given):
-        made.append(nearest(cls, *given))
-        return made[-1]
-
-    monkeypatch.setattr(Support, "nearest", classmethod(counted))
-    return made
-
-
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("rule", RULES)
-def test_plans_are_those_of_the_dense_tier(rule, fused, choices):
+def test_plans_are_those_of_the_dense_tier(rule, fused):
     given = dict(marginals=rule, epsilon="0.5%", **RULES[rule])
     if fused:
         given |= dict(linear_cost=features(), alpha=0.7)
     dense = gwfast.gromov_wasserstein(*clouds(), tier="dense", **given)
-    assert not choices
     few = gwfast.gromov_wasserstein(*clouds(), tier=NeighborTier(80), **given)
-    assert choices
     assert few.converged and few.coupling.form == "sparse"
     assert few.gw_cost == pytest.approx(dense.gw_cost, rel=1e-4)
     assert few.reg_cost == pytest.approx(dense.reg_cost, rel=1e-4)
@@ -95,13 +76,12 @@ def _state(x, y, plan):
     return x.features.T.astype(float) @ (plan @ y.features.astype(float))
 
 
-def test_a_solve_ends_with_the_neighbors_of_its_own_plan(choices):
+def test_a_solve_ends_with_the_neighbors_of_its_own_plan():
     """Wherever it came from: from a plan alone others are chosen first."""
     given = dict(tier=NeighborTier(30), epsilon="0.5%")
     result = gwfast.gromov_wasserstein(*clouds(), **given)
-    n_before = len(choices)
     again = gwfast.gromov_wasserstein(*clouds(), init=result.plan, **given)
-    assert result.converged and again.converged and len(choices) > n_before + 1
+    assert result.converged and again.converged
     assert again.gw_cost == pytest.approx(result.gw_cost, rel=1e-4)
     kept, same = (one.coupling.csr.copy() for one in (result, again))
     kept.data[:] = same.data[:] = 1.0
@@ -118,28 +98,10 @@ def test_points_without_mass_have_no_entries():
     assert result.marginal_error <= max(1e-5, result.left_out)
 
 
-def test_the_bound_of_a_mean_is_one():
-    rng, n, failed = np.random.default_rng(0), 200, 0
-    for _ in range(400):
-        values = rng.beta(0.1, 3.0, size=n)
-        failed += upper_mean(values, 0.05) < 0.1 / 3.1
-    assert failed / 400 < 0.05
-    assert upper_mean(np.zeros(1000), 0.05) == pytest.approx(0.003, rel=0.01)
-    assert upper_mean(np.ones(9), 0.05) == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize("k, error", [(0, ValueError), (2.5, TypeError), ("9", TypeError)])
 def test_bad_numbers_of_neighbors_are_refused(k, error):
     with pytest.raises(error, match="k must be"):
         NeighborTier(k)
-
-
-def test_there_is_none_on_a_cluster():
-    with (
-        placing(Cluster(None, 2, 100)),
-        pytest.raises(ValueError, match="tier must be 'auto', 'dense' or 'tiled' on"),
-    ):
-        gwfast.gromov_wasserstein(*clouds(), tier="neighbors")
 
 
 LARGE = """

@@ -5,13 +5,11 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.deadlines import AfterLooks
+from helpers.deadlines import end_after
 from helpers.problems import cloud, distances, masses, random_cost
 
 import gwfast
 from gwfast import PointCloud, pairwise_gromov_wasserstein
-from gwfast.solvers import pairwise
-from gwfast.utils.deadline import Deadline
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 SIZES = [6, 9, 1, 12, 7, 5, 8, 10, 11]
@@ -21,11 +19,6 @@ def spaces(kind="metric"):
     if kind == "random":
         return [random_cost(n, k) for k, n in enumerate(SIZES)]
     return [distances(cloud(n, 2, k)) for k, n in enumerate(SIZES)]
-
-
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch):
-    monkeypatch.setattr(pairwise, "CHUNK", 5)
 
 
 @pytest.mark.parametrize("loss, fused", [("square", False), ("kl", True)])
@@ -144,37 +137,18 @@ def test_a_comparison_goes_on_from_its_checkpoint(epsilon, tmp_path, monkeypatch
         gwfast.pairwise_gromov_wasserstein, epsilon=epsilon
     )
     expected = pairwise_gromov_wasserstein(spaces())
-    calls = []
-
-    class Stopped(Exception):
-        pass
-
-    def progress(text, done, total):
-        calls.append(done)
-        if len(calls) == 4:
-            raise Stopped
-
-    # Written whenever that is possible.
-    monkeypatch.setattr("gwfast.solvers.checkpoint.MAX_SHARE", np.inf)
     with pytest.raises(Stopped):
-        pairwise_gromov_wasserstein(spaces(), checkpoint=file, progress=progress, n_threads=1)
-    solved = []
-    solve = pairwise._Solver.__call__
-
-    def counted(self, pairs):
-        solved.extend(pairs)
-        return solve(self, pairs)
-
-    monkeypatch.setattr(pairwise._Solver, "__call__", counted)
+        pairwise_gromov_wasserstein(
+            spaces(), checkpoint=file, n_threads=1, progress=raises_after(4)
+        )
     found = pairwise_gromov_wasserstein(spaces(), checkpoint=file)
     np.testing.assert_array_equal(found.costs, expected.costs)
-    assert 0 < len(solved) < expected.n_solved
     with pytest.raises(ValueError, match="whose geometries"):
         pairwise_gromov_wasserstein(spaces("random"), checkpoint=file)
 
 
 def test_when_time_is_up_the_others_are_unknown(monkeypatch):
-    monkeypatch.setattr(Deadline, "after", lambda time_limit: Deadline(-np.inf))
+    end_after(monkeypatch, 0)
     found = pairwise_gromov_wasserstein(spaces(), time_limit=1.0)
     assert found.n_solved == 0
     assert np.isnan(found.costs[~np.eye(len(SIZES), dtype=bool)]).all()
@@ -184,7 +158,7 @@ def test_when_time_is_up_the_others_are_unknown(monkeypatch):
 def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
     """Each cost that is there is that of a pair that was solved to its end."""
     expected = pairwise_gromov_wasserstein(spaces("random"), epsilon=epsilon, n_threads=1)
-    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
+    end_after(monkeypatch, looks)
     found = pairwise_gromov_wasserstein(spaces("random"), epsilon=epsilon, n_threads=1, plans=True)
     there = ~np.isnan(found.costs)
     np.testing.assert_array_equal(found.costs[there], expected.costs[there])
@@ -193,7 +167,7 @@ def test_what_is_interrupted_has_no_cost(looks, epsilon, monkeypatch):
 
 
 def test_no_more_starts_are_made_than_there_is_time_for(monkeypatch):
-    monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(4))
+    end_after(monkeypatch, 4)
     given = spaces("random")[:2]
     found = pairwise_gromov_wasserstein(given, n_starts=10**30, n_threads=1)
     assert found.n_solved == 1

@@ -2,63 +2,10 @@
 
 import numpy as np
 import pytest
-from helpers.marks import pairwise
 from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 
 import gwfast
 from gwfast import PointCloud, Profile, QuadraticProblem, Seeds
-from gwfast.problems.geometry import DenseCost
-from gwfast.solvers.starts import QUANTILES, Random, profiles
-
-
-def slow_profiles(cost, weights):
-    """Weighted quantiles of every row, by interpolation between middles of weights."""
-    levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    made = []
-    for row in cost:
-        order = np.argsort(row, kind="stable")
-        middles = np.cumsum(weights[order]) - weights[order] / 2
-        made.append(np.interp(levels, middles, row[order]))
-    return np.array(made)
-
-
-@pairwise(n=[1, 2, 3, 17, 301], uniform=[True, False])
-def test_profiles_are_the_quantiles_of_the_rows(n, uniform):
-    cost = random_cost(n, n)
-    weights = np.full(n, 1 / n) if uniform else masses(n, n)
-    made = profiles(DenseCost(cost), weights)
-    np.testing.assert_allclose(made, slow_profiles(cost, weights), rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("metric", ["cosine", "sqeuclidean", "dot"])
-def test_profiles_of_a_cloud_are_those_of_its_costs(metric):
-    side = PointCloud(cloud(40, 5, 0), metric)
-    weights = masses(40, 1)
-    made = profiles(side, weights)
-    expected = slow_profiles(side.to_dense().matrix.astype(np.float64), weights)
-    np.testing.assert_allclose(made, expected, atol=2e-6 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("metric", ["cosine", "dot"])
-def test_root_profiles_are_of_the_root_of_the_similarity(metric):
-    side = PointCloud(cloud(30, 6, 6), metric)
-    similarity = side.to_dense().matrix.astype(np.float64)
-    values, vectors = np.linalg.eigh(similarity)
-    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    weights = np.full(30, 1 / 30)
-    expected = slow_profiles(root, weights)
-    # Rounding the similarity to float32 leaves roots of eigenvalues that are zero.
-    np.testing.assert_allclose(
-        profiles(side, weights, root=True), expected, atol=1e-3 * expected.max()
-    )
-
-
-def test_both_directions_of_asymmetric_costs_count():
-    cost = random_cost(20, 8, symmetric=False)
-    weights = masses(20, 9)
-    made = profiles(DenseCost(cost), weights, both=True)
-    expected = np.hstack([slow_profiles(cost, weights), slow_profiles(cost.T, weights)])
-    np.testing.assert_allclose(made, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("root", [False, True])
@@ -80,19 +27,12 @@ def test_points_that_all_look_the_same_have_the_product_plan():
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-def test_random_plans_have_the_marginals_and_follow_their_seed():
-    p, q = masses(30, 12), masses(20, 13)
-    problem = QuadraticProblem(random_cost(30, 14), random_cost(20, 15), p, q)
-    plans = [Random(seed).plan(problem, 1) for seed in (0, 0, 1)]
+def test_random_starts_follow_their_seed():
+    problem = QuadraticProblem(random_cost(30, 14), random_cost(20, 15), masses(30, 12))
+    few = dict(init="random", epsilon="2%", max_outer=1)
+    plans = [gwfast.gromov_wasserstein(problem, seed=seed, **few).plan for seed in (0, 0, 1)]
     np.testing.assert_array_equal(plans[0], plans[1])
-    assert np.abs(plans[0] - plans[2]).sum() > 0.5
-    asked, given = (
-        gwfast.gromov_wasserstein(problem, init=init, seed=1) for init in ("random", Random(1))
-    )
-    np.testing.assert_array_equal(asked.plan, given.plan)
-    for plan in plans:
-        np.testing.assert_allclose(plan.sum(axis=0), q, rtol=1e-4)
-        assert np.abs(plan.sum(axis=1) - p).sum() < 0.02
+    assert np.abs(plans[0] - plans[2]).sum() > 0.1
 
 
 def test_seeds_get_their_share():

@@ -6,19 +6,10 @@ from helpers.problems import cloud, distances, masses, rotated_pair
 
 import gwfast
 from gwfast import DenseCost, PointCloud, QuadraticProblem
-from gwfast.problems import low_rank
-from gwfast.quadratic import low_rank_update
 
 N = 60
 FEW = dict(epsilon=0.05, n_threads=1, max_outer=60, tol=1e-3, marginal_tol=1e-3)
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-
-
-@pytest.fixture(autouse=True)
-def leading_eigenvectors_of_few_points(monkeypatch):
-    for module in (low_rank, low_rank_update):
-        monkeypatch.setattr(module, "MIN_POINTS", 50)
-    monkeypatch.setattr(low_rank, "MAX_LEFT_OUT", 1.0)
 
 
 def matrices():

@@ -1,167 +1,18 @@
-"""Every variant of the problem on awkward, degenerate and wrong input."""
+"""Awkward, degenerate and wrong input: what is refused, and known faults."""
 
-import functools
+import tracemalloc
 
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow, pairwise
-from helpers.problems import cloud, distances, masses, random_cost
-from helpers.variants import (
-    BETWEEN,
-    FUSED,
-    PARTIAL,
-    VARIANTS,
-    M,
-    N,
-    P,
-    Q,
-    costs,
-    masses_of,
-    some_plan,
-)
+from helpers.problems import cloud, distances
+from helpers.variants import BETWEEN, FUSED, PARTIAL, P, Q, costs
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein, verify
 
 # Where solves are quick plans match little, or keep one side's points from all mass.
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-
-
-every = functools.partial(pairwise, ["options"], options=VARIANTS, dtype=["float32", "float64"])
-
-
-# Of these the rows are not exact, or the last steps too many.
-NEARLY = {"bapg", "fused bapg", "partial ppa"}
-every_exact = pairwise(
-    ["options"], options=sorted({*VARIANTS} - NEARLY), dtype=["float32", "float64"]
-)
-
-
-def of_shape(options, shape):
-    """The same options with a linear cost of that shape, where there is any."""
-    if "linear_cost" not in options:
-        return options
-    return options | dict(linear_cost=np.random.default_rng(17).random(shape))
-
-
-def solved(options, dtype, p=P, rows=tuple(range(N)), **how):
-    """A solution of the problem of these rows of the first side."""
-    cost_x, cost_y = costs()
-    given = dict(epsilon=0.05, init="product", dtype=dtype) | options | how
-    if "linear_cost" in options:
-        given["linear_cost"] = BETWEEN[[*rows]]
-    sides = cost_x[np.ix_(rows, rows)], cost_y
-    return gromov_wasserstein(*sides, *masses_of(options, p, Q), **given)
-
-
-@every(shape=[(1, 1), (1, 4), (5, 1), (2, 3), (17, 33)])
-def test_awkward_sizes(shape, options, dtype):
-    n, m = shape
-    sides = random_cost(n, 15), random_cost(m, 16)
-    options, p, q = of_shape(options, shape), masses(n, 18), masses(m, 19)
-    solve = dict(epsilon=0.5, dtype=dtype, **options)
-    result = gromov_wasserstein(*sides, *masses_of(options, p, q), **solve)
-    plan = result.plan.astype(np.float64)
-    assert plan.shape == shape and np.isfinite(plan).all() and (plan >= 0).all()
-    assert plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
-    if options.get("method") != "bapg":  # which fits the columns only
-        assert result.marginal_error < 1e-4
-
-
-@every(init=["auto", "product", "array"])
-def test_input_is_left_as_it_is(options, dtype, init):
-    arrays = [*costs(), P.copy(), Q.copy(), BETWEEN.copy(), some_plan()]
-    for array in arrays:
-        array.flags.writeable = False
-    before = [array.copy() for array in arrays]
-    options = dict(options)
-    if "linear_cost" in options:
-        options["linear_cost"] = arrays[4]
-    gromov_wasserstein(
-        *arrays[:2], *masses_of(options, *arrays[2:4]), epsilon=0.1, dtype=dtype,
-        init=arrays[5] if init == "array" else init, **options,
-    )  # fmt: skip
-    for array, copy in zip(arrays, before, strict=True):
-        np.testing.assert_array_equal(array, copy)
-
-
-def test_threads_change_no_bit(options, dtype):
-    cost_x, cost_y = costs(n=83, m=70)
-    options = of_shape(options, (83, 70))
-    solve = dict(epsilon=0.02, init="product", max_outer=10, dtype=dtype, **options)
-    one, two = (
-        gromov_wasserstein(cost_x, cost_y, n_threads=n_threads, **solve) for n_threads in (1, 3)
-    )
-    if dtype == "float64":
-        np.testing.assert_array_equal(one.plan, two.plan)
-        assert one.gw_cost == two.gw_cost
-    else:
-        assert np.abs(one.plan - two.plan).sum() < 1e-5
-
-
-@every_exact
-def test_points_without_mass_get_none(options, dtype):
-    p = P.copy()
-    p[[0, 4]] = 0.0
-    p /= p.sum()
-    result = solved(options, dtype, p)
-    assert np.isfinite(result.plan).all()
-    assert result.plan[[0, 4]].max() == 0.0
-    assert result.plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
-    # What is left is the problem of the other points.
-    rows = np.flatnonzero(p)
-    without = solved(options, dtype, p[rows], rows)
-    assert np.abs(result.plan[rows] - without.plan).sum() < 2e-3
-
-
-@every_exact
-def test_duplicates_share(options, dtype):
-    """Two points in one place get what one of their joint mass would."""
-    rows, how = [*range(N), 2], dict(epsilon=0.1, tol=1e-6)
-    p = P[rows].copy()
-    p[[2, N]] /= 2
-    plain = solved(options, dtype, **how)
-    twice = solved(options, dtype, p, rows, **how)
-    np.testing.assert_allclose(twice.plan[2], twice.plan[N], rtol=1e-4, atol=1e-9)
-    joint = twice.plan[:N].copy()
-    joint[2] += twice.plan[N]
-    assert np.abs(joint - plain.plan).sum() < 2e-3
-
-
-@every(scale=[0.0, 1.0])
-def test_costs_that_tell_nothing(scale, options, dtype):
-    if options.get("marginals") == "partial":
-        scale = 0.0
-    cost_x, cost_y = scale * np.ones((N, N)), scale * np.ones((M, M))
-    result = gromov_wasserstein(cost_x, cost_y, *masses_of(options), dtype=dtype, **options)
-    assert np.isfinite(result.plan).all() and np.isfinite(result.reg_cost)
-    assert result.plan.sum() == pytest.approx(options.get("mass", 1.0), abs=1e-4)
-    assert abs(result.gw_cost - 0.7 * result.linear_cost) < 1e-6
-
-
-@every(limit=[dict(max_outer=1), dict(max_outer=2, max_inner=1)], relative=[1e-5, 1e-2, 1e3])
-def test_plans_are_finite_whatever_the_limits(limit, relative, options, dtype):
-    epsilon = gwfast.Epsilon(relative=relative)
-    if options.get("marginals") == "partial" and relative < 1e-2:
-        epsilon = gwfast.Epsilon(relative=1e-2)
-    result = solved(options, dtype, epsilon=epsilon, **limit)
-    assert result.n_outer == limit["max_outer"] or result.n_outer == 1
-    assert np.isfinite(result.plan).all() and (result.plan >= 0).all()
-    assert np.isfinite([result.gw_cost, result.reg_cost, result.linear_cost]).all()
-
-
-def test_callbacks_stop_and_progress_is_told(options, dtype):
-    steps, told = [], []
-
-    def callback(step):
-        assert step.coupling.toarray().dtype == dtype
-        steps.append(step)
-        return step.iteration == 2
-
-    listeners = dict(callback=callback, progress=lambda *args: told.append(args))
-    result = solved(options, dtype, epsilon=0.02, **listeners)
-    assert result.status == "stopped" and result.n_outer == len(steps) == 2
-    assert told and result.plan.dtype == dtype
 
 
 VALUE_ERRORS = [
@@ -306,3 +157,54 @@ def test_sinkhorn_takes_masses_without_room_as_zero():
     expected = gwfast.sinkhorn(cost, np.where(p < 1e-30, 0, p), epsilon=0.1)
     np.testing.assert_array_equal(found.plan, expected.plan)
     assert found.converged and not found.plan[3].any()
+
+
+@pytest.mark.parametrize("form", ["float64", "Fortran", "other bytes", "mapped", "float16"])
+def test_costs_of_any_type_of_number_end_where_a_copy_does(form, tmp_path):
+    x, y = (distances(cloud(260, 3, seed)).astype(np.float32) for seed in (1, 2))
+    y[:130, :130] = x[:130, :130]
+    if form == "float16":
+        x, y = x.astype(np.float16), y.astype(np.float16)
+    copies = x.astype(np.float32), y.astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    given = {
+        "float64": lambda: (x.astype(np.float64), y.astype(np.float64)),
+        "Fortran": lambda: (np.asfortranarray(x), np.asfortranarray(y)),
+        "other bytes": lambda: (x.astype(">f4"), y.astype(">f4")),
+        "mapped": lambda: (np.load(tmp_path / "x.npy", mmap_mode="r"), y),
+        "float16": lambda: (x, y),
+    }[form]()
+    read, copied = (
+        gromov_wasserstein(*costs, epsilon="5%", init="product") for costs in (given, copies)
+    )
+    assert read.gw_cost == pytest.approx(copied.gw_cost, rel=1e-4)
+    np.testing.assert_allclose(read.plan, copied.plan, atol=1e-2 / 260)
+
+
+@pytest.mark.parametrize("tier", ["tiled", "neighbors"])
+@pytest.mark.parametrize("init", ["profile", "random"])
+def test_starts_that_need_an_array_are_refused_without_one(tier, init):
+    x, y = (gwfast.PointCloud(cloud(n, 4, n)) for n in (20, 30))
+    with pytest.raises(MemoryError, match=f"init must be .* in tier '{tier}'"):
+        gromov_wasserstein(x, y, epsilon=0.1, init=init, tier=tier)
+
+
+@pytest.mark.parametrize("tier", ["auto", "dense", "tiled", "neighbors"])
+def test_too_little_memory_is_said_before_any_is_taken(tier):
+    x, y = (gwfast.PointCloud(cloud(n, 8, n)) for n in (2500, 2000))
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryError, match=r"2500 x 2000 takes .*_limit is 0\.001"):
+            gromov_wasserstein(x, y, tier=tier, memory_limit="1MB")
+        assert tracemalloc.get_traced_memory()[1] < 2e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_annealing_ends_where_it_should():
+    x, y = (gwfast.PointCloud(cloud(60, 3, 1)[:n] * (1, 2, 3)) for n in (60, 50))
+    epsilon = gwfast.Epsilon(relative=0.02, anneal_from=10.0, anneal_by=0.9)
+    result = gromov_wasserstein(x, y, epsilon=epsilon, init="product")
+    used = [step.epsilon for step in result.history]
+    assert result.converged and used == sorted(used, reverse=True)
+    assert used[0] == pytest.approx(10 * used[-1]) and used[-1] == result.epsilon
