@@ -123,7 +123,6 @@ KINDS = [
     *(functools.partial(fails, error, solve, *sides, **how) for error, sides, how in FAILURES),
     lambda: fails(ValueError, BATCH, [COSTS, (LINEAR, COSTS[1])]),
     lambda: BATCH([COSTS, COSTS], n_threads=2, **PRODUCT),
-    lambda: gwfast.multistart(*CLOUDS, starts=["product", "profile"], **SHORT),
     lambda: gwfast.sinkhorn(LINEAR, epsilon=0.05),
     lambda: gwfast.align(*POINTS, **PRODUCT),
     lambda: gwfast.pot.entropic_gromov_wasserstein(*COSTS, epsilon=0.05, max_iter=5),

@@ -86,7 +86,7 @@ def test_terms_of_different_scale_are_named_with_the_factor(scale):
     solves = [
         lambda: gromov_wasserstein(problem, **terms),
         lambda: gwfast.gromov_wasserstein_batch([problem], **terms)[0],
-        lambda: gwfast.multistart(problem, starts=["product"], epsilon=0.1 * scale),
+        lambda: gromov_wasserstein(problem, init=["product"], epsilon=0.1 * scale),
     ]
     for solve in solves:
         with pytest.warns(UserWarning, match=named):

@@ -52,8 +52,7 @@ CALLS = {
     "cold": lambda: solve(init="product", epsilon=1e-5, **FEW),
     "ppa": lambda: solve(method="ppa", **FEW),
     "bapg": lambda: solve(method="bapg", **FEW),
-    "multistart": lambda: gwfast.multistart(PROBLEM, starts=2),
-    "unpruned": lambda: gwfast.multistart(PROBLEM, starts=2, prune=False),
+    "several starts": lambda: solve(init=["random", "profile"]),
     "epsilons": lambda: gwfast.tune_epsilon(PROBLEM, epsilons=[0.1, 0.05]),
     "align": lambda: gwfast.align(cloud(60, 5, 0), cloud(50, 5, 1), refine=2).gw,
 }
@@ -103,7 +102,7 @@ def test_sinkhorn_keeps_the_columns_when_time_is_up(looks, monkeypatch):
 @pytest.mark.parametrize(
     "name",
     mostly_slow(
-        ["race", "small epsilon", "stages", "tiled", "fused", "bapg", "multistart"],
+        ["race", "small epsilon", "stages", "tiled", "fused", "bapg", "several starts"],
         fast=["race", "small epsilon"],
     ),
 )
@@ -135,7 +134,6 @@ LIMITED = {
     "gromov_wasserstein": solve,
     "sinkhorn": lambda **kw: gwfast.sinkhorn(COSTS[0], epsilon=0.1, **kw),
     "gromov_wasserstein_batch": lambda **kw: gwfast.gromov_wasserstein_batch([], **kw),
-    "multistart": lambda **kw: gwfast.multistart(PROBLEM, starts=1, **kw),
     "tune_epsilon": lambda **kw: gwfast.tune_epsilon(PROBLEM, **kw),
     "align": lambda **kw: gwfast.align(cloud(9, 3, 0), cloud(9, 3, 1), **kw),
 }

@@ -37,9 +37,11 @@ CALLS = {
         problem, epsilon=0, init="product"
     ),
     "a batch": lambda problem: gwfast.gromov_wasserstein_batch([problem], **PRODUCT)[0],
-    "several starts": lambda problem: gwfast.multistart(problem, starts=["product"], **FEW),
+    "several starts": lambda problem: gwfast.gromov_wasserstein(
+        problem, init=["product", "profile"], **FEW
+    ),
     "several epsilons": lambda problem: gwfast.tune_epsilon(
-        problem, epsilons=[0.05], starts=["product"], max_outer=9, n_threads=1
+        problem, epsilons=[0.05], init="product", max_outer=9, n_threads=1
     ),
     "all pairs": lambda problem: gwfast.pairwise_gromov_wasserstein([problem.x, problem.y]),
     "a check": lambda problem: gwfast.verify(problem, np.outer(problem.p, problem.q), epsilon=2.0),
