@@ -17,14 +17,11 @@
 #define GWF_JOIN_(a, b) a##_##b
 #define GWF_JOIN(a, b) GWF_JOIN_(a, b)
 
-/* Which marginals the plans of a descent have. */
+/* Descents of small problems (descent.inc): the rules of their marginals; why a call ends: as many
+ * iterations are made as were asked for, or a slice of work; the plan has settled; the rest is for
+ * another solver; and what each iteration has shown. */
 enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL, GWF_UNBALANCED };
-/* Why it ends: as many iterations are made as were asked for; the plan has settled,
- * with its marginals; what is next is for another solver; or needs `lay_out_kept`. */
-enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_NEEDS_ROOM };
-/* What an iteration has shown: the parts of the objective, of both marginals, of the
- * cost and of the linear costs, and all of it; the change of the plan, in L1 and in the
- * Frobenius norm; the L1 error of its marginals; and its inner iterations. */
+enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
 enum {
     GWF_SEPARABLE,
     GWF_PRODUCT,
@@ -37,37 +34,48 @@ enum {
     GWF_STEP_FIELDS
 };
 
-/* How a descent is made and when it ends. */
+/* All numbers by which a descent is made and ends. They come from Python, by these names:
+ * quadratic/small_descent.py says what each is. */
+#define GWF_LIMITS(X)                                                                              \
+    X(rule)                                                                                        \
+    X(mass) X(rho_x) X(rho_y) X(proximal) X(alternating) X(marginal_terms) X(epsilon)              \
+        X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled)   \
+            X(rounding) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least)   \
+                X(marginal) X(exact) X(rough) X(relative) X(least_error) X(max_inner)              \
+                    X(first_limit) X(max_outer) X(max_tightening) X(stalled_after) X(clearly_less) \
+                        X(most_stands) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)  \
+                            X(level_iterations) X(level_settled) X(most_kernels) X(all_moves)      \
+                                X(vanished) X(kept_mass) X(most_priced) X(farthest)                \
+                                    X(newton_below) X(newton_leaves) X(newton_price)               \
+                                        X(newton_price_of_point) X(accelerates) X(depth)           \
+                                            X(turn_floor) X(singular) X(max_change) X(clear)       \
+                                                X(max_foretold) X(max_growth) X(first_reach)       \
+                                                    X(max_reach) X(shrinks)
+#define GWF_FIELD(name) double name;
+#define GWF_QUOTED(name) #name,
 typedef struct {
-    double epsilon, mass; /* in the unit of the costs; of the plan */
-    /* Epsilon of iteration k, from 0, is first_epsilon cooling^k until that is below
-     * `epsilon`. */
-    double first_epsilon, cooling;
-    double rho_x, rho_y; /* the prices of its sums, infinite where they are given */
-    int rule, proximal, alternating, marginal_terms, accelerates;
-    /* Of numbers (utils/precision.py); `drift` is the scaling itself. */
-    double peak, drift, direct, standstill, floor, stalled, rounding;
-    /* Linear problems are solved to an error of max(aim, rough'), with rough' the least
-     * of `rough` and a fraction of the last change; aim is the least of `marginal` and
-     * `exact`, with `relative` not more than rough' either, but for `least`. What may
-     * be the last of all is solved to aim itself. Fraction and aim fall where the
-     * objective rises. */
-    double marginal, exact, least, rough, least_error;
-    int relative;
-    ptrdiff_t max_inner, first_limit;
-    /* The plan has settled where its change and that of the objective are within `tol`
-     * of them, or `still`; with `frobenius` where it moves by `tol` and no more than
-     * before, or changes by `floor`, at the first iteration, each `every`-th after it,
-     * and where the move is at most half of the one before. */
-    double tol, still;
-    int frobenius;
-    ptrdiff_t every, max_outer;
-} gwf_descent_limits;
+    GWF_LIMITS(GWF_FIELD)
+} gwf_limits;
 
-/* Steps before the last one that a descent is accelerated by, and numbers of each pair.
- */
-#define GWF_DEPTH_OF_STEPS 5
-typedef double gwf_square[GWF_DEPTH_OF_STEPS][GWF_DEPTH_OF_STEPS];
+/* A side of the linear problem: its masses, the terms of the cost that are of its points alone and
+ * its potentials; the price of its sums, what its potentials are lower by, and whether they are
+ * relative to the masses or at most what they begin with. */
+typedef struct {
+    ptrdiff_t n;
+    const double *masses, *terms;
+    double *own, rho, shift;
+    int priced, capped;
+} gwf_side;
+
+/* Room for the steps that acceleration goes by, and numbers of each pair of these. */
+#define GWF_MOST_STEPS 8
+typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
+
+#define real void
+#define GWF_TYPE any
+#include "descent_types.inc"
+#undef real
+#undef GWF_TYPE
 
 #define real float
 #define GWF_TYPE f32

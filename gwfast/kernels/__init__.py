@@ -35,7 +35,7 @@ To add a kernel, in this order:
 
 ``_descent.pyx`` gives its arrays to the loop of ``csrc/descent.inc``, compiled for each
 instruction set with the row kernels that it calls; parts of it are ``descent_linear.inc`` (the
-linear problems of each marginal rule: ``_newton``, ``_priced``) and ``descent_acceleration.inc``.
+linear problems of each marginal rule; ``_newton``) and ``descent_acceleration.inc``.
 Its test is against iterations that are written out there. What keeps state is a class, whose twin
 has the arguments of its constructor and its methods, and a test file of its own.
 ``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``, compiled once:

@@ -8,6 +8,7 @@ MORE: int
 SETTLED: int
 OTHERWISE: int
 RULES: dict[str, int]
+MOST_STEPS: int
 
 class Descent:
     plan: FloatArray
@@ -16,8 +17,6 @@ class Descent:
     g: Float64Array
     rows: Float64Array
     cols: Float64Array
-    log_u: Float64Array
-    log_v: Float64Array
     row_cost: Float64Array
     col_cost: Float64Array
     def __init__(
@@ -47,3 +46,5 @@ class Descent:
     @property
     def steps(self) -> Float64Array: ...
     def descend(self, most: int, limits: dict[str, Any]) -> int: ...
+    @staticmethod
+    def each(descents: list[Descent], most: int, n_threads: int = 1) -> list[int]: ...

@@ -1,75 +1,72 @@
-"""Descents of small problems, whole ones in one call on one thread without the GIL:
-where an iteration takes some microseconds, so does every call from Python. The loop is
-csrc/descent.inc; here it gets its arrays.
+"""Descents of small problems, whole ones in one call on one thread without the GIL: where an
+iteration takes some microseconds, so does every call from Python. The loop is csrc/descent.inc.
 """
-from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY
+from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
 
 from ._rows cimport (
-    Panels,
-    begin_flush,
-    check,
-    check_matrix,
-    end_flush,
-    gwf_descent_f32,
-    gwf_descent_f64,
-    holds_float64,
-    isa,
-    real,
-    seconds,
-    team,
+    Panels, begin_flush, check, check_matrix, end_flush, holds_float64, isa, real, seconds, team
 )
 
 import numpy as np
 
-from ._rows import aligned_empty
-
 cdef extern from "gwfast.h" nogil:
+    """
+    static const char *const gwf_limit_names[] = {GWF_LIMITS(GWF_QUOTED) 0};
+    """
     enum:
-        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_NEEDS_ROOM, GWF_STEP_FIELDS
+        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS, GWF_MOST_STEPS
+    const char **gwf_limit_names
+    ctypedef struct gwf_limits:
+        pass
+    ctypedef struct gwf_descent_any:
+        ptrdiff_t n, m, stride, done
+        gwf_limits limits
+        const void *left
+        const void *right
+        const void *left_t
+        const void *right_t
+        const void *linear
+        const void *row_losses
+        const void *col_losses
+        void *plan
+        void *cost
+        const double *p
+        const double *q
+        double *row_cost
+        double *col_cost
+        double *f
+        double *g
+        double *rows
+        double *cols
+        double *steps
+        double row_weight, col_weight, shift, value, fraction
+        int has_potentials, is_away
 
 # What an iteration has shown: columns of `Descent.steps`.
-FIELDS = (
-    "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
-)
-# Why iterations ended: as many are made as were asked for, or time is up; the plan has
-# settled, with its marginals; the next iteration is for another solver.
+FIELDS = "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
+# Why iterations ended: as many are made as were asked for, or time is up; the plan has settled,
+# with its marginals; the next iteration is for another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
-# Scratch that no descent has at the moment: thousands of them, and the candidates of a
-# race, take turns with a few, at most so many.
-cdef list IDLE = []
-cdef Py_ssize_t MOST_IDLE = 4
-# Vectors of float64; and iterations of a first call at most, whose steps have 8 KB. As
-# many again, and as there were before, are those of each later one.
-cdef enum:
-    N_VECTORS = 8
-    FIRST = 128
-# Seconds after which no descent of a call begins.
+# Steps that acceleration goes by, at most.
+MOST_STEPS = GWF_MOST_STEPS
+# Iterations of a first call at most, whose steps have 8 KB; a later call makes as many as these
+# and twice as many as there were. No descent of a call begins after so many seconds.
+cdef ptrdiff_t FIRST = 128
 cdef double SECONDS = 0.3
-
-
-ctypedef struct Call:
-    # A descent, of either type, in one call of the loop; bytes of what acceleration
-    # keeps; how the call ended, and memory that it has made.
-    uintptr_t single
-    uintptr_t double_
-    ptrdiff_t ring
-    unsigned char *kept
-    int status
-    bint fails
+cdef list LIMITS = []
+while gwf_limit_names[len(LIMITS)] != NULL:
+    LIMITS.append(gwf_limit_names[len(LIMITS)].decode())
 
 
 cdef class Descent:
     """The descent of one problem from one plan.
 
-    An iteration solves the linear problem of the cost ``left plan right + linear``, or
-    of the mean with the product of the transposes, and makes its plan the next one. See
-    csrc/gwfast.h for how exactly, and for when it ends.
+    An iteration solves the linear problem of the cost ``left plan right + linear``, or of the mean
+    with the product of the transposes, and makes its plan the next one.
 
     Parameters
     ----------
@@ -84,10 +81,9 @@ cdef class Descent:
     row_cost, col_cost : (n,) and (m,) float64 ndarray
         The terms of the linearized cost that depend on one index.
     potentials : tuple of (n,) and (m,) float64 ndarray, or None
-        To begin with; of partial plans followed by logarithms of scalings.
+        To begin with.
     losses : tuple of ((n, n) ndarray, float) and ((m, m) ndarray, float), or None
-        Of free marginals, what makes `row_cost` and `col_cost` of sums: matrices and
-        their weights.
+        Of free marginals, what makes `row_cost` and `col_cost` of sums: matrices and weights.
     shift : float
         Added to all linearized costs, half of a constant linear cost.
     stride : int
@@ -96,258 +92,194 @@ cdef class Descent:
         Objective of the plan.
     fraction : float
         Tolerance of the first linear problems, as a fraction of the last change.
-    rounded : bool
-        Whether a balanced descent of float64 begins in float32.
     limits : dict
-        All of `gwf_descent_limits`; `rule` is one of `RULES`.
+        All of `GWF_LIMITS` of csrc/gwfast.h; `rule` is one of `RULES`.
 
     Attributes
     ----------
     plan, cost : (n, m) ndarray
-    f, g, rows, cols, log_u, log_v : float64 ndarray
-        Potentials and sums of the plan; of partial ones logarithms of scalings.
-    steps : (done, 8) float64 ndarray
-        What each iteration has shown, see `FIELDS`: the parts of the objective, of both marginals,
-        of the cost and of `linear`, and all of it; the change of the plan, in L1 and in the
-        Frobenius norm; the L1 error of its marginals; and its inner iterations.
+    f, g, rows, cols : float64 ndarray
+        Potentials and sums of the plan.
     """
 
-    cdef gwf_descent_f32 single
-    cdef gwf_descent_f64 double_
+    cdef gwf_descent_any d
     cdef bint is_float64
-    cdef readonly object plan, cost, f, g, rows, cols, log_u, log_v, row_cost, col_cost
+    cdef readonly object plan, cost, f, g, rows, cols, row_cost, col_cost
     cdef object given, shown
-    cdef unsigned char *kept
-    cdef ptrdiff_t room, ring
+    cdef unsigned char *memory
     cdef Panels right, right_t
 
     def __init__(
-        self, factors, others, linear, plan, cost, const double[::1] p,
-        const double[::1] q, row_cost, col_cost, potentials=None, losses=None, *,
-        double shift=0.0, ptrdiff_t stride=0, double value=INFINITY,
-        double fraction=0.01, bint rounded=False, dict limits,
+        self, factors, others, linear, plan, cost, const double[::1] p, const double[::1] q,
+        row_cost, col_cost, potentials=None, losses=None, *, double shift=0.0,
+        ptrdiff_t stride=0, double value=np.inf, double fraction=0.01, dict limits,
     ):
         n, m = plan.shape
-        self.plan, self.cost = plan, cost
-        self.is_float64 = holds_float64(plan)
         left, self.right = factors
         left_t, self.right_t = (None, None) if others is None else others
-        check_shapes(left, self.right, left_t, self.right_t, (plan, cost, linear),
-                     (p, row_cost), (q, col_cost), self.is_float64)
-        vectors = np.zeros((N_VECTORS, max(n, m)))
-        self.f, self.rows, self.log_u, self.row_cost = vectors[::2, :n]
-        self.g, self.cols, self.log_v, self.col_cost = vectors[1::2, :m]
+        self.plan, self.cost, self.is_float64 = plan, cost, holds_float64(plan)
+        self.given = left, left_t, linear, losses, p, q
+        check("row_cost", len(row_cost), n)
+        check("col_cost", len(col_cost), m)
+        for name, matrix, rows, cols in (
+            ("cost", cost, n, m), ("linear", linear, n, m), ("left", left, n, n),
+            ("left", left_t, n, n),
+        ):
+            if matrix is not None:
+                check_matrix(name, matrix.shape[0], matrix.shape[1], rows, cols)
+        check_right(self.right, m)
+        check_right(self.right_t, m)
+        self.f, self.rows, self.row_cost = np.zeros((3, n))
+        self.g, self.cols, self.col_cost = np.zeros((3, m))
         self.row_cost[:], self.col_cost[:] = row_cost, col_cost
         if potentials is not None:
-            for own, known in zip((self.f, self.g, self.log_u, self.log_v), potentials):
-                own[:] = known
-        self.given = left, left_t, linear, losses, p, q, vectors
+            self.f[:], self.g[:] = potentials
+        self.d.n, self.d.m, self.d.stride = n, m, stride
+        self.d.shift, self.d.value, self.d.fraction = shift, value, fraction
+        self.d.has_potentials, self.d.p, self.d.q = potentials is not None, &p[0], &q[0]
+        self.d.f, self.d.g = address(self.f), address(self.g)
+        self.d.rows, self.d.cols = address(self.rows), address(self.cols)
+        self.d.row_cost, self.d.col_cost = address(self.row_cost), address(self.col_cost)
+        self.limit(limits)
         self.shown = np.empty((0, GWF_STEP_FIELDS))
-        kind = shift, stride, value, fraction, potentials is not None, limits
-        given = left, left_t, linear, plan, cost, p, q, losses, vectors, *kind
         if self.is_float64:
-            self.double_.rounded = &self.single if rounded else NULL
-            set_up[double](self, *given)
+            point[double](&self.d, left, left_t, linear, plan, cost, losses)
         else:
-            set_up[float](self, *given)
+            point[float](&self.d, left, left_t, linear, plan, cost, losses)
+
+    cdef limit(self, dict limits):
+        """Set all limits."""
+        cdef double *fields = <double *>&self.d.limits
+        for k, name in enumerate(LIMITS):
+            fields[k] = limits[name]
 
     @property
     def done(self):
         """Iterations made."""
-        return self.double_.done if self.is_float64 else self.single.done
+        return self.d.done
 
     @property
     def is_away(self):
         """Whether the cost is that of another plan, to which acceleration leads."""
-        return bool(self.double_.is_away if self.is_float64 else self.single.is_away)
+        return bool(self.d.is_away)
 
     @property
     def steps(self):
-        return self.shown[:self.done]
+        """What each iteration has shown, (done, 8), see `FIELDS`: the parts of the objective, of
+        both marginals, of the cost and of `linear`, and all of it; the change of the plan, in L1
+        and in the Frobenius norm; the L1 error of its marginals; and its inner iterations.
+        """
+        return self.shown[:self.d.done]
 
     def descend(self, ptrdiff_t most, dict limits):
-        """`each` of this one alone, within limits that may be others than before;
-        returns why it ended.
+        """`each` of this one alone, within limits that may be others than before; returns why it
+        ended.
         """
-        self.single.limits = self.double_.limits = limits
+        self.limit(limits)
         return Descent.each([self], most)[0]
 
     @staticmethod
-    def each(list descents, ptrdiff_t most, int n_threads=1, bint last=False):
-        """Iterate several descents, each on one thread, up to the `most`-th iteration
-        of each or for some tenths of a second; none begins to after that. Returns why
-        each ended: MORE, SETTLED or OTHERWISE. If this is the `last` call for those
-        that do not go on, nothing is kept for another.
+    def each(list descents, ptrdiff_t most, int n_threads=1):
+        """Iterate several descents, each on one thread, up to the `most`-th iteration of each or
+        for some tenths of a second; none begins to after that. Returns why each ended: MORE,
+        SETTLED or OTHERWISE.
         """
         cdef Descent one
-        cdef ptrdiff_t k, count = len(descents), room = 0, ring = 0
-        cdef Call *calls = <Call *>calloc(count, sizeof(Call))
-        if calls == NULL:
-            raise MemoryError(f"no room for {count} descents")
+        cdef ptrdiff_t k, count = len(descents)
+        cdef double until = seconds() + SECONDS
+        cdef uint64_t before
+        cdef void **each = <void **>calloc(count, sizeof(void *))
+        cdef int *ended = <int *>calloc(count, sizeof(int))
         try:
-            most = min(most, 2 * max(one.done for one in descents) + FIRST)
+            if each == NULL or ended == NULL:
+                raise MemoryError(f"no room for {count} descents")
+            most = min(most, 2 * max([single.done for single in descents]) + FIRST)
             for k, one in enumerate(descents):
-                one.get_ready(most, &calls[k])
-                room, ring = max(room, one.room), max(ring, one.ring)
-            memory = take_memory(n_threads * (room + ring))
-            call_each(calls, count, most, memory, room, ring, n_threads, last)
-            give_memory(memory)
-            for k, one in enumerate(descents):
-                one.own(&calls[k])
-            return [calls[k].status for k in range(count)]
+                one.get_ready(most)
+                each[k], ended[k] = <void *>one, GWF_MORE
+            with nogil:
+                for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
+                    before = begin_flush()
+                    if seconds() <= until:
+                        ended[k] = iterate(
+                            &(<Descent>each[k]).d, &(<Descent>each[k]).memory,
+                            (<Descent>each[k]).is_float64, most,
+                        )
+                    end_flush(before)
+            if min([ended[k] for k in range(count)], default=0) < 0:
+                raise MemoryError("no room for a descent")
+            return [ended[k] for k in range(count)]
         finally:
-            free(calls)
-
-    cdef own(self, Call *call):
-        """Own the memory that a call has made for the descent."""
-        if call.kept != NULL:
-            free(self.kept)
-            self.kept = call.kept
-        if call.fails:
-            raise MemoryError(f"no room for {call.ring} bytes")
+            free(each)
+            free(ended)
 
     def __dealloc__(self):
-        free(self.kept)
+        free(self.memory)
 
-    cdef get_ready(self, ptrdiff_t most, Call *call):
-        """Make room for the steps up to the `most`-th, and say where the descent is."""
-        cdef double[:, ::1] shown
+    cdef get_ready(self, ptrdiff_t most):
+        """Make room for the steps up to the `most`-th."""
         if len(self.shown) < most:
             more = np.empty((max(most, 2 * len(self.shown)), GWF_STEP_FIELDS))
-            more[:self.done] = self.steps
+            more[:self.d.done] = self.steps
             self.shown = more
-        shown = self.shown
+            self.d.steps = address(more.reshape(-1))
         # Packed for other instructions, panels are of no use.
         self.right.check(self.is_float64)
+        self.d.right = <const void *>&self.right.packed[0]
         if self.right_t is not None:
             self.right_t.check(self.is_float64)
-        self.single.steps = self.double_.steps = &shown[0, 0]
-        if self.is_float64:
-            call.double_ = <uintptr_t>&self.double_
-        else:
-            call.single = <uintptr_t>&self.single
-        call.ring = self.ring
-        call.status = GWF_MORE
+            self.d.right_t = <const void *>&self.right_t.packed[0]
 
 
-cdef call_each(
-    Call *calls, ptrdiff_t count, ptrdiff_t most, unsigned char[::1] memory,
-    ptrdiff_t room, ptrdiff_t ring, int n_threads, bint last,
-):
-    """One call of the loop for each, on one thread of so many."""
-    cdef ptrdiff_t k
-    cdef double until = seconds() + SECONDS
-    cdef uint64_t before
-    with nogil:
-        for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
-            before = begin_flush()
-            if seconds() <= until:
-                iterate(&calls[k], most, &memory[threadid() * (room + ring)], room,
-                        last)
-            end_flush(before)
-
-
-cdef void iterate(
-    Call *call, ptrdiff_t most, unsigned char *scratch, ptrdiff_t room, bint last,
+cdef int iterate(
+    gwf_descent_any *d, unsigned char **memory, bint is_float64, ptrdiff_t most,
 ) noexcept nogil:
-    """Iterate a descent. What acceleration keeps is in the scratch, too, until the call ends.
+    """Iterate a descent; it keeps its scratch as long as it goes on. Returns why it ended, -1
+    without memory.
     """
-    cdef gwf_descent_f32 *f32 = <gwf_descent_f32 *>call.single
-    cdef gwf_descent_f64 *f64 = <gwf_descent_f64 *>call.double_
-    cdef bint lent = False
-    cdef unsigned char *ring = scratch + room
-    if f64 != NULL:
-        isa.f64.lay_out(f64, scratch)
-        call.status = isa.f64.descend(f64, most)
-    else:
-        isa.f32.lay_out(f32, scratch)
-        call.status = isa.f32.descend(f32, most)
-    while call.status == GWF_NEEDS_ROOM:
-        lent = True
-        lay_out_kept(call, ring)
-        if f64 != NULL:
-            call.status = isa.f64.descend(f64, most)
+    cdef ptrdiff_t size
+    cdef unsigned char *lines
+    cdef int ended
+    if memory[0] == NULL:
+        size = isa.f64.lay_out(d, NULL) if is_float64 else isa.f32.lay_out(d, NULL)
+        memory[0] = <unsigned char *>malloc(size + 64)
+        if memory[0] == NULL:
+            return -1
+        # Whole cache lines.
+        lines = memory[0] + (64 - <uintptr_t>memory[0] % 64)
+        if is_float64:
+            isa.f64.lay_out(d, lines)
         else:
-            call.status = isa.f32.descend(f32, most)
-    if lent and not (last and call.status != GWF_MORE):
-        call.kept = <unsigned char *>malloc(call.ring)
-        if call.kept == NULL:
-            call.fails = True
-            return
-        memcpy(call.kept, ring, call.ring)
-        lay_out_kept(call, call.kept)
+            isa.f32.lay_out(d, lines)
+    ended = isa.f64.descend(d, most) if is_float64 else isa.f32.descend(d, most)
+    if ended != GWF_MORE:
+        free(memory[0])
+        memory[0] = NULL
+    return ended
 
 
-cdef void lay_out_kept(Call *call, unsigned char *memory) noexcept nogil:
-    """Give the loop what acceleration keeps from one iteration to the next."""
-    if call.double_ != 0:
-        isa.f64.lay_out_kept(<gwf_descent_f64 *>call.double_, memory)
-    else:
-        isa.f32.lay_out_kept(<gwf_descent_f32 *>call.single, memory)
+cdef double *address(double[::1] vector) except NULL:
+    return &vector[0]
 
 
-cdef take_memory(ptrdiff_t size):
-    """Scratch of so many bytes at least, which nobody else has."""
-    try:
-        memory = IDLE.pop()
-    except IndexError:
-        memory = ()
-    return memory if len(memory) >= size else aligned_empty(size, np.uint8)
+cdef check_right(Panels right, ptrdiff_t m):
+    if right is not None:
+        check_matrix("right", right.k, right.m, m, m)
 
 
-cdef give_memory(memory):
-    """Let the next descent have this scratch."""
-    if len(IDLE) < MOST_IDLE:
-        IDLE.append(memory)
-
-
-cdef set_up(
-    Descent self, const real[:, ::1] left, const real[:, ::1] left_t,
-    const real[:, ::1] linear, real[:, ::1] plan, real[:, ::1] cost,
-    const double[::1] p, const double[::1] q, losses, double[:, ::1] vectors,
-    double shift, ptrdiff_t stride, double value, double fraction,
-    bint has_potentials, dict limits,
+cdef point(
+    gwf_descent_any *d, const real[:, ::1] left, const real[:, ::1] left_t,
+    const real[:, ::1] linear, real[:, ::1] plan, real[:, ::1] cost, losses,
 ):
-    cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1]
+    """Point to matrices of either type."""
     cdef const real[:, ::1] row_losses, col_losses
-    if real is float:
-        d, table = &self.single, isa.f32
-    else:
-        d, table = &self.double_, isa.f64
-    d.n, d.m, d.stride, d.limits = n, m, stride, limits
-    d.left, d.right = &left[0, 0], <const real *>&self.right.packed[0]
+    d.left, d.plan, d.cost = &left[0, 0], &plan[0, 0], &cost[0, 0]
     if left_t is not None:
         d.left_t = &left_t[0, 0]
-        d.right_t = <const real *>&self.right_t.packed[0]
     if linear is not None:
         d.linear = &linear[0, 0]
     if losses is not None:
         (row_losses, d.row_weight), (col_losses, d.col_weight) = losses
-        check_matrix("losses", row_losses.shape[0], row_losses.shape[1], n, n)
-        check_matrix("losses", col_losses.shape[0], col_losses.shape[1], m, m)
+        check_matrix("losses", row_losses.shape[0], row_losses.shape[1], d.n, d.n)
+        check_matrix("losses", col_losses.shape[0], col_losses.shape[1], d.m, d.m)
         d.row_losses, d.col_losses = &row_losses[0, 0], &col_losses[0, 0]
-    d.p, d.q, d.plan, d.cost = &p[0], &q[0], &plan[0, 0], &cost[0, 0]
-    d.vectors, d.shift, d.value = &vectors[0, 0], shift, value
-    d.change, d.fraction, d.has_potentials = 1.0, fraction, has_potentials
-    # Whole cache lines.
-    self.room = (table.lay_out(d, NULL) + 63) // 64 * 64
-    if stride > 0:
-        self.ring = (table.lay_out_kept(d, NULL) + 63) // 64 * 64
-
-
-cdef check_shapes(left, Panels right, left_t, right_t, plans, of_rows, of_cols,
-                  bint is_float64):
-    cdef Panels one_right
-    n, m = len(of_rows[0]), len(of_cols[0])
-    check("row_cost", len(of_rows[1]), n)
-    check("col_cost", len(of_cols[1]), m)
-    for name, one in zip(("plan", "cost", "linear"), plans):
-        if one is not None:
-            check_matrix(name, one.shape[0], one.shape[1], n, m)
-    for one in (left, left_t):
-        if one is not None:
-            check_matrix("left", one.shape[0], one.shape[1], n, n)
-    for one_right in (right, right_t):
-        if one_right is not None:
-            check_matrix("right", one_right.k, one_right.m, m, m)
-            one_right.check(is_float64)

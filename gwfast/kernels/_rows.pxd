@@ -10,57 +10,6 @@ ctypedef fused real:
     double
 
 cdef extern from "gwfast.h" nogil:
-    ctypedef struct gwf_descent_limits:
-        double epsilon, mass, first_epsilon, cooling, rho_x, rho_y
-        int rule, proximal, alternating, marginal_terms, accelerates
-        double peak, drift, direct, standstill, floor, stalled, rounding
-        double marginal, exact, least, rough, least_error
-        int relative
-        ptrdiff_t max_inner, first_limit
-        double tol, still
-        int frobenius
-        ptrdiff_t every, max_outer
-
-    ctypedef struct gwf_descent_f32:
-        ptrdiff_t n, m, stride, done
-        gwf_descent_limits limits
-        const float *left
-        const float *right
-        const float *left_t
-        const float *right_t
-        const float *linear
-        const float *row_losses
-        const float *col_losses
-        float *plan
-        float *cost
-        const double *p
-        const double *q
-        double *vectors
-        double *steps
-        double row_weight, col_weight, shift, value, change, fraction
-        int has_potentials, is_away
-        gwf_descent_f32 *rounded
-
-    ctypedef struct gwf_descent_f64:
-        ptrdiff_t n, m, stride, done
-        gwf_descent_limits limits
-        const double *left
-        const double *right
-        const double *left_t
-        const double *right_t
-        const double *linear
-        const double *row_losses
-        const double *col_losses
-        double *plan
-        double *cost
-        const double *p
-        const double *q
-        double *vectors
-        double *steps
-        double row_weight, col_weight, shift, value, change, fraction
-        int has_potentials, is_away
-        gwf_descent_f32 *rounded
-
     ctypedef struct gwf_f32:
         void (*exp)(const float *, float *, ptrdiff_t) noexcept nogil
         void (*log)(const float *, float *, ptrdiff_t) noexcept nogil
@@ -106,9 +55,8 @@ cdef extern from "gwfast.h" nogil:
                              int) noexcept nogil
         void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
-        ptrdiff_t (*lay_out)(gwf_descent_f32 *, unsigned char *) noexcept nogil
-        ptrdiff_t (*lay_out_kept)(gwf_descent_f32 *, unsigned char *) noexcept nogil
-        int (*descend)(gwf_descent_f32 *, ptrdiff_t) noexcept nogil
+        ptrdiff_t (*lay_out)(void *, unsigned char *) noexcept nogil
+        int (*descend)(void *, ptrdiff_t) noexcept nogil
 
     ctypedef struct gwf_f64:
         void (*exp)(const double *, double *, ptrdiff_t) noexcept nogil
@@ -156,9 +104,8 @@ cdef extern from "gwfast.h" nogil:
                              int) noexcept nogil
         void (*dot_each_row)(const double *, const double *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
-        ptrdiff_t (*lay_out)(gwf_descent_f64 *, unsigned char *) noexcept nogil
-        ptrdiff_t (*lay_out_kept)(gwf_descent_f64 *, unsigned char *) noexcept nogil
-        int (*descend)(gwf_descent_f64 *, ptrdiff_t) noexcept nogil
+        ptrdiff_t (*lay_out)(void *, unsigned char *) noexcept nogil
+        int (*descend)(void *, ptrdiff_t) noexcept nogil
 
     ctypedef struct gwf_isa:
         const char *name

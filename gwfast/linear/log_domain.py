@@ -15,14 +15,16 @@ from ..utils.deadline import NEVER
 # 90, 17 and 3 times the Sinkhorn iterations of 0.1 (epsilon .02, .1, .5 %), and ends 10
 # to 90 times higher on most; 0.02 takes as long as 0.1.
 SETTLED, LEVEL_ITERATIONS = 0.1, 20
+# Ratio of the epsilons of successive levels.
+RATIO = 4.0
 
 
 def levels(epsilon, spread):
     """Epsilons of annealing, each a fourth of the one before, from a part of `spread`,
     which is how far the potentials may have to move, down to `epsilon`.
     """
-    n_levels = int(np.log(max(spread / (4.0 * epsilon), 1.0)) / np.log(4.0))
-    return [epsilon * 4.0**level for level in range(n_levels, -1, -1)]
+    n_levels = int(np.log(max(spread / (RATIO * epsilon), 1.0)) / np.log(RATIO))
+    return [epsilon * RATIO**level for level in range(n_levels, -1, -1)]
 
 
 def log_total(logs):

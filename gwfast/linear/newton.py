@@ -31,6 +31,11 @@ from ..utils.precision import DOUBLE
 # have hardly any mass in common all scalings move, and no marginal. Half and twice: 8 %
 # more and 4 % fewer, 1 % more and 1 % more.
 FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
+# Error of the marginals from which on the problem is not linear, and the fraction of it that a step
+# by a factor has to leave at most for another.
+NEAR, LEAVES = 0.1, 0.3
+# Iterations that take the time of a step by a factor, and more for each point.
+PRICE, PRICE_OF_POINT = 30.0, 0.3
 # Reads of the kernel by conjugate gradients in one step, at most; a step costs as many Sinkhorn
 # iterations, about. Half: 2 % more, but for one problem twice as many; twice: as many.
 MAX_READS = 80
@@ -70,14 +75,14 @@ class NewtonSteps:
         """Iterations that take the time of the next step, about."""
         # The Cholesky factor takes m^3 / 3 multiplications, the matrix n m^2, and an
         # iteration 2 n m at the speed of memory.
-        return MAX_READS if self._iterated else 30.0 + 0.3 * self._n_points
+        return MAX_READS if self._iterated else PRICE + PRICE_OF_POINT * self._n_points
 
     def pays(self, error, rate, pace, limits):
         """Whether a step is cheaper than the iterations that are left, where errors
         fall by this rate in each of them, which takes `pace` seconds.
         """
         # Far from the solution nothing is linear.
-        if not error < 0.1 or limits.n_iter < 2:
+        if not error < NEAR or limits.n_iter < 2:
             return False
         if not error <= self._max_factor() * self._error:
             if not self._factored:
@@ -102,7 +107,7 @@ class NewtonSteps:
             return 0.9
         # A damped step leaves e^-1 where blocks of the plan fall apart: there errors
         # fall like those of ``exp(-x) = 0``. Others leave the square of the error.
-        return 0.7 if self._damped else 0.3
+        return 0.7 if self._damped else LEAVES
 
     def take(self, kernel, p, q, scalings, error, limits):
         """Take a step from scalings with this error, within limits; returns how many

@@ -2,6 +2,10 @@
 
 import numpy as np
 
+# Best at a plain rate of .9994: the estimate of a rate nearer to one is rounding, and an omega of
+# two diverges.
+MAX_OMEGA = 1.95
+
 
 class OverRelaxation:
     """The factor `omega`, by how fast errors of the marginals fall; 1.0 is plain."""
@@ -32,6 +36,4 @@ def _next_omega(omega, rate):
     eta = (rate + omega - 1.0) ** 2 / (rate * omega**2)
     if eta >= 1.0:
         return omega
-    # 1.95 is best at a plain rate of .9994: the estimate of a rate nearer to one is
-    # rounding, and an omega of two diverges.
-    return max(omega, min(2.0 / (1.0 + np.sqrt(1.0 - eta)), 1.95))
+    return max(omega, min(2.0 / (1.0 + np.sqrt(1.0 - eta)), MAX_OMEGA))

@@ -26,6 +26,8 @@ from .sinkhorn_solver import LOOK_EVERY, MARGIN, STALLED_RATE, LinearSolution, S
 # Mass of a plan, as a fraction of the mass at the beginning, that counts as none:
 # shared out over 1e18 entries it is the least number of float32, 1e-38.
 VANISHED = 1e-20
+# Fraction of its mass that a plan keeps at least from one linear problem to the next.
+KEPT_MASS = 1e-3
 # Largest logarithm, without sign, of what is passed to a kernel, whose numbers in
 # float32 end at e^88; what is beyond is next to nothing, or refused before.
 MAX_EXPONENT = 85.0
@@ -343,7 +345,7 @@ class _Iterations:
         mass, own = self.relaxation.mass, np.log(self.lifted) - self.lift
         # Where costs are far above what losing all mass costs, the next plan, of other
         # matches, may be worth having: a thousandth is kept at least.
-        scale = max((np.log(mass) + own) / 2, np.log(1e-3 * mass)) - own
+        scale = max((np.log(mass) + own) / 2, np.log(KEPT_MASS * mass)) - own
         # Both scalings as large, so that neither overflows where the plan does not.
         rows, cols = (self._logs[side][self._alive[side]].max() for side in (self.rows, self.cols))
         factor = scale - self.lift

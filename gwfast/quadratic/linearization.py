@@ -20,6 +20,8 @@ from .acceleration import DEPTH, lead_of
 
 # Relative rounding of the objective of the product plan.
 PRODUCT_ROUNDING = 1e-7
+# Relative, of a mean of losses, which is a difference of larger terms.
+LOSS_ROUNDING = 1e-5
 
 
 class Update(NamedTuple):
@@ -261,5 +263,5 @@ class Linearization:
 def not_negative(separable, bilinear):
     """The sum of both terms, a mean of losses: negative values are rounding."""
     total = float(separable + bilinear)
-    rounding = 1e-5 * (abs(separable) + abs(bilinear))
+    rounding = LOSS_ROUNDING * (abs(separable) + abs(bilinear))
     return max(total, 0.0) if total > -rounding else total

@@ -210,9 +210,9 @@ class OuterLoop:
         """Make as many iterations as `SmallDescent` can, or a single one; returns the
         last `Stepped` or None, and a status if the loop ends.
         """
-        if not self._small.goes_on or limits.deadline.passed():
+        if single or not self._small.goes_on or limits.deadline.passed():
             return None, None
-        given = len(self.history), limits, self.epsilons, self.potentials, single
+        given = len(self.history), limits, self.epsilons, self.potentials
         steps, stepped, status = self._small.take(*given)
         self._add(began, *steps)
         if stepped is not None:

@@ -1,6 +1,5 @@
-"""Descents of small problems in a compiled loop (kernels/_descent.pyx): calls from
-Python for each iteration would take longer than all that it does. What that loop cannot
-solve, the outer loop does.
+"""Descents of small problems in a compiled loop (kernels/_descent.pyx): calls from Python for each
+iteration would take longer than all that it does. What that loop cannot solve, the outer loop does.
 """
 
 import itertools
@@ -10,24 +9,55 @@ import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from ..kernels._rows import Shifted
+from ..linear import log_domain, newton, over_relaxation, sinkhorn_solver, unbalanced
 from ..linear.log_domain import Potentials
-from ..linear.marginals import PartialPotentials
+from ..linear.marginals import ALL_MOVES
 from ..linear.sinkhorn_solver import MARGIN, LinearSolution, in_units
 from ..results.result import OuterStep
 from ..results.status import Status
+from . import acceleration, inner_schedule, linearization, methods, stopping
 from .linearization import Update
 from .methods import Stepped
 
-# Multiplications of an iteration up to which the compiled loop, on one thread, pays. On
-# two cores, with two threads for the outer loop, descents of graphs, shapes and clouds
-# from the product plan took, with 150 points, .07 to .5 of the time, 200 .5 to .9, 250
-# .6 to 1.4, 300 .8 to 1.1 (by proximal steps 1.5), 400 .7 to 1.3 and 500 1.2 to 3.
+# Multiplications of an iteration up to which the compiled loop, on one thread, pays: of 150 points
+# descents took .07 to .5 of the time of the outer loop on two threads, of 250 .6 to 1.4.
 MOST_WORK = 2 * 256**3
-# Entries of a float64 plan, iterations allowed, and the tolerance, from which on a descent begins
-# in float32: with POT's tolerances graphs, clouds and cells of 20 points took 1.07 of the time
-# without that, of 50 1.2, of 100 1.4; with 1e-5 they took as long.
-MIN_ROUNDED_ENTRIES, MIN_ROUNDED_OUTER, MAX_ROUNDED_TOL = 400, 50, 1e-6
 VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
+# What all descents have of csrc/gwfast.h's GWF_LIMITS, by the modules that say what they are.
+SHARED = dict(
+    slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
+    most_stands=2,  # times that an accelerated descent may stand still
+    loss_rounding=linearization.LOSS_ROUNDING,
+    max_tightening=inner_schedule.MAX_TIGHTENING,
+    stalled_after=stopping.STALLED_AFTER,
+    clearly_less=stopping.CLEARLY_LESS,
+    look_every=sinkhorn_solver.LOOK_EVERY,
+    stalled_rate=sinkhorn_solver.STALLED_RATE,
+    most_omega=over_relaxation.MAX_OMEGA,
+    level_ratio=log_domain.RATIO,
+    level_iterations=log_domain.LEVEL_ITERATIONS,
+    level_settled=log_domain.SETTLED,
+    most_kernels=unbalanced.MOST_MADE,
+    all_moves=ALL_MOVES,
+    vanished=unbalanced.VANISHED,
+    kept_mass=unbalanced.KEPT_MASS,
+    most_priced=methods.MAX_RATIO,
+    farthest=newton.FARTHEST,
+    newton_below=newton.NEAR,
+    newton_leaves=newton.LEAVES,
+    newton_price=newton.PRICE,
+    newton_price_of_point=newton.PRICE_OF_POINT,
+    depth=acceleration.DEPTH,
+    turn_floor=acceleration.FLOOR,
+    singular=acceleration.SINGULAR,
+    max_change=acceleration.MAX_CHANGE,
+    clear=acceleration.CLEAR,
+    max_foretold=acceleration.MAX_FORETOLD,
+    max_growth=acceleration.MAX_GROWTH,
+    first_reach=acceleration.FIRST_REACH,
+    max_reach=acceleration.MAX_REACH,
+    shrinks=acceleration.SHRINKS,
+)
 
 
 class SmallDescent:
@@ -46,30 +76,13 @@ class SmallDescent:
 
     def __init__(self, linearization):
         self._linearization, self._descent = linearization, None
-        self._first = 0
-        self.goes_on = linearization.is_small
+        self._first, self.goes_on = 0, linearization.is_small
 
-    def take(self, n_before, limits, epsilons, potentials, single):
-        """Iterate as far as the compiled loop can and the limits allow.
+    def take(self, n_before, limits, epsilons, potentials):
+        """Iterate as far as the compiled loop can and the limits allow, from `n_before` on.
 
-        Parameters
-        ----------
-        n_before : int
-            Iterations of the loop so far.
-        limits : Limits
-        epsilons : Schedule
-        potentials : Potentials or None
-        single : bool
-            Whether to make one iteration only.
-
-        Returns
-        -------
-        tuple of list
-            ``gw_cost, change, moved, error, n_inner`` of all iterations.
-        Stepped or None
-            The last one.
-        Status or None
-            Why the loop ends with it.
+        Returns ``gw_cost, change, moved, error, n_inner`` of all iterations, each a list; the
+        `Stepped` of the last one, or None; and the `Status` if the loop ends with it.
         """
         descent, at = self._descent, self._linearization
         if descent is None:
@@ -80,8 +93,8 @@ class SmallDescent:
             return (), None, None
         if descent is None:
             descent = self._descent = at.descent(judged, potentials, copies=True)
-        done, most = descent.done, judged["max_outer"]
-        ended = descent.descend(done + 1 if single else most, judged)
+        done, most = descent.done, limits.max_outer - self._first
+        ended = descent.descend(most, judged)
         self.goes_on = ended != OTHERWISE
         if descent.done == done:
             return (), None, None
@@ -89,26 +102,25 @@ class SmallDescent:
 
 
 def descend_together(descents, most, deadline, n_threads):
-    """Make up to so many iterations of all, which is the last that is done with them;
-    returns why each ended, MORE where time or iterations were up.
+    """Make up to so many iterations of all; returns why each ended, MORE if time or iterations were
+    up.
     """
-    ended = dict.fromkeys(descents, MORE)
-    left = descents
+    ended, left = dict.fromkeys(descents, MORE), descents
     while left and not deadline.passed():
-        ended.update(zip(left, Descent.each(left, most, n_threads, last=True), strict=True))
+        ended.update(zip(left, Descent.each(left, most, n_threads), strict=True))
         left = [one for one in left if ended[one] == MORE and one.done < most]
     return [ended[one] for one in descents]
 
 
 def status_of(descent, ended, most):
-    """Why the loop ends after the last iteration, of `most`; None where it goes on."""
+    """Why the loop ends after the last iteration, of `most`; None if it goes on."""
     if ended == SETTLED:
         return Status.CONVERGED
     return Status.MAX_OUTER if descent.done >= most else None
 
 
 def limits_of(at, limits, epsilons, first=0):
-    """`descent_limits` for a `Schedule`; None where the compiled loop cannot judge by the rule."""
+    """`descent_limits` for a `Schedule`; None if the compiled loop cannot judge by the rule."""
     epsilon, warm = (
         in_units(each, at.cost_scale, at.precision) for each in (epsilons.last, epsilons.at(first))
     )
@@ -116,16 +128,16 @@ def limits_of(at, limits, epsilons, first=0):
     if judged is None:
         return None
     made = descent_limits(at, epsilon, limits, judged, first)
-    return dict(made, first_epsilon=warm, cooling=epsilons.factor)
+    return made | {"first_epsilon": warm, "cooling": epsilons.factor}
 
 
 def descent_limits(at, epsilon, limits, judged, first):
-    """How the descent of a linearization is made (`gwf_descent_limits`) at one epsilon,
-    divided by `cost_scale`, which the loop begins after its `first` iterations.
+    """The limits of a descent at one epsilon, divided by `cost_scale`, of a loop that begins after
+    its `first` iterations.
     """
     precision, method, rule = at.precision, at.method, at.problem.rule
     rho_x, rho_y = rule.rho or (np.inf, np.inf)
-    return dict(
+    return SHARED | dict(
         epsilon=epsilon,
         first_epsilon=0.0,
         cooling=1.0,
@@ -156,18 +168,11 @@ def descent_limits(at, epsilon, limits, judged, first):
 
 
 def descent_of(at, limits, potentials=None, *, copies=False):
-    """The `Descent` from the state of a linearization, within `limits_of`; in its own
-    arrays, or in copies of them.
+    """The `Descent` from the state of a linearization, within `limits_of`; in its own arrays, or in
+    copies of them.
     """
-    terms, cost, problem, losses = at.terms, at.cost, at.problem, None
+    terms, cost, problem = at.terms, at.cost, at.problem
     unit, fused = terms.cost_scale, terms.fused
-    if not problem.is_balanced:
-        losses = terms.losses(at.precision.dtype)
-    if isinstance(potentials, PartialPotentials):
-        logs = potentials.log_u, potentials.log_v
-        potentials = potentials.f, potentials.g, *logs
-    elif potentials is not None:
-        potentials = potentials.f, potentials.g
     cost.ensure(limits["epsilon"])
     arrays = at.state, cost.buffer.array
     return Descent(
@@ -178,40 +183,27 @@ def descent_of(at, limits, potentials=None, *, copies=False):
         problem.q,
         cost.row_cost / unit,
         cost.col_cost / unit,
-        potentials,
-        losses,
+        potentials and (potentials.f, potentials.g),
+        None if problem.is_balanced else terms.losses(at.precision.dtype),
         shift=0.0 if fused is None else fused.separable / unit,
         stride=at.sample_stride,
         fraction=MARGIN * at.inner_fraction,
-        rounded=_begins_rounded(at, limits),
         limits=limits,
     )
-
-
-def _begins_rounded(at, limits):
-    """Whether a descent of float64 begins in float32."""
-    plain = at.problem.is_balanced and not (at.method.proximal or at.method.alternating)
-    many = math.prod(at.problem.shape) >= MIN_ROUNDED_ENTRIES
-    many = many and limits["max_outer"] >= MIN_ROUNDED_OUTER
-    many = many and limits["tol"] <= MAX_ROUNDED_TOL
-    return plain and many and at.mechanisms.float32_start
 
 
 def suits_descent(at):
     """Whether the compiled loop can make the iterations of a `Dense` linearization, and pays."""
     (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK:
-        return False
-    if isinstance(at.terms.bilinear.matrices[0], Shifted):
+    if n * m * (n + m) > MOST_WORK or isinstance(at.terms.bilinear.matrices[0], Shifted):
         return False
     allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
     return all(allowed) and at.cost.products.is_plain
 
 
 def last_steps(descent, at, first=0):
-    """What a descent has done from an iteration on: of all these ``gw_cost, change,
-    moved, error, n_inner``, each a list, and the `Stepped` of the last one, whose plan
-    becomes the state of its linearization.
+    """Return ``gw_cost, change, moved, error, n_inner`` of a descent from an iteration on, each a
+    list, and the `Stepped` of the last, whose plan becomes the state of its linearization.
     """
     at.take(descent)
     steps = descent.steps[first:].T
@@ -222,8 +214,8 @@ def last_steps(descent, at, first=0):
 
 
 def outer_steps(steps, epsilons, seconds, before=0):
-    """An `OuterStep` of each iteration as `last_steps` shows them, after so many
-    others, at one time.
+    """An `OuterStep` of each iteration as `last_steps` shows them, after so many others, at one
+    time.
     """
     gw_costs, changes, _, *others = steps
     numbers = range(before + 1, before + 1 + len(gw_costs))
@@ -237,15 +229,7 @@ def _stepped(descent, at, gw_cost, change, moved, error, n_inner):
     _, product, linear = descent.steps[-1, :3].tolist()
     bilinear = at.cost_scale * (product - linear)
     update = Update(gw_cost, change, rows, cols, moved, bilinear=bilinear)
-    potentials = descent.f.copy(), descent.g.copy()
-    if rule.takes_mass:
-        logs = descent.log_u.copy(), descent.log_v.copy()
-        potentials = PartialPotentials(*potentials, *logs)
-    else:
-        potentials = Potentials(*potentials)
-    fitted = error
-    if at.method.alternating:
-        fitted = float(np.abs(cols - rule.q).sum())
+    potentials = Potentials(descent.f.copy(), descent.g.copy())
+    fitted = float(np.abs(cols - rule.q).sum()) if at.method.alternating else error
     solution = LinearSolution(potentials, None, n_inner, error)
-    fitted /= rule.plan_mass(rows)
-    return Stepped(None, solution, update, n_inner, fitted, error, 0.0)
+    return Stepped(None, solution, update, n_inner, fitted / rule.plan_mass(rows), error, 0.0)

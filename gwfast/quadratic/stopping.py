@@ -12,6 +12,8 @@ from ..utils.validation import as_count, as_positive
 
 # Outer iterations without a smaller change that count as standing still.
 STALLED_AFTER = 20
+# A change that is smaller by less than a fifth is not clearly smaller.
+CLEARLY_LESS = 0.8
 # POT looks at the first iteration, and at each of so many after it, at no others.
 LOOK_EVERY = 10
 # Rounding of a plan, relative to it, from which on a small change is no sign of a fixed
@@ -165,8 +167,7 @@ def stands_still(history, cost_tol):
         return False
     early, late = (min(step.change for step in row) for row in rows)
     before, after = (min(step.gw_cost for step in row) for row in rows)
-    # A change that is smaller by less than a fifth is not clearly smaller.
-    return late > 0.8 * early and after > before - cost_tol
+    return late > CLEARLY_LESS * early and after > before - cost_tol
 
 
 def is_low(history, cost_tol, most=STALLED_AFTER):
