@@ -114,7 +114,7 @@ def test_reliability_is_of_what_was_said_and_found():
 
 def test_a_fit_finds_what_the_evidence_says():
     table = importlib.import_module("benchmarks.quality.confidence")
-    agreement = importlib.import_module("gwfast.solvers.agreement")
+    agreement = importlib.import_module("gwfast.solvers.search.confidence")
     rng = np.random.default_rng(0)
     seen = rng.standard_normal((20_000, 5)) * [1, 2, 1, 3, 1]
     known = np.array([0.5, 1.0, -0.5, 0.0, 0.2, 1.0])

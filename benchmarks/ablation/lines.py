@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WHERE = {
     "low_rank_updates": ["quadratic/low_rank_update"],
     "low_rank_start": ["problems/low_rank"],
-    "float32_start": ["solvers/stages:go_on"],
+    "float32_start": ["solvers/search/levels:ladder"],
     "increments": ["quadratic/mixed_precision"],
     "acceleration": ["quadratic/acceleration", "quadratic/product_memory"],
     "samples": ["quadratic/sampled"],
@@ -20,9 +20,9 @@ WHERE = {
     "newton": ["linear/newton"],
     "over_relaxation": ["linear/over_relaxation"],
     "truncation": ["quadratic/stores:WholeStore"],
-    "coarse_levels": ["solvers/levels:level_sizes", "solvers/contestants:promote"],
+    "coarse_levels": ["solvers/search/levels:level_sizes", "solvers/search/driver:_promoted"],
     "second_look": [
-        "solvers/second_look", "solvers/further_search", "solvers/clusters"
+        "solvers/search/portfolio:Escapes", "solvers/search/clusters"
     ],
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from gwfast.results.tables import Candidate
-from gwfast.solvers.agreement import LEVEL, WEIGHTS, Evidence, confidence, costs_nothing
+from gwfast.solvers.search.confidence import LEVEL, WEIGHTS, Evidence, confidence, winner_of
 
 from ..common.markdown import show
 
@@ -34,7 +34,7 @@ def confidence_table(path=None, picture=None):
     rows = []
     for row in json.loads(Path(path).read_text()):
         tried = [Candidate(**one) for one in row["candidates"]]
-        if not costs_nothing(tried):
+        if not winner_of(tried).startswith("isomorphism"):
             rows.append((row["family"], Evidence.of(tried, row["status"]), row["found"]))
     families, evidence, found = zip(*rows, strict=True)
     families, found = np.array(families), np.array(found, dtype=float)

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 import gwfast
-from gwfast.solvers.levels import needs
+from gwfast.solvers.search.levels import needs
 from gwfast.spatial import pairwise_align
 
 from ..common import tissue

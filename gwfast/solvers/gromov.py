@@ -38,7 +38,7 @@ from .options import Callback, InitLike, SolveOptions
 from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, other_starts, warn_of
-from .search.exact import check_exact, solve_exact
+from .search.exact_policy import check_exact, solve_exact
 from .search.levels import choose, fits, level_sizes, needs
 from .search.seeds import Seeds
 from .search.starts import PRODUCT
@@ -322,7 +322,7 @@ def _prepared(problem, options, starts):
         least = bytes_of.get("neighbors") if neighbors else min(bytes_of.values())
         if least is not None and least > limit:
             starts = [PRODUCT]
-    how |= dict(searches=starts is None, n_states=1 if starts is None else len(starts))
+    how |= dict(races=starts is None, n_states=1 if starts is None else len(starts))
     tier = choose(problem, options.tier, limit, threads, **how)
     identity = ""
     if options.checkpoint is not None:

@@ -14,7 +14,8 @@ from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import Checkpoint, as_checkpoint
-from .search.starts import PRODUCT, InitLike, Start, as_start, is_list_of_starts
+from .search.inits import InitLike, as_start, is_list_of_starts
+from .search.starts import PRODUCT, Start
 
 Callback = Callable[[LiveStep], object]
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -101,42 +101,57 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
     limits = Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline)
     how: dict[str, Any] = dict(n_threads=n_threads, seed=seed, progress=progress)
     options = SolveOptions(limits, init=init, **how)
-    follow = dataclasses.replace(limits, max_outer=min(max_outer, 200))
     mean, rows = product_mean(problem), []
     values = sorted(_as_epsilons(epsilons), key=lambda one: -(one.value or one.relative * mean))
-
-    def solved(epsilon, before=None):
-        changed = dataclasses.replace(options, epsilon=epsilon)
-        if before is not None:
-            changed = dataclasses.replace(changed, init=before, limits=follow)
-        result = solve(problem, changed)
-        if before is not None:
-            label, size = f"epsilon {before.epsilon:.3g}", max(problem.shape)
-            effort = result.n_outer, result.seconds
-            row = Candidate(label, size, result.epsilon, result.gw_cost, *effort, "won")
-            result = dataclasses.replace(result, candidates=Candidates([row]))
-        late = bool(rows) and result.status == Status.TIME_LIMIT
-        rows.extend(() if late else result.candidates)
-        return late, _number(result.gw_cost if key is None else key(result)), result, epsilon
-
     before, tried = None, []
     for epsilon in values:
-        tried.append(solved(epsilon, before))
-        if late := tried[-1][0]:
+        tried.append(_solved(problem, options, epsilon, key, rows, before))
+        if late := tried[-1].late:
             break
-        before = tried[-1][2]
+        before = tried[-1].result
         # A plan that has matched nothing leads nowhere.
         before = None if before.status == Status.NEAR_PRODUCT else before
-    best = min((one for one in tried if not one[0]), key=lambda one: one[1])
-    if not late and len(best[2].candidates) == 1 and len(values) > 1:
-        tried.append(solved(best[3]))
-        late = tried[-1][0]
-        best = best if late else min(best, tried[-1], key=lambda one: one[1])
+    best = min((one for one in tried if not one.late), key=lambda one: one.value)
+    if not late and best.followed:
+        tried.append(_solved(problem, options, best.epsilon, key, rows))
+        late = tried[-1].late
+        best = best if late else min(best, tried[-1], key=lambda one: one.value)
     ended = dict(status=Status.TIME_LIMIT, advice=Status.TIME_LIMIT.advice) if late else {}
     seconds = time.perf_counter() - began
-    result = dataclasses.replace(best[2], candidates=Candidates(rows), seconds=seconds, **ended)
+    result = dataclasses.replace(best.result, candidates=Candidates(rows), seconds=seconds, **ended)
     warn_of(result, limits)
     return result
+
+
+class _Tried(NamedTuple):
+    """An epsilon, its result and the number of its key; whether the result before it was followed,
+    and whether time was up.
+    """
+
+    epsilon: Epsilon
+    result: GWResult
+    value: float
+    followed: bool
+    late: bool
+
+
+def _solved(problem, options, epsilon, key, rows, before=None):
+    """Return what an epsilon has led to, from the result of another epsilon or by a search."""
+    changed = dataclasses.replace(options, epsilon=epsilon)
+    if before is not None:
+        most = min(options.limits.max_outer, 200)  # for cycles: few take more than 33
+        limits = dataclasses.replace(options.limits, max_outer=most)
+        changed = dataclasses.replace(changed, init=before, limits=limits)
+    result = solve(problem, changed)
+    if before is not None:
+        label, size = f"epsilon {before.epsilon:.3g}", max(problem.shape)
+        effort = result.n_outer, result.seconds
+        row = Candidate(label, size, result.epsilon, result.gw_cost, *effort, "won")
+        result = dataclasses.replace(result, candidates=Candidates([row]))
+    late = bool(rows) and result.status == Status.TIME_LIMIT
+    rows.extend(() if late else result.candidates)
+    value = math.inf if late else _number(result.gw_cost if key is None else key(result))
+    return _Tried(epsilon, result, value, before is not None, late)
 
 
 def _as_epsilons(epsilons):

@@ -5,8 +5,6 @@ import pytest
 import gwfast
 from gwfast.cli import watching
 from gwfast.cli.watching import Watch, duration
-from gwfast.solvers import checkpoint
-from gwfast.utils import trees
 from gwfast.utils.progress import ProgressEvent
 
 
@@ -69,13 +67,3 @@ def test_an_interrupt_says_where_the_solve_is_kept(run, files, monkeypatch, kept
     status, out, err = run("align", "a.vec", "b.vec", "--checkpoint", "kept", "--quiet")
     where = "; kept in kept: the same command goes on from there" if kept else ""
     assert (status, out, err.strip()) == (130, "", f"gwfast: interrupted{where}")
-
-
-def test_seconds_are_of_all_calls(run, files):
-    """Those before the solve went on from a checkpoint, too."""
-    given = "align", "a.vec", "b.vec", "--checkpoint", "kept", "--quiet"
-    assert run(*given)[0] == 0
-    kept = files / "kept"
-    tree = trees.read_tree(kept, checkpoint.KIND, checkpoint.FORMAT)
-    trees.write_tree(kept, checkpoint.KIND, checkpoint.FORMAT, tree | {"seconds": 1e4})
-    assert " words, 10000." in run(*given)[1]

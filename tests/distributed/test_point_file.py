@@ -14,7 +14,7 @@ from gwfast.alignment.normalize import Normalizer
 from gwfast.distributed import PointFile, point_file, row_files
 from gwfast.distributed.context import Cluster
 from gwfast.quadratic.placement import placing
-from gwfast.solvers import levels, starts
+from gwfast.solvers.search import levels, starts
 
 N, D = 310, 6
 STEPS = "unit", "center", "unit"
@@ -91,7 +91,7 @@ def test_the_first_rows(path):
 
 
 def test_workers_read_what_they_keep(tmp_path, monkeypatch):
-    monkeypatch.setattr(levels, "RACE_POINTS", 150)
+    monkeypatch.setattr(levels, "RACE_POINTS", (150, 150))
     monkeypatch.setattr(levels, "GROWTH", 1.5)  # fresh starts are arrays of all rows
     monkeypatch.setattr(starts, "MAX_RANDOM", (6, 6))
     arrays = vectors(), vectors()[::-1]

@@ -15,7 +15,8 @@ from gwfast.distributed.coupling import ShardedCoupling
 from gwfast.distributed.team import MAX_LOSSES, USABLE, Lost, Team, size_of
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.placement import placing
-from gwfast.solvers import checkpoint, levels, starts
+from gwfast.solvers import checkpoint
+from gwfast.solvers.search import levels, starts
 
 
 def clouds(n=260, m=240, d=8, noise=0.05, metric="cosine", seed=0):
@@ -87,7 +88,7 @@ def test_workers_may_die(tier, relative):
 
 
 def test_the_search_is_the_same(monkeypatch):
-    monkeypatch.setattr(levels, "RACE_POINTS", 40)
+    monkeypatch.setattr(levels, "RACE_POINTS", (40, 40))
     monkeypatch.setattr(levels, "GROWTH", 2)
     monkeypatch.setattr(starts, "MAX_RANDOM", (6, 6))
     problem, engine = clouds(140, 130, seed=6), Workers(dying=0.01)

@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 
 import gwfast
-from gwfast.solvers import checkpoint
-from gwfast.utils.trees import read_tree
 from gwfast.words import read_counts, read_dictionary, read_embeddings
 
 # A file of the fuzzer's is never larger, and there are no others beside it.
@@ -52,10 +50,6 @@ def _dictionary(path):
     read_counts(path, max_bytes=MAX_BYTES)
 
 
-def _checkpoint(path):
-    read_tree(path, checkpoint.KIND, checkpoint.FORMAT)
-
-
 # How the file is called matters to some: what to call it, and what reads it.
 READERS = {
     "text": ("v.vec", _embeddings),
@@ -70,7 +64,6 @@ READERS = {
     "dictionary": ("d.txt", _dictionary),
     "cache": ("cache", _cached),
     "alignment": ("a.npz", gwfast.load_alignment),
-    "checkpoint": ("checkpoint", _checkpoint),
 }
 
 

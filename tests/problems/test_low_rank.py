@@ -11,7 +11,7 @@ from gwfast.problems import low_rank
 from gwfast.problems.leading import RANK, leading_eigenpairs
 from gwfast.problems.low_rank import MIN_POINTS, LeadingCost, low_rank_problem
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.solvers import stages
+from gwfast.solvers.search import levels as stages
 
 N = MIN_POINTS + 20
 

@@ -14,7 +14,6 @@ from gwfast.linear.log_domain import Potentials
 from gwfast.quadratic.cycles import ROUND, Cycles
 from gwfast.quadratic.dense import Dense
 from gwfast.results.status import Status
-from gwfast.solvers.diagnosis import INNER_ADVICE
 
 # Zachary's karate club (Journal of Anthropological Research, 1977): who of 34 knows
 # whom, the higher numbers only.
@@ -162,7 +161,7 @@ def test_advice_names_the_limit_that_was_reached():
     inner = solve(costs, costs[::-1, ::-1], **options, max_inner=2)
     outer = solve(costs, costs[::-1, ::-1], **options)
     assert inner.status == outer.status == Status.MAX_OUTER
-    assert inner.advice.endswith(INNER_ADVICE)
+    assert inner.advice.endswith("or marginal_tol")
     assert outer.advice == Status.MAX_OUTER.advice
 
 

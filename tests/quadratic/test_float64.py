@@ -16,8 +16,8 @@ from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.factory import linearize
 from gwfast.quadratic.mixed_precision import ROUNDING, SLACK, Increments
-from gwfast.solvers import stages
-from gwfast.solvers.levels import needs
+from gwfast.solvers.search import levels as stages
+from gwfast.solvers.search.levels import needs
 from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
 
 # Where solves are quick plans match nothing.

@@ -125,7 +125,7 @@ def test_what_changes_no_result_may_differ(kept):
 
 @pytest.mark.parametrize("path, error", [(3.5, TypeError), (".", ValueError), ("no/f", ValueError)])
 def test_a_wrong_path_is_named(path, error):
-    with pytest.raises(error, match="^checkpoint must be"):
+    with pytest.raises(error, match=r"^checkpoint must be"):
         solve(*costs(14, 12), checkpoint=path)
 
 

@@ -6,8 +6,7 @@ from helpers.problems import cloud, distances, masses, random_cost, steps
 
 import gwfast
 from gwfast import QuadraticProblem, pot
-from gwfast.solvers import isomorphism as module
-from gwfast.solvers.isomorphism import isomorphisms
+from gwfast.solvers.search.isomorphism import isomorphisms
 
 
 def ring(n, *jumps):
@@ -126,13 +125,6 @@ def test_rounding_is_no_difference_and_noise_is_one():
 )
 def test_graphs_that_differ_have_none(sides):
     assert isomorphism(*sides) is None
-
-
-def test_a_search_is_given_up(monkeypatch):
-    copy, _ = permuted(GRAPHS["regular"], seed=1)
-    assert isomorphism(GRAPHS["regular"], copy) is not None
-    monkeypatch.setattr(module, "MOST_CHOICES", 0)
-    assert isomorphism(GRAPHS["regular"], copy) is None
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")

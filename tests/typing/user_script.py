@@ -77,7 +77,6 @@ gwfast.gromov_wasserstein(cloud, costs, tier="all")  # type: ignore[arg-type]
 gwfast.PointCloud(x, "euclid")  # type: ignore[arg-type]
 
 problem = gwfast.QuadraticProblem(cloud, gwfast.DenseCost(costs), loss="square")
-assert_type(gwfast.multistart(problem), gwfast.GWResult)
 assert_type(gwfast.tune_epsilon(problem), gwfast.GWResult)
 assert_type(gwfast.gromov_wasserstein_batch([problem]), list[gwfast.GWResult])
 linear = gwfast.sinkhorn(costs, epsilon=0.1)

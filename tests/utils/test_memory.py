@@ -10,7 +10,7 @@ from helpers.problems import cloud, random_cost
 from helpers.processes import run_python
 
 from gwfast import NeighborTier, PointCloud, QuadraticProblem
-from gwfast.solvers.levels import choose, needs
+from gwfast.solvers.search.levels import choose, needs
 from gwfast.utils import memory
 from gwfast.utils.memory import as_memory_limit
 

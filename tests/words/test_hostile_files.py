@@ -144,7 +144,6 @@ def test_long_lines_are_no_lines(tmp_path, monkeypatch, kind):
         ("npz", "plain.npz", "words"),
         # 64 MB were read of 66 kB once, as the budget was asked of another member.
         ("alignment", "plain.npz", "mapping"),
-        ("checkpoint", "dense.npz", "array_0"),
     ],
 )
 def test_an_array_that_is_there_twice(tmp_path, reader, name, array, alias):

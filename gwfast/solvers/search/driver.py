@@ -85,7 +85,7 @@ def search(problem, options, report, starts=None, seeds=None):
         if field[0].descent.status in (Status.STOPPED, Status.TIME_LIMIT):
             field, higher = field[:1], higher[-1:]
             _check_time(field[0].descent, problem, limits)
-        while len(higher) > 1 and not fits(higher[0].problem, options, searches=False):
+        while len(higher) > 1 and not fits(higher[0].problem, options, races=False):
             higher.pop(0)
         level, *higher = higher
         if higher and higher[0].rows[0].size > level.rows[0].size:

@@ -156,19 +156,19 @@ def needs(
     method=PGD,
     itemsize=4,
     scale=1.0,
-    searches=True,
+    races=True,
     n_states=1,
     placement=None,
     neighbors="neighbors",
 ):
     """Return the bytes that a solve takes beside its input, by tier, with `scale` times as many
-    points: one start or, if it `searches`, a race on few points and two starts on all.
+    points: one start or, if it `races`, a race on few points and two starts on all.
     """
     shape = tuple(scale * points for points in problem.shape)
     sized = functools.partial(nbytes, problem, n_threads=n_threads, placement=placement)
-    searches = searches and method is PGD
+    races = races and method is PGD
     factored, balanced = is_factored(problem, method), problem.is_balanced
-    n_states = max(n_states, 2 if searches and balanced and not factored else 1)
+    n_states = max(n_states, 2 if races and balanced and not factored else 1)
     bytes_of = {
         tier: sized(
             tier=neighbors if tier == "neighbors" else tier,
@@ -179,7 +179,7 @@ def needs(
         )
         for tier in tiers(problem, method)
     }
-    if not searches:
+    if not races:
         return bytes_of
     if not balanced:
         balanced = problem.replace(rule=problem.rule.balanced())

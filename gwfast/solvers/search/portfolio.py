@@ -61,8 +61,8 @@ class Round(NamedTuple):
     epsilon: float | None = None
 
 
-# A race compares the lowest plans of cycles, above which damped steps may end. Early linear problems
-# are rough, as small marginal errors take most of all inner iterations.
+# A race compares the lowest plans of cycles, above which damped steps may end. Early linear
+# problems are rough, as small marginal errors take most of all inner iterations.
 RACED = dict(max_outer=200, max_inner=1000, damps=False)
 ROUGH = Limits(**{**RACED, "max_inner": 50}, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
 # A race compares objectives, which miss by the marginal error times their largest terms.

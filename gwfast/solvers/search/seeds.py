@@ -14,7 +14,7 @@ from ...problems.quadratic import QuadraticProblem
 from ...utils.callers import outside
 from ...utils.types import Float32Array, IntArray
 from ...utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
-from .starts import as_start, is_start, start_plan
+from .starts import PRODUCT, Profile, is_start, start_plan
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -125,7 +125,9 @@ class Seeds:
             raise ValueError("pairs must have some mass, got weights of 0 only")
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
-            rest = start_plan(as_start(self.rest, problem), problem, n_threads)
+            named = {"product": PRODUCT, "profile": Profile()}
+            rest = named[self.rest] if isinstance(self.rest, str) else self.rest
+            rest = start_plan(rest, problem, n_threads)
             if rest is None:
                 rest = np.multiply.outer(problem.p, problem.q)
             plan += rest

@@ -7,7 +7,7 @@ or None for the product plan. Its marginals may be rough: the first iteration me
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -21,12 +21,10 @@ from ...problems.geometry import LowRankCost, PointCloud
 from ...problems.low_rank import MIN_POINTS
 from ...problems.quadratic import QuadraticProblem
 from ...results.coupling import Coupling
-from ...results.result import GWResult
 from ...utils.blocks import row_blocks
 from ...utils.deadline import NEVER, Deadline
-from ...utils.labels import in_order
 from ...utils.types import Float32Array
-from ...utils.validation import as_matrix, as_positive, one_of
+from ...utils.validation import as_matrix, as_positive
 
 # Quantiles of a profile, and the most columns of the costs, spread evenly, that enter.
 QUANTILES, MAX_COLUMNS = 300, 8192
@@ -41,11 +39,6 @@ class MakesPlan(Protocol):
 
     def plan(self, problem: QuadraticProblem, n_threads: int, /) -> ArrayLike | None:
         """Return a plan of any mass, or None for the product plan."""
-
-
-# A name, a plan, a start, or the result of a solve.
-OneInit: TypeAlias = str | ArrayLike | MakesPlan | GWResult
-InitLike: TypeAlias = OneInit | list[OneInit]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -164,49 +157,9 @@ def default_starts(problem, n_threads, seed, n_random=None, *, costs=None, deadl
     return [*starts, PRODUCT], (random(seed + k) for k in range(n_random))
 
 
-def named(name, seed=0, *, argument="init", also=()):
-    """Return the start of a name."""
-    name = one_of(name, argument, ("product", "profile", "random", "exact", *also))
-    if name == "exact":
-        from .exact import exact_start
-
-        return exact_start(seed)
-    return {"product": PRODUCT, "profile": Profile(), "random": random(seed)}[name]
-
-
 def is_start(init):
     """Return whether `init` is an object with a method ``plan``."""
     return callable(getattr(init, "plan", None)) and not isinstance(init, type)
-
-
-def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
-    """Return the start of a name, a start, a result or a plan; `also` are names for messages."""
-    if isinstance(init, GWResult):
-        if init.coupling.shape != problem.shape:
-            raise ValueError(
-                f"{name} must have a plan of shape {problem.shape}, got {init.coupling.shape}"
-            )
-        return given(init.coupling, "result")
-    if is_start(init):
-        return init
-    if isinstance(init, str):
-        return named(init, seed, argument=name, also=also)
-    if init is None or hasattr(init, "plan"):
-        came = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
-        raise TypeError(
-            f"{name} must be the name of a start, a start or a plan (an array), got {came}"
-        )
-    init = in_order(init, name, *problem.orders, of="cost_x and cost_y")
-    return given(as_plan(init, name, problem.shape, dtype))
-
-
-def is_list_of_starts(init):
-    """Return whether `init` is a list or tuple of starts rather than of the rows of a plan."""
-    if not isinstance(init, list | tuple):
-        return False
-    return not init or any(
-        isinstance(one, str | GWResult) or is_start(one) or np.ndim(one) == 2 for one in init
-    )
 
 
 def as_plan(plan, name, shape, dtype=np.float32):

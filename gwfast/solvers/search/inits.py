@@ -1,0 +1,54 @@
+"""What a caller may pass as `init`."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...results.result import GWResult
+from ...utils.labels import in_order
+from ...utils.validation import one_of
+from .exact import exact_start
+from .starts import PRODUCT, MakesPlan, Profile, as_plan, given, is_start, random
+
+# A name, a plan, a start, or the result of a solve.
+OneInit: TypeAlias = str | ArrayLike | MakesPlan | GWResult
+InitLike: TypeAlias = OneInit | list[OneInit]
+
+
+def named(name, seed=0, *, argument="init", also=()):
+    """Return the start of a name."""
+    name = one_of(name, argument, ("product", "profile", "random", "exact", *also))
+    if name == "exact":
+        return exact_start(seed)
+    return {"product": PRODUCT, "profile": Profile(), "random": random(seed)}[name]
+
+
+def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
+    """Return the start of a name, a start, a result or a plan; `also` are names for messages."""
+    if isinstance(init, GWResult):
+        if init.coupling.shape != problem.shape:
+            raise ValueError(
+                f"{name} must have a plan of shape {problem.shape}, got {init.coupling.shape}"
+            )
+        return given(init.coupling, "result")
+    if is_start(init):
+        return init
+    if isinstance(init, str):
+        return named(init, seed, argument=name, also=also)
+    if init is None or hasattr(init, "plan"):
+        came = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
+        raise TypeError(
+            f"{name} must be the name of a start, a start or a plan (an array), got {came}"
+        )
+    init = in_order(init, name, *problem.orders, of="cost_x and cost_y")
+    return given(as_plan(init, name, problem.shape, dtype))
+
+
+def is_list_of_starts(init):
+    """Return whether `init` is a list or tuple of starts rather than of the rows of a plan."""
+    if not isinstance(init, list | tuple):
+        return False
+    return not init or any(
+        isinstance(one, str | GWResult) or is_start(one) or np.ndim(one) == 2 for one in init
+    )
