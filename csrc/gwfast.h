@@ -1,12 +1,11 @@
 /* The kernels of gwfast: arithmetic on blocks of rows of float32 or float64.
  *
- * Nothing here allocates, starts a thread or can fail; whatever could go wrong is
- * checked by the caller (gwfast/kernels/_kernels.pyx), which also owns the threads.
- * One body (kernels.inc) is compiled once per type and instruction set; dispatch.c
- * holds the tables and picks one of each type at run time.
+ * Nothing here allocates, starts a thread or can fail: the caller (gwfast/kernels/) checks
+ * arguments and owns the threads. One body (isa.inc) is compiled once for each type of number
+ * and instruction set; dispatch.c has the tables and picks one at run time.
  *
- * Matrices are C-contiguous, `rows` x `m`; indices are ptrdiff_t because n * m passes
- * 2^31 at n = m = 46341.
+ * Matrices are C-contiguous, `rows` x `m`; indices are ptrdiff_t because n * m passes 2^31 at
+ * n = m = 46341.
  */
 #ifndef GWFAST_H
 #define GWFAST_H
@@ -38,12 +37,13 @@ enum {
  * quadratic/small_descent.py says what each is. */
 #define GWF_LIMITS(X)                                                                              \
     X(rule)                                                                                        \
-    X(mass) X(rho_x) X(rho_y) X(proximal) X(alternating) X(marginal_terms) X(epsilon)              \
-        X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled)   \
-            X(rounding) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least)   \
-                X(marginal) X(exact) X(rough) X(relative) X(least_error) X(max_inner)              \
-                    X(first_limit) X(max_outer) X(max_tightening) X(stalled_after) X(clearly_less) \
-                        X(most_stands) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)  \
+    X(mass)                                                                                        \
+    X(rho_x) X(rho_y) X(proximal) X(alternating) X(marginal_terms) X(epsilon) X(first_epsilon)     \
+        X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled) X(rounding)        \
+            X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least) X(marginal)   \
+                X(exact) X(rough) X(relative) X(least_error) X(max_inner) X(first_limit)           \
+                    X(max_outer) X(max_tightening) X(stalled_after) X(clearly_less) X(most_stands) \
+                        X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)                 \
                             X(level_iterations) X(level_settled) X(most_kernels) X(all_moves)      \
                                 X(vanished) X(kept_mass) X(most_priced) X(farthest)                \
                                     X(newton_below) X(newton_leaves) X(newton_price)               \
@@ -80,83 +80,109 @@ typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
 #define real float
 #define GWF_TYPE f32
 #include "descent_types.inc"
-#include "table.inc"
 #undef real
 #undef GWF_TYPE
 
 #define real double
 #define GWF_TYPE f64
 #include "descent_types.inc"
-#include "table.inc"
 #undef real
 #undef GWF_TYPE
 
+/* The kernels for both types of number: SLOT(type, name, arguments) for each. Where the type is
+ * void it is float or double, alike in all arguments; a single number is passed as double. What
+ * each computes is said where it is defined (row_kernels.inc, product_kernels.inc, descent.inc). */
+#define GWF_KERNELS(SLOT)                                                                         \
+    SLOT(void, log, const void *x, void *out, ptrdiff_t m)                                        \
+    SLOT(void, logsumexp_rows, const void *c, const double *f, const void *g, double inv_epsilon, \
+         double *lse, ptrdiff_t rows, ptrdiff_t m)                                                \
+    SLOT(void, logsumexp_cols, const void *c, const double *f, double inv_epsilon, void *top,     \
+         void *sum, ptrdiff_t rows, ptrdiff_t m)                                                  \
+    SLOT(double, gibbs_rows, const void *c, const double *f, const void *g, double inv_epsilon,   \
+         void *out, ptrdiff_t rows, ptrdiff_t m)                                                  \
+    SLOT(double, sinkhorn_rows, const void *k, const double *p, void *u, const void *v,           \
+         double omega, double cap, void *block, double *columns, ptrdiff_t rows, ptrdiff_t m)     \
+    SLOT(void, normal_rows, const void *k, const double *weights, const void *x, double *sums,    \
+         void *block, double *columns, ptrdiff_t rows, ptrdiff_t m)                               \
+    SLOT(void, rescale, void *scaling, const double *mass, const double *sum, double omega,       \
+         double cap, ptrdiff_t m)                                                                 \
+    SLOT(void, plan_rows, void *k, const void *u, const void *v, double *sums, void *block,       \
+         double *columns, ptrdiff_t rows, ptrdiff_t m)                                            \
+    SLOT(void, sum_rows, const void *k, double *sums, void *block, double *columns,               \
+         ptrdiff_t rows, ptrdiff_t m)                                                             \
+    SLOT(double, dot_rows, const void *a, const void *b, ptrdiff_t rows, ptrdiff_t m)             \
+    SLOT(double, distance_rows, const void *a, const void *b, double *squares, ptrdiff_t rows,    \
+         ptrdiff_t m)                                                                             \
+    SLOT(void, moments_row, const void *x, double shift, double factor, const double *p,          \
+         double *first, double *second, float *narrow, double *wide, ptrdiff_t m)                 \
+    SLOT(double, survey_tile, const void *a, ptrdiff_t lda, const void *b, ptrdiff_t ldb,         \
+         ptrdiff_t rows, ptrdiff_t m, int two, double *most)                                      \
+    SLOT(double, entropy_rows, const void *a, ptrdiff_t rows, ptrdiff_t m)                        \
+    SLOT(void, proximal_rows, void *c, const void *a, double weight, ptrdiff_t rows, ptrdiff_t m) \
+    SLOT(double, least_of_rows, const void *c, const void *u, const void *v, ptrdiff_t rows,      \
+         ptrdiff_t m, double bound, ptrdiff_t *at)                                                \
+    SLOT(double, move_row, void *to, const void *towards, const void *more, double size,          \
+         ptrdiff_t m)                                                                             \
+    SLOT(void, topk_row, const void *x, ptrdiff_t k, ptrdiff_t *index, void *value, ptrdiff_t m)  \
+    SLOT(void, pack_panel, const void *b, ptrdiff_t row, ptrdiff_t col, const void *scale,        \
+         ptrdiff_t k, ptrdiff_t width, void *out)                                                 \
+    SLOT(void, product_rows, const void *a, ptrdiff_t lda, const void *b, ptrdiff_t k, void *out, \
+         ptrdiff_t ldc, ptrdiff_t rows, ptrdiff_t m, int more)                                    \
+    SLOT(void, dot_each_row, const void *k, const void *v, double *sums, ptrdiff_t rows,          \
+         ptrdiff_t m)                                                                             \
+    SLOT(ptrdiff_t, lay_out, void *descent, unsigned char *memory)                                \
+    SLOT(int, descend, void *descent, ptrdiff_t most)
+
+/* The kernels for float32 alone: of problems too large for anything else. */
+#define GWF_FLOAT_KERNELS(SLOT)                                                                    \
+    SLOT(float, gibbs_product_rows, const float *a, const float *b, ptrdiff_t k, const float *f,   \
+         const float *f_rest, const float *g, const float *g_rest, float inv_epsilon, float *out,  \
+         double *columns, ptrdiff_t rows, ptrdiff_t m)                                             \
+    SLOT(ptrdiff_t, sample_row, const float *k, const float *v, ptrdiff_t draws, double offset,    \
+         int32_t *index, int32_t *times, double *step, ptrdiff_t m)                                \
+    SLOT(ptrdiff_t, select_row, const float *k, float u, const float *v, float row,                \
+         const float *col, int32_t *index, ptrdiff_t m)                                            \
+    SLOT(void, sparse_cost_rows, const int64_t *start, const int32_t *index, const float *x,       \
+         const float *y, ptrdiff_t d, float *out, ptrdiff_t rows)                                  \
+    SLOT(float, sparse_gibbs_rows, const int64_t *start, const int32_t *index, const float *x,     \
+         const float *y, ptrdiff_t d, const double *f, const float *g, float inv_epsilon,          \
+         float *out, ptrdiff_t rows)                                                               \
+    SLOT(void, sparse_logsumexp_rows, const int64_t *start, const int32_t *index, const float *c,  \
+         const double *g, double inv_epsilon, double *lse, ptrdiff_t rows)                         \
+    SLOT(void, sparse_top_cols, const int64_t *start, const int32_t *index, const float *c,        \
+         const double *f, float *top, ptrdiff_t rows)                                              \
+    SLOT(void, sparse_exp_cols, const int64_t *start, const int32_t *index, const float *c,        \
+         const double *f, const float *top, double inv_epsilon, float *sum, ptrdiff_t rows)        \
+    SLOT(double, sparse_sinkhorn_rows, const int64_t *start, const int32_t *index, const float *k, \
+         const double *p, float *u, const float *v, float omega, double cap, float *block,         \
+         ptrdiff_t rows)                                                                           \
+    SLOT(void, sparse_normal_rows, const int64_t *start, const int32_t *index, const float *k,     \
+         const double *weights, const float *x, double *sums, float *block, ptrdiff_t rows)        \
+    SLOT(void, sparse_product_rows, const int64_t *start, const int32_t *index, const float *k,    \
+         const float *v, const float *y, ptrdiff_t d, float *moved, double *sums, ptrdiff_t rows)  \
+    SLOT(void, shift_f16, const void *x, float shift, float factor, float *out, ptrdiff_t m)       \
+    SLOT(void, shift_f32, const void *x, float shift, float factor, float *out, ptrdiff_t m)       \
+    SLOT(void, shift_f64, const void *x, double shift, double factor, float *out, ptrdiff_t m)     \
+    SLOT(void, fold, float *block, double *columns, ptrdiff_t m)
+
+#define GWF_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
+typedef struct {
+    /* Columns of a panel of a packed factor, and of one vector. */
+    ptrdiff_t panel, lanes;
+    GWF_KERNELS(GWF_MEMBER)
+} gwf_kernels;
+typedef gwf_kernels gwf_f32, gwf_f64;
+
 typedef struct {
     const char *name;
-    const gwf_f32 *f32;
-    const gwf_f64 *f64;
-
-    /* float32 only. */
-
-    /* out[i][j] = exp((f[i] + g[j] - (a b)[i][j]) / epsilon + f_rest[i] + g_rest[j]),
-     * columns[j] += column sums unless NULL. Returns the largest exponent. */
-    float (*gibbs_product_rows)(const float *a, const float *b, ptrdiff_t k, const float *f,
-                                const float *f_rest, const float *g, const float *g_rest,
-                                float inv_epsilon, float *out, double *columns, ptrdiff_t rows,
-                                ptrdiff_t m);
-
-    /* Columns of draws from a row k[j] v[j] of a plan, in order, how often each was
-     * drawn, and the mass of a draw; returns how many columns. Both arrays have room
-     * for `draws`. */
-    ptrdiff_t (*sample_row)(const float *k, const float *v, ptrdiff_t draws, double offset,
-                            int32_t *index, int32_t *times, double *step, ptrdiff_t m);
-
-    /* Entries of a row whose part of the plan, u k[j] v[j], is at least `row` or
-     * col[j]: their columns, unless `index` is NULL; returns their number. */
-    ptrdiff_t (*select_row)(const float *k, float u, const float *v, float row, const float *col,
-                            int32_t *index, ptrdiff_t m);
-
-    /* The cost x y', the kernel, log-sum-exp in the two halves that columns take, a
-     * Sinkhorn row update and the product with y where only the columns index[start[i]]
-     * to index[start[i + 1]] of row i are kept. Rows of x and y have d floats, whole
-     * vectors of the widest kind. */
-    void (*sparse_cost_rows)(const int64_t *start, const int32_t *index, const float *x,
-                             const float *y, ptrdiff_t d, float *out, ptrdiff_t rows);
-    float (*sparse_gibbs_rows)(const int64_t *start, const int32_t *index, const float *x,
-                               const float *y, ptrdiff_t d, const double *f, const float *g,
-                               float inv_epsilon, float *out, ptrdiff_t rows);
-    void (*sparse_logsumexp_rows)(const int64_t *start, const int32_t *index, const float *c,
-                                  const double *g, double inv_epsilon, double *lse, ptrdiff_t rows);
-    void (*sparse_top_cols)(const int64_t *start, const int32_t *index, const float *c,
-                            const double *f, float *top, ptrdiff_t rows);
-    void (*sparse_exp_cols)(const int64_t *start, const int32_t *index, const float *c,
-                            const double *f, const float *top, double inv_epsilon, float *sum,
-                            ptrdiff_t rows);
-    double (*sparse_sinkhorn_rows)(const int64_t *start, const int32_t *index, const float *k,
-                                   const double *p, float *u, const float *v, float omega,
-                                   double cap, float *block, ptrdiff_t rows);
-    void (*sparse_normal_rows)(const int64_t *start, const int32_t *index, const float *k,
-                               const double *weights, const float *x, double *sums, float *block,
-                               ptrdiff_t rows);
-    void (*sparse_product_rows)(const int64_t *start, const int32_t *index, const float *k,
-                                const float *v, const float *y, ptrdiff_t d, float *moved,
-                                double *sums, ptrdiff_t rows);
-
-    /* out[j] = (x[j] - shift) factor; x are halves, floats or doubles, the former as
-     * their bits (IEEE 754's binary16). */
-    void (*shift_f16)(const uint16_t *x, float shift, float factor, float *out, ptrdiff_t m);
-    void (*shift_f32)(const float *x, float shift, float factor, float *out, ptrdiff_t m);
-    void (*shift_f64)(const double *x, double shift, double factor, float *out, ptrdiff_t m);
-
-    /* columns += block, block = 0. */
-    void (*fold)(float *block, double *columns, ptrdiff_t m);
+    const gwf_kernels *f32, *f64;
+    GWF_FLOAT_KERNELS(GWF_MEMBER)
 } gwf_isa;
 
-/* Rows of a panel (`pack_panel`) that a product sums in registers before the sum goes
- * to memory, at most: 28 KB at the widest vectors, which first caches of 32 KB hold. */
+/* Rows of a panel that a product sums in registers before the sum goes to memory, at most: 28 KB
+ * at the widest vectors, which first caches of 32 KB hold. */
 #define GWF_DEPTH 224
-/* The same of k rows, evenly: the sum of a short rest takes as long to read and write
- * as any. */
+/* The same of k rows, evenly: the sum of a short rest takes as long to read and write as any. */
 static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
     const ptrdiff_t parts = (k + GWF_DEPTH - 1) / GWF_DEPTH;
     return k > 0 ? (k + parts - 1) / parts : 1;
@@ -165,9 +191,8 @@ static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
 /* Finite stand-in for infinity: differences of two of them stay finite. */
 #define GWF_HUGE 1e37f
 
-/* Entries of a plan below this are zero. All of them carry less than rounding, and what
- * NumPy makes of the others outside of kernels, times weights, errors or one another,
- * is not subnormal. */
+/* Entries of a plan below this are zero. All of them carry less than rounding, and products of
+ * the others with weights, errors or one another are not subnormal. */
 #define GWF_LEAST_F32 1e-30f
 #define GWF_LEAST_F64 1e-290
 

@@ -197,17 +197,6 @@ def test_topk_rows(measure):
     measure("topk_rows", arguments, n_bytes=4)
 
 
-@pytest.mark.parametrize("name", ["exp", "log"])
-def test_elementwise(measure, name):
-    """8 bytes: in place, read and written."""
-
-    def arguments(n, lib):
-        x = _matrix(n).reshape(-1)
-        return x, x
-
-    measure(name, arguments, n_bytes=8, restore=True)
-
-
 # --- Products -------------------------------------------------------------------------
 
 

@@ -16,31 +16,19 @@ the one that the environment variable ``GWFAST_ISA`` names.
 To add a kernel, in this order:
 
 1. ``reference.py``: the float64 twin, whose name and arguments the kernel will have;
-2. ``csrc/row_kernels.inc`` (``product_``, ``sparse_``): the arithmetic on some rows, a
-   ``static`` function ``GWF_NAME(...)`` that neither allocates nor starts a thread;
-3. its slot, declared with its formula and filled: for either type of number in
-   ``csrc/table.inc`` and ``csrc/kernels.inc``; for float32 alone in ``gwf_isa`` of
-   ``csrc/gwfast.h`` and in ``csrc/isa.inc``. ``csrc/dispatch.c`` is left as it is;
-4. ``_rows.pxd``: the same slot for Cython, in ``gwf_f32`` and ``gwf_f64``, or in
-   ``gwf_isa``;
-5. ``_costs.pyx`` (before a solve), ``_exponentials.pyx`` (entry by entry),
-   ``_kernels.pyx`` (Sinkhorn, sums), ``_products.pyx`` or ``_sparse.pyx``: the loop, which checks
-   every shape, marks every buffer IN or OUT, and adds up partial sums in the order of the chunks;
-6. the stub of that module (``.pyi``): its signature for type checkers;
-7. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
-   ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction
-   set and for any number of threads (``test_build.py`` fails where it is missing);
-8. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is
-   counted by, if solves spend time in it.
-
-``_descent.pyx`` gives its arrays to the loop of ``csrc/descent.inc``, compiled for each
-instruction set with the row kernels that it calls; parts of it are ``descent_linear.inc`` (the
-linear problems of each marginal rule; ``_newton``) and ``descent_acceleration.inc``.
-Its test is against iterations that are written out there. What keeps state is a class, whose twin
-has the arguments of its constructor and its methods, and a test file of its own.
-``_transport.pyx`` owns the tree of a network simplex (``csrc/network_simplex.c``, compiled once:
-its loops over rows are slots), ``_frank_wolfe.pyx`` a plan and its gradient, ``_exact_pairs.pyx``
-one set of buffers for many problems.
+2. ``csrc/row_kernels.inc`` (``product_kernels.inc``; ``float_kernels.inc`` for float32 alone): the
+   arithmetic on some rows, a ``static`` function ``GWF_NAME(...)`` that neither allocates nor
+   starts a thread, after its formula;
+3. its slot, in ``GWF_KERNELS`` or ``GWF_FLOAT_KERNELS`` of ``csrc/gwfast.h``, and for Cython in
+   ``_rows.pxd``. The tables of instruction sets are filled from these lists;
+4. ``_costs.pyx`` (before a solve), ``_exponentials.pyx``, ``_kernels.pyx`` (Sinkhorn, sums),
+   ``_products.pyx`` or ``_sparse.pyx``: a `Loop` over chunks of rows that checks every shape and
+   adds up partial sums in the order of the chunks; and its signature in the stub (``.pyi``);
+5. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
+   ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction set and for
+   any number of threads (``test_build.py`` fails where it is missing);
+6. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is counted by,
+   if solves spend time in it.
 
 An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
 """

@@ -1,15 +1,14 @@
-"""OpenMP loops over the rows of one matrix. The arithmetic of a block is C (csrc/), the
-decisions are Python; this file only shares out rows and adds up partial sums.
+"""OpenMP loops over the rows of one matrix. The arithmetic of a block is C (csrc/), the decisions
+are Python; this file only shares out rows and adds up partial sums.
 
-Rules that hold for every function here and in _costs.pyx, _exponentials.pyx,
-_products.pyx and _sparse.pyx:
+Rules that hold for every function here and in _costs.pyx, _exponentials.pyx, _products.pyx and
+_sparse.pyx:
 
-- arguments are C-contiguous, inputs `const`, outputs are passed in; shapes are checked
-  because a wrong one would write outside a buffer, values are not;
-- a matrix may be float32 or float64, and what multiplies it entry by entry is of the
-  same type; the functions look at one argument to tell, and the loops, which are of
-  both, refuse what does not fit it. Masses, potentials and sums are float64;
-- a matrix that is only read may be any `Rows` as well as an array;
+- arguments are C-contiguous, outputs are passed in; shapes are checked because a wrong one would
+  write outside a buffer, values are not;
+- a matrix may be float32 or float64, and what multiplies it entry by entry is of the same type.
+  Masses, potentials and sums are float64;
+- a matrix that is only read may be `Rows` where that makes sense;
 - sums do not depend on the number of threads, see _rows.pyx;
 - the GIL is released around every loop, and nothing inside one can raise.
 """
@@ -21,21 +20,17 @@ from libc.stdint cimport uint64_t
 from ._rows cimport (
     N_CHUNKS,
     ColumnSums,
-    Rows,
-    as_rows,
+    Loop,
+    added,
     begin_flush,
     check,
     check_matrix,
-    chunk_length,
-    chunk_rows,
-    count_chunks,
     end_flush,
+    floats,
+    gwf_kernels,
     holds_float64,
     isa,
-    real,
     seconds,
-    strip_of,
-    team,
 )
 
 import numpy as np
@@ -53,21 +48,11 @@ LEAST_ENTRY = {
 # --- The scaling domain ---------------------------------------------------------------
 
 def sinkhorn_passes(
-    kernel,                      # IN (n, m)
-    const double[::1] p,         # IN (n,)
-    const double[::1] q,         # IN (m,)
-    u,                           # IN/OUT (n,)
-    v,                           # IN/OUT (m,)
-    ColumnSums work not None,
-    double omega=1.0,
-    ptrdiff_t most=1,
-    double tol=0.0,
-    int n_threads=1,
-    *,
-    double cap=INFINITY,
+    kernel, const double[::1] p, const double[::1] q, u, v, ColumnSums work not None,
+    double omega=1.0, ptrdiff_t most=1, double tol=0.0, int n_threads=1, *, double cap=INFINITY,
 ):
-    """Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read
-    of the kernel; `most` of them, or up to that which finds an error of at most `tol`.
+    """Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read of the
+    kernel; `most` of them, or up to that which finds an error of at most `tol`.
 
     With `omega` above one both updates are over-relaxed in the log domain, ``u = u_old^(1 - omega)
     (p / (K v))^omega`` (Thibault, Chizat, Dossal and Papadakis, Algorithms 2021).
@@ -75,78 +60,50 @@ def sinkhorn_passes(
     A row or column whose sum has underflowed to zero gets the scaling 0, and none gets more than
     its type can hold: the mass that is missing shows in the next error instead of an infinity.
 
-    With a finite `cap`, ``u = min(p / (K v), cap)`` and ``v = min(q / (K' u), cap)``:
-    for one, `p` and `q` bound the marginals from above (Chizat, Peyré, Schmitzer and
-    Vialard, Mathematics of Computation 2018).
+    With a finite `cap`, ``u = min(p / (K v), cap)`` and ``v = min(q / (K' u), cap)``: for one, `p`
+    and `q` bound the marginals from above (Chizat, Peyré, Schmitzer and Vialard, Mathematics of
+    Computation 2018).
 
     Returns
     -------
     error : float
-        ``|u * (K v) - p|_1`` before the last iteration, the row error of the plan
-        that it found; ``|u * (K v) - min(p, cap * (K v))|_1`` with a cap, so that it
-        vanishes at the solution here too.
+        ``|u * (K v) - p|_1`` before the last iteration, the row error of the plan that it found;
+        ``|u * (K v) - min(p, cap * (K v))|_1`` with a cap, so that it vanishes at the solution.
     done : int
         Iterations made.
-
-    Raises
-    ------
-    ValueError
-        Also with both `omega` and `cap`.
     """
-    cdef Rows source = as_rows(kernel)
+    cdef Loop loop = Loop("kernel", kernel, n_threads, True)
+    cdef ptrdiff_t chunk, n = loop.n, m = loop.m, done = 0
+    cdef int threads = loop.threads
+    cdef double total = INFINITY, began
+    cdef double error[N_CHUNKS]
+    cdef bint one
+    cdef uint64_t before, outside
     if omega != 1.0 and cap != INFINITY:
         raise ValueError(f"omega must be 1 with a cap, got {omega}")
-    if source.is_float64:
-        return passes_of[double](
-            source, p, q, u, v, work, omega, most, tol, n_threads, cap)
-    return passes_of[float](source, p, q, u, v, work, omega, most, tol, n_threads, cap)
-
-
-cdef passes_of(
-    Rows source, const double[::1] p, const double[::1] q, real[::1] u, real[::1] v,
-    ColumnSums work, double omega, ptrdiff_t most, double tol, int n_threads,
-    double cap,
-):
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, done = 0
-    cdef ptrdiff_t chunks = count_chunks(n, chunk_rows(n))
-    cdef int threads = team(n_threads, chunks)
-    cdef real relaxation = <real>omega
-    cdef double total = INFINITY, began
-    cdef bint one
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
     check("p", p.shape[0], n)
     check("q", q.shape[0], m)
-    check("u", u.shape[0], n)
-    check("v", v.shape[0], m)
-    work.check(n, m, real is double)
-    cdef double error[N_CHUNKS]
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    cdef uint64_t before, outside
+    cdef char *rows = <char *>loop.vector("u", u, n, True)
+    cdef void *columns = loop.vector("v", v, m, True)
+    work.check(n, m, loop.is_float64)
     with nogil:
         outside = begin_flush()
         while done < most and not total <= tol:
             one, began = threads == 1 or work.prefers_one(), seconds()
             if one:
                 # A team of one takes as long to make as a thousand entries to read.
-                for chunk in range(chunks):
-                    error[chunk] = pass_chunk[real](
-                        source, &p[0], &u[0], &v[0], work, relaxation, cap,
-                        &scratch[0, 0], chunk)
+                for chunk in range(loop.chunks):
+                    error[chunk] = pass_chunk(
+                        loop, work, chunk, 0, &p[0], rows, columns, omega, cap)
             else:
-                for chunk in prange(chunks, num_threads=threads, schedule="static"):
+                for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
                     before = begin_flush()
-                    error[chunk] = pass_chunk[real](
-                        source, &p[0], &u[0], &v[0], work, relaxation, cap,
-                        &scratch[threadid(), 0], chunk)
+                    error[chunk] = pass_chunk(
+                        loop, work, chunk, threadid(), &p[0], rows, columns, omega, cap)
                     end_flush(before)
             work.reduce(n_threads)
-            table.rescale(&v[0], &q[0], &work.totals[0, 0], relaxation, cap, m)
-            total = 0.0
-            for chunk in range(chunks):
-                total += error[chunk]
+            loop.table.rescale(columns, &q[0], work.total(0), omega, cap, m)
+            total = added(error, loop.chunks)
             done += 1
             work.took(one, seconds() - began)
         end_flush(outside)
@@ -154,303 +111,256 @@ cdef passes_of(
 
 
 cdef double pass_chunk(
-    Rows source, const double *p, real *u, const real *v, ColumnSums work,
-    real omega, double cap, float *scratch, ptrdiff_t chunk,
+    Loop loop, ColumnSums work, ptrdiff_t chunk, int thread, const double *p, char *u,
+    const void *v, double omega, double cap,
 ) noexcept nogil:
-    """What a pass does with one chunk of rows; returns their error."""
-    cdef ptrdiff_t n = source.n, m = source.m, size = chunk_rows(source.n), rows
-    cdef ptrdiff_t strip = strip_of(source, size), i = chunk * size
-    cdef ptrdiff_t end = min(i + size, n)
+    """Make a pass over one chunk of rows; returns their error."""
+    cdef ptrdiff_t i = chunk * loop.size, end = loop.end(chunk), rows
+    cdef ptrdiff_t size = 8 if loop.is_float64 else 4
+    cdef void *block = work.block(chunk)
     cdef double error = 0.0
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    work.totals[chunk, :] = 0.0
     while i < end:
-        rows = min(strip, end - i)
-        error += table.sinkhorn_rows(
-            <const real *>source.at(i, rows, scratch), p + i, u + i, v, omega, cap,
-            <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0], rows, m)
-        i += strip
+        rows = min(loop.strip, end - i)
+        error += loop.table.sinkhorn_rows(
+            loop.at(i, rows, thread), p + i, u + i * size, v, omega, cap, block,
+            work.total(chunk), rows, loop.m)
+        i += rows
     return error
 
 
 def normal_product(
-    kernel,                   # IN (n, m)
-    const double[::1] weights,  # IN (n,)
-    x,                        # IN (m,)
-    double[::1] row_sums,     # OUT (n,)
-    ColumnSums work not None,
+    kernel, const double[::1] weights, x, double[::1] row_sums, ColumnSums work not None,
     int n_threads=1,
 ):
-    """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in `work`, in one read of the kernel.
-    """
-    cdef Rows source = as_rows(kernel)
-    if source.is_float64:
-        normal_of[double](source, weights, x, row_sums, work, n_threads)
-    else:
-        normal_of[float](source, weights, x, row_sums, work, n_threads)
-
-
-cdef normal_of(
-    Rows source, const double[::1] weights, const real[::1] x, double[::1] row_sums,
-    ColumnSums work, int n_threads,
-):
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, end, rows
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = strip_of(source, size)
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check("weights", weights.shape[0], n)
-    check("x", x.shape[0], m)
-    check("row_sums", row_sums.shape[0], n)
-    work.check(n, m, real is double)
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    cdef int threads = 1 if work.prefers_one() else team(n_threads, chunks)
+    """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in `work`, in one read of the kernel."""
+    cdef Loop loop = Loop("kernel", kernel, n_threads, True)
+    cdef ptrdiff_t chunk, i, end, rows
+    cdef const void *columns = loop.vector("x", x, loop.m)
+    cdef void *block
     cdef uint64_t before
+    check("weights", weights.shape[0], loop.n)
+    check("row_sums", row_sums.shape[0], loop.n)
+    work.check(loop.n, loop.m, loop.is_float64)
+    cdef int threads = 1 if work.prefers_one() else loop.threads
     with nogil:
-        for chunk in prange(chunks, num_threads=threads, schedule="static"):
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
             before = begin_flush()
-            work.totals[chunk, :] = 0.0
-            i = chunk * size
-            end = min(i + size, n)
+            block, i, end = work.block(chunk), chunk * loop.size, loop.end(chunk)
             while i < end:
-                rows = min(strip, end - i)
-                table.normal_rows(
-                    <const real *>source.at(i, rows, &scratch[threadid(), 0]),
-                    &weights[i], &x[0], &row_sums[i],
-                    <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0], rows, m)
+                rows = min(loop.strip, end - i)
+                loop.table.normal_rows(loop.at(i, rows, threadid()), &weights[i], columns,
+                                       &row_sums[i], block, work.total(chunk), rows, loop.m)
                 i = i + rows
             end_flush(before)
         work.reduce(n_threads)
 
 
-def rescale_columns(
-    v,                    # IN/OUT (m,)
-    const double[::1] q,  # IN (m,)
-    ColumnSums work not None,
-    double omega=1.0,
-):
-    """``v = q / c`` for the column sums c that `work` has been left with; with `omega`
-    over-relaxed, as in `sinkhorn_passes`.
+def rescale_columns(v, const double[::1] q, ColumnSums work not None, double omega=1.0):
+    """``v = q / c`` for the column sums c that `work` has been left with; over-relaxed with `omega`
+    as in `sinkhorn_passes`.
     """
-    if holds_float64(v):
-        rescale_of[double](v, q, work, omega)
-    else:
-        rescale_of[float](v, q, work, omega)
-
-
-cdef rescale_of(real[::1] v, const double[::1] q, ColumnSums work, double omega):
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check("v", v.shape[0], work.m)
+    cdef bint is_float64 = holds_float64(v)
+    cdef void *scaling = floats("v", v, 1, is_float64, True)
+    cdef const gwf_kernels *table = isa.f64 if is_float64 else isa.f32
+    check("v", len(v), work.m)
     check("q", q.shape[0], work.m)
     cdef uint64_t before = begin_flush()
-    table.rescale(&v[0], &q[0], &work.totals[0, 0], <real>omega, INFINITY, work.m)
+    table.rescale(scaling, &q[0], work.total(0), omega, INFINITY, work.m)
     end_flush(before)
 
 
-def drift(
-    u,                    # IN (n,)
-    v,                    # IN (m,)
-    const double[::1] p,  # IN (n,)
-    const double[::1] q,  # IN (m,)
-):
-    """Largest |log| of a scaling of a point that has mass; infinite where one is 0,
-    infinite or no number.
+def drift(u, v, const double[::1] p, const double[::1] q):
+    """Largest |log| of a scaling of a point that has mass; infinite where one is 0, infinite or no
+    number.
     """
-    if holds_float64(u):
-        return drift_of[double](u, v, p, q)
-    return drift_of[float](u, v, p, q)
-
-
-cdef drift_of(
-    const real[::1] u, const real[::1] v, const double[::1] p, const double[::1] q
-):
+    cdef bint is_float64 = holds_float64(u), held
+    cdef const void *rows = floats("u", u, 1, is_float64)
+    cdef const void *columns = floats("v", v, 1, is_float64)
     cdef double low = 1.0, high = 1.0
-    check("p", p.shape[0], u.shape[0])
-    check("q", q.shape[0], v.shape[0])
+    check("p", p.shape[0], len(u))
+    check("q", q.shape[0], len(v))
     cdef uint64_t before = begin_flush()
-    cdef bint held = widen[real](u, p, &low, &high) and widen[real](v, q, &low, &high)
+    held = widen(rows, is_float64, p, &low, &high) and widen(columns, is_float64, q, &low, &high)
     end_flush(before)
     return max(-log(low), log(high)) if held else INFINITY
 
 
 cdef bint widen(
-    const real[::1] u, const double[::1] p, double *low, double *high
+    const void *scalings, bint is_float64, const double[::1] masses, double *low, double *high
 ) noexcept nogil:
     """Make the range hold all scalings of mass; false where one is not to be held."""
     cdef ptrdiff_t i
-    for i in range(u.shape[0]):
-        if p[i] > 0.0:
-            if not 0.0 < u[i] < INFINITY:
+    cdef double x
+    for i in range(masses.shape[0]):
+        if masses[i] > 0.0:
+            x = (<const double *>scalings)[i] if is_float64 else (<const float *>scalings)[i]
+            if not 0.0 < x < INFINITY:
                 return False
-            low[0] = min(low[0], <double>u[i])
-            high[0] = max(high[0], <double>u[i])
+            low[0], high[0] = min(low[0], x), max(high[0], x)
     return True
 
 
 def scale_to_plan(
-    kernel,                  # IN/OUT (n, m)
-    u,                       # IN (n,)
-    v,                       # IN (m,)
-    double[::1] row_sums,    # OUT (n,)
-    double[::1] col_sums,    # OUT (m,)
-    ColumnSums work not None,
+    kernel, u, v, double[::1] row_sums, double[::1] col_sums, ColumnSums work not None,
     int n_threads=1,
 ):
-    """``kernel_ij *= u_i v_j`` in place, with the marginals of the plan it becomes. What
-    is below `LEAST_ENTRY` becomes zero.
+    """``kernel_ij *= u_i v_j`` in place, with the marginals of the plan it becomes. What is below
+    `LEAST_ENTRY` becomes zero.
     """
-    if holds_float64(kernel):
-        scale_of[double](kernel, u, v, row_sums, col_sums, work, n_threads)
-    else:
-        scale_of[float](kernel, u, v, row_sums, col_sums, work, n_threads)
-
-
-cdef scale_of(
-    real[:, ::1] kernel, const real[::1] u, const real[::1] v, double[::1] row_sums,
-    double[::1] col_sums, ColumnSums work, int n_threads,
-):
-    cdef ptrdiff_t n = kernel.shape[0], m = kernel.shape[1], chunk, i
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check("u", u.shape[0], n)
-    check("v", v.shape[0], m)
-    check("row_sums", row_sums.shape[0], n)
-    check("col_sums", col_sums.shape[0], m)
-    work.check(n, m, real is double)
-    cdef uint64_t before
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
-            before = begin_flush()
-            i = chunk * size
-            work.totals[chunk, :] = 0.0
-            table.plan_rows(&kernel[i, 0], &u[i], &v[0], &row_sums[i],
-                            <real *>&work.blocks[chunk, 0], &work.totals[chunk, 0],
-                            chunk_length(chunk, size, n), m)
-            end_flush(before)
-        work.reduce(n_threads)
-        col_sums[:] = work.totals[0, :m]
+    cdef Loop loop = Loop("kernel", kernel, n_threads, writes=True)
+    cdef const char *rows = <const char *>loop.vector("u", u, loop.n)
+    sum_up(loop, rows, loop.vector("v", v, loop.m), row_sums, col_sums, work, n_threads)
 
 
 def marginals(
-    plan,                  # IN (n, m)
-    double[::1] row_sums,  # OUT (n,)
-    double[::1] col_sums,  # OUT (m,)
-    ColumnSums work not None,
-    int n_threads=1,
+    plan, double[::1] row_sums, double[::1] col_sums, ColumnSums work not None, int n_threads=1
 ):
     """Row and column sums of `plan`."""
-    if holds_float64(plan):
-        marginals_of[double](plan, row_sums, col_sums, work, n_threads)
-    else:
-        marginals_of[float](plan, row_sums, col_sums, work, n_threads)
+    sum_up(Loop("plan", plan, n_threads), NULL, NULL, row_sums, col_sums, work, n_threads)
 
 
-cdef marginals_of(
-    const real[:, ::1] plan, double[::1] row_sums, double[::1] col_sums,
+cdef int sum_up(
+    Loop loop, const char *u, const void *v, double[::1] row_sums, double[::1] col_sums,
     ColumnSums work, int n_threads,
-):
-    cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1], chunk, i
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check("row_sums", row_sums.shape[0], n)
-    check("col_sums", col_sums.shape[0], m)
-    work.check(n, m, real is double)
+) except -1:
+    """Sums of rows and columns, of rows that are scaled first if there are scalings."""
+    cdef ptrdiff_t chunk, i, j, size = 8 if loop.is_float64 else 4
+    cdef int threads = loop.threads
+    cdef void *block
     cdef uint64_t before
+    check("row_sums", row_sums.shape[0], loop.n)
+    check("col_sums", col_sums.shape[0], loop.m)
+    work.check(loop.n, loop.m, loop.is_float64)
     with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
             before = begin_flush()
-            i = chunk * size
-            work.totals[chunk, :] = 0.0
-            table.sum_rows(&plan[i, 0], &row_sums[i], <real *>&work.blocks[chunk, 0],
-                           &work.totals[chunk, 0], chunk_length(chunk, size, n), m)
+            i, block = chunk * loop.size, work.block(chunk)
+            if u == NULL:
+                loop.table.sum_rows(loop.at(i, 0, 0), &row_sums[i], block, work.total(chunk),
+                                    loop.end(chunk) - i, loop.m)
+            else:
+                loop.table.plan_rows(<void *>loop.at(i, 0, 0), u + i * size, v, &row_sums[i], block,
+                                     work.total(chunk), loop.end(chunk) - i, loop.m)
             end_flush(before)
         work.reduce(n_threads)
-        col_sums[:] = work.totals[0, :m]
+        for j in range(loop.m):
+            col_sums[j] = work.totals[j]
+    return 0
 
 
 # --- Reading a matrix -----------------------------------------------------------------
 
-def dot(plan, cost, int n_threads=1):  # IN (n, m), IN (n, m)
+def dot(plan, cost, int n_threads=1):
     """``sum_ij plan_ij cost_ij``."""
-    if holds_float64(plan):
-        return dot_of[double](plan, cost, n_threads)
-    return dot_of[float](plan, cost, n_threads)
-
-
-cdef dot_of(const real[:, ::1] plan, const real[:, ::1] cost, int n_threads):
-    cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1], chunk, i
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check_matrix("cost", cost.shape[0], cost.shape[1], n, m)
+    cdef Loop loop = Loop("plan", plan, n_threads)
+    cdef const char *other = <const char *>loop.beside("cost", cost)
+    cdef ptrdiff_t chunk, i
+    cdef int threads = loop.threads
     cdef double part[N_CHUNKS]
-    cdef double total = 0.0
     cdef uint64_t before
     with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
             before = begin_flush()
-            i = chunk * size
-            part[chunk] = table.dot_rows(&plan[i, 0], &cost[i, 0],
-                                         chunk_length(chunk, size, n), m)
+            i = chunk * loop.size
+            part[chunk] = loop.table.dot_rows(loop.at(i, 0, 0), other + i * loop.row_bytes,
+                                              loop.end(chunk) - i, loop.m)
             end_flush(before)
-        for chunk in range(chunks):
-            total += part[chunk]
-    return total
+    return added(part, loop.chunks)
 
 
-def distance(a, b, int n_threads=1):  # IN (n, m), IN (n, m)
+def distance(a, b, int n_threads=1):
     """``sum_ij |a_ij - b_ij|`` and ``sqrt(sum_ij (a_ij - b_ij)^2)``, in one read."""
-    if holds_float64(a):
-        return distance_of[double](a, b, n_threads)
-    return distance_of[float](a, b, n_threads)
-
-
-cdef distance_of(const real[:, ::1] a, const real[:, ::1] b, int n_threads):
-    cdef ptrdiff_t n = a.shape[0], m = a.shape[1], chunk, i
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check_matrix("b", b.shape[0], b.shape[1], n, m)
+    cdef Loop loop = Loop("a", a, n_threads)
+    cdef const char *other = <const char *>loop.beside("b", b)
+    cdef ptrdiff_t chunk, i
+    cdef int threads = loop.threads
     cdef double part[N_CHUNKS]
     cdef double square[N_CHUNKS]
-    cdef double total = 0.0, squares = 0.0
     cdef uint64_t before
     with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
             before = begin_flush()
-            i = chunk * size
-            part[chunk] = table.distance_rows(
-                &a[i, 0], &b[i, 0], &square[chunk], chunk_length(chunk, size, n), m)
+            i = chunk * loop.size
+            part[chunk] = loop.table.distance_rows(
+                loop.at(i, 0, 0), other + i * loop.row_bytes, &square[chunk],
+                loop.end(chunk) - i, loop.m)
             end_flush(before)
-        for chunk in range(chunks):
-            total += part[chunk]
-            squares += square[chunk]
-    return total, sqrt(squares)
+    return added(part, loop.chunks), sqrt(added(square, loop.chunks))
 
 
-def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
+def entropy(plan, int n_threads=1):
+    """``-sum_ij plan_ij log plan_ij``, with 0 log 0 = 0."""
+    cdef Loop loop = Loop("plan", plan, n_threads, True)
+    cdef ptrdiff_t chunk, i, end, rows
+    cdef int threads = loop.threads
+    cdef double part[N_CHUNKS]
+    cdef uint64_t before
+    with nogil:
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
+            before = begin_flush()
+            part[chunk] = 0.0
+            i, end = chunk * loop.size, loop.end(chunk)
+            while i < end:
+                rows = min(loop.strip, end - i)
+                part[chunk] = part[chunk] + loop.table.entropy_rows(
+                    loop.at(i, rows, threadid()), rows, loop.m)
+                i = i + rows
+            end_flush(before)
+    return added(part, loop.chunks)
+
+
+def copy_rows(rows, float[:, ::1] out, int n_threads=1):
+    """``out = rows``, for `Rows`."""
+    cdef Loop loop = Loop("rows", rows, n_threads, True)
+    cdef ptrdiff_t chunk, i, end
+    cdef int threads = loop.threads
+    cdef uint64_t before
+    if loop.source is None:
+        raise TypeError(f"rows must be made when asked for, got {type(rows).__name__}")
+    check_matrix("out", out.shape[0], out.shape[1], loop.n, loop.m)
+    with nogil:
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
+            before = begin_flush()
+            i, end = chunk * loop.size, loop.end(chunk)
+            while i < end:
+                loop.source.at(i, min(loop.strip, end - i), &out[i, 0])
+                i = i + loop.strip
+            end_flush(before)
+
+
+def topk_rows(x, ptrdiff_t[:, ::1] indices, values, int n_threads=1):
+    """The k largest entries of every row, largest first; ties go to the lower column.
+
+    NaN never wins over a number: rows are assumed to be free of it.
+    """
+    cdef Loop loop = Loop("x", x, n_threads, True)
+    cdef ptrdiff_t k = indices.shape[1], chunk, i, j, end, rows
+    cdef int threads = loop.threads
+    cdef ptrdiff_t size = 8 if loop.is_float64 else 4
+    cdef char *largest = <char *>floats("values", values, 2, loop.is_float64, True)
+    cdef const char *made
+    cdef uint64_t before
+    check("rows of indices", indices.shape[0], loop.n)
+    check_matrix("values", values.shape[0], values.shape[1], loop.n, k)
+    if not 1 <= k <= loop.m:
+        raise ValueError(f"k must be between 1 and the {loop.m} columns, got {k}")
+    with nogil:
+        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
+            before = begin_flush()
+            i, end = chunk * loop.size, loop.end(chunk)
+            while i < end:
+                rows = min(loop.strip, end - i)
+                made = <const char *>loop.at(i, rows, threadid())
+                for j in range(rows):
+                    loop.table.topk_row(made + j * loop.row_bytes, k, &indices[i + j, 0],
+                                        largest + (i + j) * k * size, loop.m)
+                i = i + rows
+            end_flush(before)
+
+
+# --- Masses ---------------------------------------------------------------------------
+
+def deviation(const double[::1] sums, const double[::1] masses):
     """``sum_i |sums_i - masses_i|``."""
     cdef ptrdiff_t i, n = sums.shape[0]
     cdef double total = 0.0
@@ -462,7 +372,7 @@ def deviation(const double[::1] sums, const double[::1] masses):  # IN (n,), IN 
     return total
 
 
-def mass_entropy(const double[::1] masses):  # IN (n,)
+def mass_entropy(const double[::1] masses):
     """``-sum_i masses_i log masses_i``, with 0 log 0 = 0."""
     cdef ptrdiff_t i
     cdef double total = 0.0
@@ -474,9 +384,9 @@ def mass_entropy(const double[::1] masses):  # IN (n,)
     return total
 
 
-def kept(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
-    """How much of masses the sums of a plan have: the least fraction of any, NaN if one
-    is, infinite without masses; and the mass lost, ``sum_i max(masses_i - sums_i, 0)``.
+def kept(const double[::1] sums, const double[::1] masses):
+    """How much of masses the sums of a plan have: the least fraction of any, NaN if one is,
+    infinite without masses; and the mass lost, ``sum_i max(masses_i - sums_i, 0)``.
     """
     cdef ptrdiff_t i, n = sums.shape[0]
     cdef double least = INFINITY, lost = 0.0, share
@@ -490,112 +400,3 @@ def kept(const double[::1] sums, const double[::1] masses):  # IN (n,), IN (n,)
         lost += max(masses[i] - sums[i], 0.0)
     end_flush(before)
     return least, lost
-
-
-def entropy(plan, int n_threads=1):  # IN (n, m)
-    """``-sum_ij plan_ij log plan_ij``, with 0 log 0 = 0."""
-    cdef Rows source = as_rows(plan)
-    cdef ptrdiff_t n = source.n, m = source.m, chunk, i, end
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = strip_of(source, size)
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    cdef const void *made
-    cdef double part[N_CHUNKS]
-    cdef double total = 0.0
-    cdef uint64_t before
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
-            before = begin_flush()
-            part[chunk] = 0.0
-            end = min(chunk * size + size, n)
-            i = chunk * size
-            while i < end:
-                made = source.at(i, min(strip, end - i), &scratch[threadid(), 0])
-                if source.is_float64:
-                    part[chunk] = part[chunk] + isa.f64.entropy_rows(
-                        <const double *>made, min(strip, end - i), m)
-                else:
-                    part[chunk] = part[chunk] + isa.f32.entropy_rows(
-                        <const float *>made, min(strip, end - i), m)
-                i = i + strip
-            end_flush(before)
-        for chunk in range(chunks):
-            total += part[chunk]
-    return total
-
-
-def copy_rows(
-    Rows rows not None,  # IN (n, m)
-    float[:, ::1] out,   # OUT (n, m)
-    int n_threads=1,
-):
-    """``out = rows``, for rows that are made when asked for."""
-    cdef ptrdiff_t n = rows.n, m = rows.m, chunk, i, end
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = strip_of(rows, size)
-    check_matrix("out", out.shape[0], out.shape[1], n, m)
-    if not rows.strip:
-        raise ValueError("rows must be made when asked for")
-    rows.ready()
-    cdef uint64_t before
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
-            before = begin_flush()
-            end = min(chunk * size + size, n)
-            i = chunk * size
-            while i < end:
-                rows.at(i, min(strip, end - i), &out[i, 0])
-                i = i + strip
-            end_flush(before)
-
-
-def topk_rows(
-    x,                            # IN (n, m)
-    ptrdiff_t[:, ::1] indices,    # OUT (n, k)
-    values,                       # OUT (n, k)
-    int n_threads=1,
-):
-    """The k largest entries of every row, largest first; ties go to the lower column.
-
-    NaN never wins over a number: rows are assumed to be free of it.
-    """
-    cdef Rows source = as_rows(x)
-    if source.is_float64:
-        topk_of[double](source, indices, values, n_threads)
-    else:
-        topk_of[float](source, indices, values, n_threads)
-
-
-cdef topk_of(
-    Rows source, ptrdiff_t[:, ::1] indices, real[:, ::1] values, int n_threads
-):
-    cdef ptrdiff_t n = source.n, m = source.m, k = indices.shape[1], chunk, i, j, end
-    cdef const real *made
-    cdef ptrdiff_t size = chunk_rows(n), chunks = count_chunks(n, size)
-    cdef ptrdiff_t strip = strip_of(source, size)
-    cdef float[:, ::1] scratch = source.scratch(n_threads)
-    if real is float:
-        table = isa.f32
-    else:
-        table = isa.f64
-    check("rows of indices", indices.shape[0], n)
-    check_matrix("values", values.shape[0], values.shape[1], n, k)
-    if not 1 <= k <= m:
-        raise ValueError(f"k must be between 1 and the {m} columns, got {k}")
-    cdef uint64_t before
-    with nogil:
-        for chunk in prange(chunks, num_threads=team(n_threads, chunks),
-                            schedule="static"):
-            before = begin_flush()
-            end = min(chunk * size + size, n)
-            i = chunk * size
-            while i < end:
-                made = <const real *>source.at(i, min(strip, end - i),
-                                               &scratch[threadid(), 0])
-                for j in range(min(strip, end - i)):
-                    table.topk_row(made + j * m, k, &indices[i + j, 0],
-                                   &values[i + j, 0], m)
-                i = i + strip
-            end_flush(before)

@@ -1,155 +1,90 @@
 """What the OpenMP loops share: see _rows.pyx."""
 cimport cython
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
-# What a matrix is made of, and with it what it is multiplied by entry by entry. A loop
-# over `real` is compiled for both; `isa.f32` and `isa.f64` are the kernels it calls.
+# What a matrix is made of.
 ctypedef fused real:
     float
     double
 
 cdef extern from "gwfast.h" nogil:
-    ctypedef struct gwf_f32:
-        void (*exp)(const float *, float *, ptrdiff_t) noexcept nogil
-        void (*log)(const float *, float *, ptrdiff_t) noexcept nogil
-        void (*logsumexp_rows)(const float *, const double *, const float *, float,
-                               double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*logsumexp_cols)(const float *, const double *, float, float *, float *,
+    # `csrc/gwfast.h` names the arguments; void is float in `isa.f32`, double in `isa.f64`.
+    ctypedef struct gwf_kernels:
+        ptrdiff_t panel, lanes
+        void (*log)(const void *, void *, ptrdiff_t) noexcept nogil
+        void (*logsumexp_rows)(const void *, const double *, const void *, double, double *,
                                ptrdiff_t, ptrdiff_t) noexcept nogil
-        float (*gibbs_rows)(const float *, const double *, const float *, float,
-                            float *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        double (*sinkhorn_rows)(const float *, const double *, float *, const float *,
-                                float, double, float *, double *, ptrdiff_t,
-                                ptrdiff_t) noexcept nogil
-        void (*normal_rows)(const float *, const double *, const float *, double *,
-                            float *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*rescale)(float *, const double *, const double *, float, double,
+        void (*logsumexp_cols)(const void *, const double *, double, void *, void *, ptrdiff_t,
+                               ptrdiff_t) noexcept nogil
+        double (*gibbs_rows)(const void *, const double *, const void *, double, void *,
+                             ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*sinkhorn_rows)(const void *, const double *, void *, const void *, double, double,
+                                void *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*normal_rows)(const void *, const double *, const void *, double *, void *, double *,
+                            ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*rescale)(void *, const double *, const double *, double, double,
                         ptrdiff_t) noexcept nogil
-        void (*plan_rows)(float *, const float *, const float *, double *, float *,
-                          double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*sum_rows)(const float *, double *, float *, double *, ptrdiff_t,
+        void (*plan_rows)(void *, const void *, const void *, double *, void *, double *,
+                          ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*sum_rows)(const void *, double *, void *, double *, ptrdiff_t,
                          ptrdiff_t) noexcept nogil
-        double (*dot_rows)(const float *, const float *, ptrdiff_t,
-                           ptrdiff_t) noexcept nogil
-        double (*distance_rows)(const float *, const float *, double *, ptrdiff_t,
+        double (*dot_rows)(const void *, const void *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*distance_rows)(const void *, const void *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
-        void (*moments_row)(const float *, double, double, const double *, double *,
-                            double *, float *, double *, ptrdiff_t) noexcept nogil
-        double (*survey_tile)(const float *, ptrdiff_t, const float *, ptrdiff_t,
-                              ptrdiff_t, ptrdiff_t, int, float *) noexcept nogil
-        double (*entropy_rows)(const float *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*proximal_rows)(float *, const float *, float, ptrdiff_t,
-                              ptrdiff_t) noexcept nogil
-        float (*least_of_rows)(const float *, const float *, const float *,
-                               ptrdiff_t, ptrdiff_t, float, ptrdiff_t *) noexcept nogil
-        float (*move_row)(float *, const float *, const float *, float,
-                          ptrdiff_t) noexcept nogil
-        void (*topk_row)(const float *, ptrdiff_t, ptrdiff_t *, float *,
-                         ptrdiff_t) noexcept nogil
-        ptrdiff_t panel, lanes
-        void (*pack_panel)(const float *, ptrdiff_t, ptrdiff_t, const float *,
-                           ptrdiff_t, ptrdiff_t, float *) noexcept nogil
-        void (*product_rows)(const float *, ptrdiff_t, const float *, ptrdiff_t,
-                             float *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
-                             int) noexcept nogil
-        void (*dot_each_row)(const float *, const float *, double *, ptrdiff_t,
+        void (*moments_row)(const void *, double, double, const double *, double *, double *,
+                            float *, double *, ptrdiff_t) noexcept nogil
+        double (*survey_tile)(const void *, ptrdiff_t, const void *, ptrdiff_t, ptrdiff_t,
+                              ptrdiff_t, int, double *) noexcept nogil
+        double (*entropy_rows)(const void *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        void (*proximal_rows)(void *, const void *, double, ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*least_of_rows)(const void *, const void *, const void *, ptrdiff_t, ptrdiff_t,
+                                double, ptrdiff_t *) noexcept nogil
+        double (*move_row)(void *, const void *, const void *, double, ptrdiff_t) noexcept nogil
+        void (*topk_row)(const void *, ptrdiff_t, ptrdiff_t *, void *, ptrdiff_t) noexcept nogil
+        void (*pack_panel)(const void *, ptrdiff_t, ptrdiff_t, const void *, ptrdiff_t, ptrdiff_t,
+                           void *) noexcept nogil
+        void (*product_rows)(const void *, ptrdiff_t, const void *, ptrdiff_t, void *, ptrdiff_t,
+                             ptrdiff_t, ptrdiff_t, int) noexcept nogil
+        void (*dot_each_row)(const void *, const void *, double *, ptrdiff_t,
                              ptrdiff_t) noexcept nogil
         ptrdiff_t (*lay_out)(void *, unsigned char *) noexcept nogil
         int (*descend)(void *, ptrdiff_t) noexcept nogil
-
-    ctypedef struct gwf_f64:
-        void (*exp)(const double *, double *, ptrdiff_t) noexcept nogil
-        void (*log)(const double *, double *, ptrdiff_t) noexcept nogil
-        void (*logsumexp_rows)(const double *, const double *, const double *, double,
-                               double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*logsumexp_cols)(const double *, const double *, double, double *,
-                               double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        double (*gibbs_rows)(const double *, const double *, const double *, double,
-                             double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        double (*sinkhorn_rows)(const double *, const double *, double *,
-                                const double *, double, double, double *, double *,
-                                ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*normal_rows)(const double *, const double *, const double *, double *,
-                            double *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*rescale)(double *, const double *, const double *, double, double,
-                        ptrdiff_t) noexcept nogil
-        void (*plan_rows)(double *, const double *, const double *, double *,
-                          double *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*sum_rows)(const double *, double *, double *, double *, ptrdiff_t,
-                         ptrdiff_t) noexcept nogil
-        double (*dot_rows)(const double *, const double *, ptrdiff_t,
-                           ptrdiff_t) noexcept nogil
-        double (*distance_rows)(const double *, const double *, double *, ptrdiff_t,
-                                ptrdiff_t) noexcept nogil
-        void (*moments_row)(const double *, double, double, const double *, double *,
-                            double *, float *, double *, ptrdiff_t) noexcept nogil
-        double (*survey_tile)(const double *, ptrdiff_t, const double *, ptrdiff_t,
-                              ptrdiff_t, ptrdiff_t, int, double *) noexcept nogil
-        double (*entropy_rows)(const double *, ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*proximal_rows)(double *, const double *, double, ptrdiff_t,
-                              ptrdiff_t) noexcept nogil
-        double (*least_of_rows)(const double *, const double *, const double *,
-                                ptrdiff_t, ptrdiff_t, double,
-                                ptrdiff_t *) noexcept nogil
-        double (*move_row)(double *, const double *, const double *, double,
-                           ptrdiff_t) noexcept nogil
-        void (*topk_row)(const double *, ptrdiff_t, ptrdiff_t *, double *,
-                         ptrdiff_t) noexcept nogil
-        ptrdiff_t panel, lanes
-        void (*pack_panel)(const double *, ptrdiff_t, ptrdiff_t, const double *,
-                           ptrdiff_t, ptrdiff_t, double *) noexcept nogil
-        void (*product_rows)(const double *, ptrdiff_t, const double *, ptrdiff_t,
-                             double *, ptrdiff_t, ptrdiff_t, ptrdiff_t,
-                             int) noexcept nogil
-        void (*dot_each_row)(const double *, const double *, double *, ptrdiff_t,
-                             ptrdiff_t) noexcept nogil
-        ptrdiff_t (*lay_out)(void *, unsigned char *) noexcept nogil
-        int (*descend)(void *, ptrdiff_t) noexcept nogil
+    ctypedef gwf_kernels gwf_f64
 
     ctypedef struct gwf_isa:
         const char *name
-        const gwf_f32 *f32
-        const gwf_f64 *f64
-        float (*gibbs_product_rows)(const float *, const float *, ptrdiff_t,
-                                    const float *, const float *, const float *,
-                                    const float *, float, float *, double *, ptrdiff_t,
-                                    ptrdiff_t) noexcept nogil
-        ptrdiff_t (*sample_row)(const float *, const float *, ptrdiff_t, double,
-                                int32_t *, int32_t *, double *,
-                                ptrdiff_t) noexcept nogil
-        ptrdiff_t (*select_row)(const float *, float, const float *, float,
-                                const float *, int32_t *, ptrdiff_t) noexcept nogil
-        void (*sparse_cost_rows)(const int64_t *, const int32_t *, const float *,
-                                 const float *, ptrdiff_t, float *,
-                                 ptrdiff_t) noexcept nogil
-        float (*sparse_gibbs_rows)(const int64_t *, const int32_t *, const float *,
-                                   const float *, ptrdiff_t, const double *,
-                                   const float *, float, float *,
+        const gwf_kernels *f32
+        const gwf_kernels *f64
+        float (*gibbs_product_rows)(const float *, const float *, ptrdiff_t, const float *,
+                                    const float *, const float *, const float *, float, float *,
+                                    double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        ptrdiff_t (*sample_row)(const float *, const float *, ptrdiff_t, double, int32_t *,
+                                int32_t *, double *, ptrdiff_t) noexcept nogil
+        ptrdiff_t (*select_row)(const float *, float, const float *, float, const float *,
+                                int32_t *, ptrdiff_t) noexcept nogil
+        void (*sparse_cost_rows)(const int64_t *, const int32_t *, const float *, const float *,
+                                 ptrdiff_t, float *, ptrdiff_t) noexcept nogil
+        float (*sparse_gibbs_rows)(const int64_t *, const int32_t *, const float *, const float *,
+                                   ptrdiff_t, const double *, const float *, float, float *,
                                    ptrdiff_t) noexcept nogil
         void (*sparse_logsumexp_rows)(const int64_t *, const int32_t *, const float *,
-                                      const double *, double, double *,
-                                      ptrdiff_t) noexcept nogil
-        void (*sparse_top_cols)(const int64_t *, const int32_t *, const float *,
-                                const double *, float *, ptrdiff_t) noexcept nogil
-        void (*sparse_exp_cols)(const int64_t *, const int32_t *, const float *,
-                                const double *, const float *, double, float *,
-                                ptrdiff_t) noexcept nogil
+                                      const double *, double, double *, ptrdiff_t) noexcept nogil
+        void (*sparse_top_cols)(const int64_t *, const int32_t *, const float *, const double *,
+                                float *, ptrdiff_t) noexcept nogil
+        void (*sparse_exp_cols)(const int64_t *, const int32_t *, const float *, const double *,
+                                const float *, double, float *, ptrdiff_t) noexcept nogil
         double (*sparse_sinkhorn_rows)(const int64_t *, const int32_t *, const float *,
-                                       const double *, float *, const float *, float,
-                                       double, float *, ptrdiff_t) noexcept nogil
-        void (*sparse_normal_rows)(const int64_t *, const int32_t *, const float *,
-                                   const double *, const float *, double *, float *,
-                                   ptrdiff_t) noexcept nogil
-        void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *,
-                                    const float *, const float *, ptrdiff_t, float *,
-                                    double *, ptrdiff_t) noexcept nogil
-        void (*shift_f16)(const uint16_t *, float, float, float *,
-                          ptrdiff_t) noexcept nogil
-        void (*shift_f32)(const float *, float, float, float *,
-                          ptrdiff_t) noexcept nogil
-        void (*shift_f64)(const double *, double, double, float *,
-                          ptrdiff_t) noexcept nogil
+                                       const double *, float *, const float *, float, double,
+                                       float *, ptrdiff_t) noexcept nogil
+        void (*sparse_normal_rows)(const int64_t *, const int32_t *, const float *, const double *,
+                                   const float *, double *, float *, ptrdiff_t) noexcept nogil
+        void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *, const float *,
+                                    const float *, ptrdiff_t, float *, double *,
+                                    ptrdiff_t) noexcept nogil
+        void (*shift_f16)(const void *, float, float, float *, ptrdiff_t) noexcept nogil
+        void (*shift_f32)(const void *, float, float, float *, ptrdiff_t) noexcept nogil
+        void (*shift_f64)(const void *, double, double, float *, ptrdiff_t) noexcept nogil
         void (*fold)(float *, double *, ptrdiff_t) noexcept nogil
     const gwf_isa *gwf_supported_isa(int)
     ptrdiff_t gwf_depth(ptrdiff_t)
@@ -167,8 +102,8 @@ cdef const gwf_isa *isa
 cdef ptrdiff_t row_floats
 
 cdef enum:
-    # Enough chunks to share out evenly over a few dozen threads, few enough that their
-    # partial column sums (12 m bytes each) stay small beside the matrix.
+    # Enough chunks to share out evenly over a few dozen threads, few enough that their partial
+    # column sums (12 m bytes each) stay small beside the matrix.
     N_CHUNKS = 32
 
 
@@ -181,40 +116,34 @@ cdef inline ptrdiff_t count_chunks(ptrdiff_t n, ptrdiff_t size) noexcept nogil:
     return (n + size - 1) // size if size > 0 else 0
 
 
-cdef inline ptrdiff_t chunk_length(
-    ptrdiff_t chunk, ptrdiff_t size, ptrdiff_t n
-) noexcept nogil:
-    return min(size, n - chunk * size)
+cdef inline double added(const double *parts, ptrdiff_t chunks) noexcept nogil:
+    """The sum of a part of each chunk, in their order."""
+    cdef double total = 0.0
+    for chunk in range(chunks):
+        total += parts[chunk]
+    return total
 
 
 # Threads worth waking, and that can be had; to call BLAS, too.
 cdef int team(int n_threads, ptrdiff_t chunks) noexcept nogil
 cdef int blas_team(int n_threads, ptrdiff_t chunks) noexcept nogil
+cdef double seconds() noexcept nogil
 
 
 cdef class Rows:
-    cdef readonly ptrdiff_t n, m
-    cdef readonly ptrdiff_t strip
-    cdef readonly bint is_float64
-    cdef const void *at(
-        self, ptrdiff_t i, ptrdiff_t rows, float *scratch
-    ) noexcept nogil
-    cdef float[:, ::1] scratch(self, int n_threads)
+    cdef readonly ptrdiff_t n, m, strip
+    cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil
     cdef int ready(self) except -1
-
-
-cdef class Stored(Rows):
-    cdef const float[:, ::1] floats
-    cdef const double[:, ::1] doubles
 
 
 cdef class Shifted(Rows):
     cdef readonly double shift, factor
     cdef readonly object matrix
-    cdef const unsigned char[:, ::1] content
+    cdef const char *content
     cdef ptrdiff_t itemsize
 
 
+@cython.final
 cdef class Panels:
     cdef readonly ptrdiff_t k, m
     cdef readonly bint is_float64
@@ -235,39 +164,46 @@ cdef class Gibbs(Product):
 
 
 @cython.final
+cdef class Loop:
+    cdef readonly ptrdiff_t n, m
+    cdef readonly bint is_float64
+    cdef ptrdiff_t size, chunks, strip, row_bytes
+    cdef int threads
+    cdef const gwf_kernels *table
+    cdef Rows source
+    cdef const char *data
+    cdef object room
+    cdef float *scratch
+    cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, int thread) noexcept nogil
+    cdef ptrdiff_t end(self, ptrdiff_t chunk) noexcept nogil
+    cdef void *beside(self, str name, x, bint writes=*) except NULL
+    cdef void *vector(self, str name, x, ptrdiff_t size, bint writes=*) except NULL
+
+
+@cython.final
 cdef class ColumnSums:
     cdef readonly ptrdiff_t n, m
     cdef readonly bint is_float64
-    cdef double[:, ::1] totals
-    cdef unsigned char[:, ::1] blocks
-    cdef ptrdiff_t n_passes
+    cdef ptrdiff_t chunks, stride, n_passes
+    cdef object memory
+    cdef double *totals
+    cdef char *blocks
     cdef double[2] spent
     cpdef bint prefers_one(self) noexcept nogil
     cpdef void took(self, bint one, double seconds) noexcept nogil
+    cdef double *total(self, ptrdiff_t chunk) noexcept nogil
+    cdef void *block(self, ptrdiff_t chunk) noexcept nogil
     cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1
     cdef void reduce(self, int n_threads, ptrdiff_t chunks=*) noexcept nogil
-    cdef void add_up(
-        self, ptrdiff_t first, ptrdiff_t last, ptrdiff_t chunks
-    ) noexcept nogil
-
-
-cdef double seconds() noexcept nogil
-
-
-cdef inline ptrdiff_t strip_of(Rows source, ptrdiff_t size) noexcept nogil:
-    """Rows at a time, of a chunk of `size`."""
-    return min(source.strip, size) if source.strip else size
 
 
 cdef bint holds_float64(x) except -1
-cdef Rows as_rows(matrix)
-cdef ptrdiff_t row_stride(const real[:, :] matrix) except -1
+cdef void *floats(str name, x, int ndim, bint is_float64, bint writes=*) except NULL
+cdef void *strided(str name, x, bint is_float64, ptrdiff_t *stride, bint writes=*) except NULL
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
-cdef void center(const double[::1] f, const double[::1] g, double[::1] shifted,
-                 real[::1] low) noexcept nogil
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
 cdef tuple in_parts(
     const double[::1] f, const double[::1] g, double epsilon, logarithms=*

@@ -26,10 +26,6 @@ class Rows:
     n: int
     m: int
     strip: int
-    is_float64: bool
-
-class Stored(Rows):
-    def __init__(self, matrix: FloatArray) -> None: ...
 
 class Shifted(Rows):
     matrix: NDArray[Any]

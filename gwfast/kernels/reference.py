@@ -49,16 +49,6 @@ def Gibbs(left, right, f, g, epsilon, logarithms=None):
         return np.exp(exponent)
 
 
-def exp(x, out, n_threads=1):
-    with np.errstate(over="ignore", under="ignore"):
-        np.copyto(out, np.exp(x.astype(np.float64)), casting="same_kind")
-
-
-def log(x, out, n_threads=1):
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.copyto(out, np.log(flushed(x).astype(np.float64)), casting="same_kind")
-
-
 def _exponent(cost, f, g, epsilon):
     return (f[:, None] + g[None, :] - cost) / epsilon
 
@@ -78,7 +68,8 @@ def logsumexp_cols(cost, f, g, epsilon, out, n_threads=1):
 
 def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
     exponent = _exponent(cost, f, g, epsilon)
-    exp(exponent, out)
+    with np.errstate(over="ignore", under="ignore"):
+        np.copyto(out, np.exp(exponent), casting="same_kind")
     return float(exponent.max())
 
 
@@ -276,7 +267,7 @@ def _logsumexp_of(group, logs, out):
 def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
     kept = _rows_of(start), index
     exponent = _exponent(Product(x, Panels(y, transposed=True)), f, g, epsilon)[kept]
-    exp(exponent, out)
+    np.copyto(out, np.exp(exponent), casting="same_kind")
     return float(exponent.max(initial=-np.inf))
 
 

@@ -43,7 +43,7 @@ KERNELS = {
 TYPES = {
     name: x
     for module, name, x in OWN
-    if isinstance(x, type) and x not in (_rows.Rows, _rows.Stored)
+    if isinstance(x, type) and name not in ("Rows", "Loop", "Kept")
 }
 
 

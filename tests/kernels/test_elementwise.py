@@ -8,18 +8,28 @@ import pytest
 
 from gwfast.kernels import _exponentials
 
-KERNELS = pytest.mark.parametrize(
-    "kernel", [_exponentials.exp, _exponentials.log], ids=["exp", "log"]
-)
+
+def exp(x, out):
+    """A Gibbs kernel without potentials."""
+    m = len(x)
+    _exponentials.gibbs_kernel(-x[None], np.zeros(1), np.zeros(m), 1.0, out[None], 2)
+
+
+def log(x, out):
+    """The proximal part of a cost, for entries that plans may have."""
+    out[:] = 0
+    _exponentials.proximal_cost(out[None], x[None], -1.0, 2)
+
+
 TYPES = [np.float32, np.float64]
 # Errors in units in the last place of the exact value. Every float32 was tried once on
 # each instruction set: 1.0193 (0.9889 without fused multiply-add) and 0.8661 were the
 # worst. Of 10^7 arguments of float64: 1.043 (1.009) and 0.836.
 MOST_ULP = {
-    (_exponentials.exp, np.float32): 1.02,
-    (_exponentials.log, np.float32): 0.87,
-    (_exponentials.exp, np.float64): 1.05,
-    (_exponentials.log, np.float64): 0.85,
+    (exp, np.float32): 1.02,
+    (log, np.float32): 0.87,
+    (exp, np.float64): 1.05,
+    (log, np.float64): 0.85,
 }
 # Where exp begins and ends.
 LEAST = {np.float32: np.float32(-87.3365402), np.float64: -708.3964185322641}
@@ -29,7 +39,7 @@ MOST = {np.float32: np.float32(88.7228317), np.float64: 709.782712893384}
 def apply(kernel, x, dtype=np.float32):
     x = np.ascontiguousarray(x, dtype=dtype)
     out = np.full_like(x, 7)
-    kernel(x, out, 2)
+    kernel(x, out)
     return out
 
 
@@ -62,10 +72,9 @@ def log_arguments():
     yield around([1.4009095], 20_000)
     yield around([1.0], 500_000)
     # The exponents that log takes out change here.
-    seams = np.arange(0xB504F3, 0x7F800000, 1 << 23, dtype=np.uint32)
+    seams = np.arange(0xB504F3 + (30 << 23), 0x7F800000, 1 << 23, dtype=np.uint32)
     yield around(from_bits(seams), 300)
-    yield from_bits(np.arange(0x800000, 0x7F800000, 1009))[None]
-    yield from_bits(np.arange(0x800000, 0x830000))[None]
+    yield from_bits(np.arange(0xE000000, 0x7F800000, 1009))[None]
 
 
 def wide_exp_arguments():
@@ -80,9 +89,9 @@ def wide_exp_arguments():
 def wide_log_arguments():
     rng = np.random.default_rng(42)
     yield around([1.402968670377405, 1.5614559474462124, 1.0], 20_000, np.float64)
-    yield around(np.ldexp(np.sqrt(0.5), np.arange(-1000, 1000)), 50, np.float64)
+    yield around(np.ldexp(np.sqrt(0.5), np.arange(-960, 1000)), 50, np.float64)
     yield np.sort(rng.uniform(0.5, 2.1, (1, 300_000)))
-    yield np.sort(np.exp(rng.uniform(-708, 709, (1, 300_000))))
+    yield np.sort(np.exp(rng.uniform(-667, 709, (1, 300_000))))
 
 
 needs_long_doubles = pytest.mark.skipif(
@@ -93,16 +102,10 @@ needs_long_doubles = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "kernel, exact, arguments, wider",
     [
-        (_exponentials.exp, np.exp, exp_arguments, np.float64),
-        (_exponentials.log, np.log, log_arguments, np.float64),
-        pytest.param(
-            *(_exponentials.exp, np.exp, wide_exp_arguments, np.longdouble),
-            marks=needs_long_doubles,
-        ),
-        pytest.param(
-            *(_exponentials.log, np.log, wide_log_arguments, np.longdouble),
-            marks=needs_long_doubles,
-        ),
+        (exp, np.exp, exp_arguments, np.float64),
+        (log, np.log, log_arguments, np.float64),
+        pytest.param(*(exp, np.exp, wide_exp_arguments, np.longdouble), marks=needs_long_doubles),
+        pytest.param(*(log, np.log, wide_log_arguments, np.longdouble), marks=needs_long_doubles),
     ],
     ids=["exp", "log", "wide exp", "wide log"],
 )
@@ -124,35 +127,39 @@ def test_they_are_as_exact_as_stated_and_never_decrease(kernel, exact, arguments
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_exp_leaves_its_range_as_stated(dtype, isa):
-    def exp(*x):
-        return apply(_exponentials.exp, x, dtype)
+    def exp_of(*x):
+        return apply(exp, x, dtype)
 
     smallest = np.finfo(dtype).smallest_subnormal
-    assert (exp(0.0, -0.0, smallest, -smallest, 1e-20) == 1).all()
+    assert (exp_of(0.0, -0.0, smallest, -smallest, 1e-20) == 1).all()
     least, most = LEAST[dtype], MOST[dtype]
-    low, high = exp(least, most)
+    low, high = exp_of(least, most)
     assert low >= np.finfo(dtype).tiny and np.isfinite(high)
     far = np.finfo(dtype).max / 10
     below, above = np.nextafter(least, -far), np.nextafter(most, far)
-    assert (exp(below, least - 1, 1.2 * least, -1e4, -far, -np.inf) == 0).all()
-    assert (exp(above, most + 1, 1e4, far, np.inf) == np.inf).all()
+    assert (exp_of(below, least - 1, 1.2 * least, -1e4, -far, -np.inf) == 0).all()
+    assert (exp_of(above, most + 1, 1e4, far, np.inf) == np.inf).all()
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_log_of_special_values(dtype, isa):
-    limits = np.finfo(dtype)
+def test_log_of_special_values(isa):
+    limits = np.finfo(float)
     small = limits.smallest_subnormal, limits.tiny / 8, np.nextafter(limits.tiny, 0)
-    x = [1.0, 0.0, -0.0, *small, np.inf, limits.tiny, limits.max]
-    exact = [0.0, *[-np.inf] * 5, np.inf, math.log(limits.tiny), math.log(limits.max)]
-    came = apply(_exponentials.log, x, dtype)
-    np.testing.assert_array_equal(came, np.asarray(exact, dtype))
-    negative = [-limits.tiny, -1.0, -limits.max, -np.inf]
-    assert np.isnan(apply(_exponentials.log, negative, dtype)).all()
+    x = np.array([1.0, 0.0, -0.0, *small, np.inf, limits.tiny, limits.max, -1.0, -np.inf, np.nan])
+    exact = [
+        0.0,
+        *[-np.inf] * 5,
+        np.inf,
+        math.log(limits.tiny),
+        math.log(limits.max),
+        *[np.nan] * 3,
+    ]
+    came = np.empty(len(x))
+    _exponentials.absorb(np.zeros(len(x)), x, 1.0, came)
+    np.testing.assert_array_equal(came, exact)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@KERNELS
-def test_nan_stays_nan_whatever_its_bits(kernel, dtype, isa):
+def test_exp_of_nan_is_nan_whatever_its_bits(dtype, isa):
     wide = dtype is np.float64
     digits, of_bits = (52, np.uint64) if wide else (23, np.uint32)
     infinity = (0x7FF if wide else 0xFF) << digits
@@ -160,4 +167,4 @@ def test_nan_stays_nan_whatever_its_bits(kernel, dtype, isa):
     quiet, every = 1 << (digits - 1), (1 << digits) - 1
     payloads = np.r_[1:600, quiet : quiet + 600, every].astype(of_bits)
     nans = (signs[:, None] + payloads).view(dtype).ravel()
-    assert np.isnan(apply(kernel, nans, dtype)).all()
+    assert np.isnan(apply(exp, nans, dtype)).all()
