@@ -17,7 +17,7 @@
  * one sink. All arrays have n + m entries, one a node, but for `room`. */
 typedef struct {
     ptrdiff_t n, m;
-    const int64_t *mass;     /* positive; those of sources have the sum of those of sinks */
+    const int64_t *mass;     /* positive; sources and sinks have one sum */
     int32_t *parent, *depth; /* the root has the parent -1 */
     int32_t *next, *before;  /* in preorder, a ring */
     int64_t *flow;           /* on the arc to the parent, from source to sink */
@@ -31,7 +31,7 @@ typedef struct {
  * are left, beside the means of these (a variant of Vogel's rule: Reinfeld and Vogel,
  * Mathematical Programming, Prentice-Hall 1958). First is the row that costs most more
  * at a mean column than at its best: this is the optimum where costs are products of
- * two numbers, as those of points on two lines. */
+ * two numbers, as between points on two lines. */
 void gwf_tree_greedy(gwf_tree *tree, const double *cost, const gwf_f64 *with);
 
 /* Pivot to the optimum for the costs (n x m): where no arc is worth more than

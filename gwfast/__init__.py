@@ -14,6 +14,8 @@ from ._version import __version__ as __version__
 try:  # OpenMP is loaded here, before what is imported after gwfast
     from . import kernels as kernels
 except ImportError as error:
+    if "GWFAST_ISA" in str(error):
+        raise
     raise ImportError(
         f"gwfast in {__path__[0]} has no compiled kernels: leave that folder to use an installed "
         "gwfast, or install this one with `pip install .` there (`-e .` to work on it)"

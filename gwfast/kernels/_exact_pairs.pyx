@@ -1,6 +1,6 @@
 """Exact balanced problems between many pairs of spaces, one after another on one thread with one
 set of buffers: from the product plan, from plans along eigenvectors of both spaces and from random
-plans, of which the descent to the lowest objective counts.
+plans; the lowest objective counts.
 """
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -26,24 +26,12 @@ cdef struct Facts:
 
 
 cdef class Space:
-    """One side of pairs.
-
-    Parameters
-    ----------
-    values, transposed : (n, n) float64 ndarray
-        What the product is made of, with the weight of the quadratic term and its sign in the
-        first space, and its transpose; the same object if they are equal.
-    masses : (n,) float64 ndarray
-        Positive, with a sum of one up to rounding.
-    constant : float
-        What the space adds to the objective.
-    largest, most : float
-        Of the absolute values, and of what a point adds.
-    features : (n, d) float64 ndarray or None
-        Their squared distances are linear costs.
-    directions : (k, n) float64 ndarray or None
-        Product plans are multiplied by one plus a sum of products of these, for every choice of
-        the signs, to make plans that descents begin at as well.
+    """One side of pairs: factors of the product (n, n), with the weight of the quadratic term and
+    its sign in the first space, and their transpose, or the same object if it is equal; masses of
+    sum one; the constant of the space in the objective; the largest absolute value, and the largest
+    constant of a point; features (n, d), whose squared distances are linear costs; and directions (k, n):
+    descents also begin at the product plan times one plus a sum of products of these, for every
+    choice of the signs.
     """
 
     cdef Facts facts
@@ -72,30 +60,11 @@ cdef class Space:
 
 
 cdef class ExactPairs:
-    """Descents between pairs of spaces.
-
-    Parameters
-    ----------
-    n_starts : int
-        Random plans of a pair, beside the others.
-    seed : int
-        The k-th random plan is that of ``seed + k``, up to multiples of 2^64.
-    max_outer : int
-        Limit of steps of a descent.
-    tol, rounding : float
-        A gap has converged at this fraction of the objective, and at that of the largest of its
-        terms: see `FrankWolfe.advance`.
-    linear : float
-        What squared distances of features are multiplied by.
-    least_change, least_relative : float
-        See `FrankWolfe.advance`.
-
-    Attributes
-    ----------
-    n_done : int
-        Pairs that are solved.
-    costs : (k,) float64 ndarray
-    converged : (k,) bool ndarray
+    """Descents between pairs of spaces, also from `n_starts` random plans, made by the seeds
+    ``seed + k``. A gap has converged at `tol` of the objective, and at `rounding` of its largest
+    term; `linear` is the factor of squared distances of features. For the rest see
+    `FrankWolfe.advance`. The first `n_done` pairs have `costs`, and `converged` says whether they
+    did.
     """
 
     cdef FrankWolfe steps
@@ -118,7 +87,7 @@ cdef class ExactPairs:
         self, n_starts=0, seed=0, ptrdiff_t max_outer=1000, double tol=1e-5, double rounding=0.0,
         double linear=0.0, double least_change=0.0, double least_relative=0.0,
     ):
-        # As many as there will ever be time for.
+        # More starts than there will ever be time for.
         self.n_starts, self.seed = min(n_starts, 2**62), seed % 2**64
         self.max_outer, self.stop.least_change = max_outer, least_change
         self.stop.least_relative = least_relative
@@ -132,9 +101,9 @@ cdef class ExactPairs:
     ):
         """Take pairs, as lists of the first `Space` of each and of the second.
 
-        Plans go to `plans` too, (n, k) side by side, if all first spaces have n points; with
-        `from_plans` descents begin at what is there, mended, rather than at others. To
-        `potentials` go those of rows and of columns of each pair: see `FrankWolfe.potentials`.
+        Plans are written to `plans` (n, k) side by side, if all first spaces have n points; with
+        `from_plans` descents begin at its plans alone, mended. Potentials of the rows and columns
+        of each pair are written to `potentials`: see `FrankWolfe.potentials`.
         """
         cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = 0, points = 0
         cdef bint asymmetric = False
@@ -297,7 +266,7 @@ cdef class ExactPairs:
                        (self.terms.n + self.terms.m) * sizeof(double))
         self.start += 1
         self.descends = False
-        # No cost is below zero, of which the floor is the rounding.
+        # No cost is below zero, up to rounding.
         if self.start > self.n_turned + self.n_starts or (
             self.least <= self.stop.floor and self.terms.linear == NULL
         ):

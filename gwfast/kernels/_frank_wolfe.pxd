@@ -67,26 +67,4 @@ cdef class FrankWolfe:
     cdef void begin_at_product(self) noexcept nogil
     cdef void begin_at_random(self, uint64_t seed) noexcept nogil
     cdef void begin_at_plan(self) noexcept nogil
-    cdef void begin(self) noexcept nogil
-    cdef void mend(self) noexcept nogil
-    cdef double sum_plan(self) noexcept nogil
-    cdef void add_losses(self, double *out) noexcept nogil
-    cdef void multiply(self) noexcept nogil
-    cdef ptrdiff_t compare(self) noexcept nogil
-    cdef ptrdiff_t note(self, const Vertex *of, ptrdiff_t i, ptrdiff_t end) noexcept nogil
-    cdef void weigh(self, ptrdiff_t k, const double *right, double *out) noexcept nogil
-    cdef void combine(
-        self, const ptrdiff_t *cols, ptrdiff_t k, double *out, bint adds
-    ) noexcept nogil
-    cdef void matmul(
-        self, const double *a, ptrdiff_t rows, ptrdiff_t inner, const double *b, double *out,
-        bint adds,
-    ) noexcept nogil
-    cdef void move(self, double size) noexcept nogil
-    cdef double move_rows(self, ptrdiff_t begin, ptrdiff_t end, double size) noexcept nogil
-    cdef void sum_up(self) noexcept nogil
     cdef int step(self, const Stop *stop) noexcept nogil
-    cdef bint minimize(self) noexcept nogil
-    cdef const double *transport_cost(self) noexcept nogil
-    cdef void collect(self) noexcept nogil
-    cdef bint entry(self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil

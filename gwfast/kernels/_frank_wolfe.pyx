@@ -36,7 +36,7 @@ cdef ptrdiff_t ANEW = 32
 cdef ptrdiff_t TOUCHED = 1 << 26
 # In place of a sum of nothing.
 cdef double LEAST = 1e-300
-# What `advance` may end with.
+# Results of `advance`.
 MORE, CONVERGED, STALLED = range(3)
 
 
@@ -62,33 +62,12 @@ cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
 cdef class FrankWolfe:
     """Steps for one problem, from one plan.
 
-    Parameters
-    ----------
-    left : (n, n) float64 ndarray
-    right : (m, m) float64 ndarray
-        Both symmetric, or with `others`: their transposes; Q is then the mean of both.
-    p, q : (n,) and (m,) float64 ndarray
-        Positive.
-    kind : {"balanced", "semirelaxed", "partial"}
-    mass : float
-        Mass of a partial plan.
-    linear : (n, m) float64 ndarray or None
-        F; None is zero.
-    losses : tuple of (n, n) and (m, m) float64 ndarray or None
-        Symmetric; ``a(r) = losses[0] r``, ``b(c) = losses[1] c``. None is zero.
-    others : tuple of (n, n) and (m, m) float64 ndarray or None
-    n_threads : int
-    one_sided : bool
-        Whether to do as POT does if it takes matrices that are not symmetric for symmetric: G is
-        then the gradient of no function, and the line search depends on the rule.
-
-    Attributes
-    ----------
-    value : float
-        E at the plan.
-    gap : float
-        ``2 <G, T - S>`` of the last vertex, at the plan before it: what any plan is better by,
-        up to second order. Never negative but for rounding.
+    The matrices `left` and `right` are symmetric, or `others` are their transposes, and Q is the
+    mean of both; with `one_sided` it is the product of the first two all the same, G the gradient
+    of no function, and the line search POT's. `linear` is F, ``a(r) = losses[0] r`` and
+    ``b(c) = losses[1] c``, symmetric; None is zero. All masses are positive; `mass` is the mass of
+    plans of `kind` "partial". `value` is E at the plan and `gap` is ``2 <G, T - S>`` of the last
+    vertex, at the plan before it: no plan is better by more, up to second order.
     """
 
     def __init__(
@@ -124,7 +103,7 @@ cdef class FrankWolfe:
         return &made[0]
 
     cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, bint asymmetric) except -1:
-        """Make room for problems of up to so many points."""
+        """Make room for problems of at most n and m points."""
         cdef ptrdiff_t most = min(n, BLOCK) * (2 if asymmetric else 1), lanes = isa.f64.lanes
         cdef Vertex *vertex
         cdef int k
@@ -169,11 +148,13 @@ cdef class FrankWolfe:
         return made
 
     @property
+
     def plan(self):
         """Return a copy (n, m) of the plan."""
         return self.array(self.plan_).copy()
 
     @property
+
     def gradient(self):
         """Return a copy (n, m) of half the gradient at the plan."""
         return self.array(self.gradient_).copy()
@@ -205,31 +186,12 @@ cdef class FrankWolfe:
         double least_relative=0.0, double constant=0.0, double most_seconds=INFINITY,
         double[:, ::1] trace=None,
     ):
-        """Make up to so many steps.
+        """Make at most `most` steps in about `most_seconds`; a linear program may take several.
 
-        Parameters
-        ----------
-        most : int
-        tol : float
-            CONVERGED once the gap is at most this fraction of ``|E + constant|`` and steps change
-            that by next to nothing,
-        floor : float
-            or the gap is at most this.
-        least_change, least_relative : float
-            STALLED after a step that changes E by less, absolutely or as a fraction of
-            ``|E + constant|``, or not at all.
-        constant : float
-        most_seconds : float
-            Time after which it returns as well.
-        trace : (k, 3) float64 ndarray or None
-            OUT: E, `step_size` and the seconds since the call began, after each step; k is at
-            least `most`.
-
-        Returns
-        -------
-        int
-            MORE, CONVERGED or STALLED. A step whose linear program takes long needs more than
-            one of `most`: `n_steps` says how many have been made.
+        Return CONVERGED once the gap is at most `floor`, or `tol` of ``|E + constant|`` with steps
+        that change that by next to nothing; STALLED after a step that changes E by less than
+        `least_change`, or `least_relative` of ``|E + constant|``, or not at all; else MORE. A
+        `trace` (k, 3), k at least `most`, gets E, `step_size` and the seconds after each step.
         """
         cdef int status = 0
         cdef Stop stop
@@ -255,14 +217,14 @@ cdef class FrankWolfe:
         return status
 
     cdef void begin_at_product(self) noexcept nogil:
-        """Begin at the product plan, whose product is one of vectors."""
+        """Begin at the product plan, with products of vectors alone."""
         cdef const Terms *t = &self.terms
         cdef ptrdiff_t n = self.n, m = self.m, i, j, inner = 1
         isa.f64.dot_each_row(t.left, t.p, self.row_sums, n, n)
-        self.matmul(t.q, 1, m, t.right, self.weights, False)
+        matmul(self, t.q, 1, m, t.right, self.weights, False)
         if t.other_left != NULL:
             isa.f64.dot_each_row(t.other_left, t.p, self.losses, n, n)
-            self.matmul(t.q, 1, m, t.other_right, self.weights + m, False)
+            matmul(self, t.q, 1, m, t.other_right, self.weights + m, False)
             inner = 2
         for i in range(n):
             self.gathered[inner * i] = t.mass * self.row_sums[i] / inner
@@ -270,8 +232,8 @@ cdef class FrankWolfe:
                 self.gathered[inner * i + 1] = t.mass * self.losses[i] / inner
             for j in range(m):
                 self.plan_[i * m + j] = t.mass * t.p[i] * t.q[j]
-        self.matmul(self.gathered, n, inner, self.weights, self.gradient_, False)
-        self.begin()
+        matmul(self, self.gathered, n, inner, self.weights, self.gradient_, False)
+        start_steps(self)
 
     cdef void begin_at_random(self, uint64_t seed) noexcept nogil:
         """Begin at exponential numbers, mended."""
@@ -289,106 +251,17 @@ cdef class FrankWolfe:
         """Begin at the plan that is there, mended."""
         cdef const Terms *t = &self.terms
         cdef ptrdiff_t n = self.n, m = self.m, i, k, begin = 0
-        self.mend()
+        mend(self)
         for i in range(n):
             self.changed[i] = i
         while begin < n:
             k = min(BLOCK, n - begin)
-            self.matmul(self.plan_ + begin * m, k, m, t.right, self.weights, False)
+            matmul(self, self.plan_ + begin * m, k, m, t.right, self.weights, False)
             if t.other_left != NULL:
-                self.matmul(self.plan_ + begin * m, k, m, t.other_right, self.weights + k * m,
-                            False)
-            self.combine(self.changed + begin, k, self.gradient_, begin > 0)
+                matmul(self, self.plan_ + begin * m, k, m, t.other_right, self.weights + k * m, 0)
+            combine(self, self.changed + begin, k, self.gradient_, begin > 0)
             begin = begin + k
-        self.begin()
-
-    cdef void begin(self) noexcept nogil:
-        """Begin at the plan, of which the gradient has the product with the costs."""
-        cdef ptrdiff_t k
-        if self.terms.row_losses != NULL or self.terms.col_losses != NULL:
-            self.sum_plan()
-            self.add_losses(self.gradient_)
-        if self.terms.linear != NULL:
-            for k in range(self.n * self.m):
-                self.gradient_[k] += self.terms.linear[k]
-        # A move by nothing, for the largest value alone.
-        self.largest = isa.f64.move_row(self.gradient_, self.gradient_, NULL, 0.0, self.n * self.m)
-        self.sum_up()
-        self.has_product, self.n_steps, self.gap, self.change = False, 0, INFINITY, INFINITY
-        self.value = self.at_plan + self.linear_at_plan
-        if self.transport is not None:
-            self.transport.begin(self.transport_cost())
-
-    cdef void mend(self) noexcept nogil:
-        """Give the plan its marginals: cut rows, then columns down to theirs, and share out what
-        is lacking (Altschuler, Weed and Rigollet, NIPS 2017, algorithm 2). If only rows are given,
-        scale them.
-        """
-        cdef const Terms *t = &self.terms
-        cdef ptrdiff_t n = self.n, m = self.m, i, j
-        cdef double size, lacking, rows = 0.0, cols = 0.0, total = self.sum_plan()
-        for i in range(n):
-            # In units of the plan's mass, which is to be `mass`.
-            size = min(t.mass / max(total, LEAST), t.p[i] / max(self.row_sums[i], LEAST))
-            if self.transport is None:
-                size = t.p[i] / self.row_sums[i] if self.row_sums[i] > 0 else 0.0
-            for j in range(m):
-                self.plan_[i * m + j] *= size
-                if self.transport is None and not size > 0:
-                    self.plan_[i * m + j] = t.p[i] / m
-        if self.transport is None:
-            return
-        self.sum_plan()
-        for j in range(m):
-            self.col_sums[j] = min(1.0, t.q[j] / max(self.col_sums[j], LEAST))
-        for i in range(n):
-            for j in range(m):
-                self.plan_[i * m + j] *= self.col_sums[j]
-        lacking = t.mass - self.sum_plan()
-        for i in range(n):
-            self.row_sums[i] = max(t.p[i] - self.row_sums[i], 0.0)
-            rows += self.row_sums[i]
-        for j in range(m):
-            self.col_sums[j] = max(t.q[j] - self.col_sums[j], 0.0)
-            cols += self.col_sums[j]
-        # Rounding would leave no entry of a sparse plan zero.
-        if lacking > 1e-14 * t.mass:
-            lacking /= max(rows * cols, LEAST)
-            for i in range(n):
-                for j in range(m):
-                    self.plan_[i * m + j] += lacking * self.row_sums[i] * self.col_sums[j]
-
-    cdef double sum_plan(self) noexcept nogil:
-        """Leave the sums of the plan in `row_sums` and `col_sums`; return the whole."""
-        cdef ptrdiff_t i
-        cdef double made = 0.0
-        memset(self.col_sums, 0, self.m * sizeof(double))
-        isa.f64.sum_rows(self.plan_, self.row_sums, self.weights, self.col_sums, self.n, self.m)
-        for i in range(self.n):
-            made += self.row_sums[i]
-        return made
-
-    cdef void add_losses(self, double *out) noexcept nogil:
-        """Add the losses of `row_sums` and `col_sums`."""
-        cdef const Terms *t = &self.terms
-        cdef ptrdiff_t n = self.n, m = self.m, i, j
-        if t.row_losses != NULL:
-            isa.f64.dot_each_row(t.row_losses, self.row_sums, self.losses, n, n)
-            for i in range(n):
-                for j in range(m):
-                    out[i * m + j] += self.losses[i]
-        if t.col_losses != NULL:
-            isa.f64.dot_each_row(t.col_losses, self.col_sums, self.losses, m, m)
-            for i in range(n):
-                for j in range(m):
-                    out[i * m + j] += self.losses[j]
-
-    cdef void sum_up(self) noexcept nogil:
-        """Sum ``<G, T>`` and ``<F, T>`` over all entries."""
-        self.at_plan = isa.f64.dot_rows(self.gradient_, self.plan_, self.n, self.m)
-        self.linear_at_plan = 0.0
-        if self.terms.linear != NULL:
-            self.linear_at_plan = isa.f64.dot_rows(self.terms.linear, self.plan_, self.n, self.m)
+        start_steps(self)
 
     cdef int step(self, const Stop *stop) noexcept nogil:
         cdef const double *linear = self.terms.linear
@@ -396,10 +269,10 @@ cdef class FrankWolfe:
         cdef double curved, between, crossed, slope, size, change, own
         cdef ptrdiff_t i, e, at
         cdef bint settled
-        if not self.minimize():
+        if not minimize(self):
             return 0
         if self.n_steps % ANEW == ANEW - 1:
-            self.sum_up()
+            sum_up(self)
         for i in range(self.n):
             for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
                 at, mass = i * self.m + self.vertex.col[e], self.unit * self.vertex.flow[e]
@@ -412,7 +285,7 @@ cdef class FrankWolfe:
         settled = self.gap <= stop.floor or (
             self.gap <= stop.tol * size and self.change <= max(1e-9 * size, 0.01 * self.gap)
         )
-        self.multiply()
+        multiply(self)
         for i in range(self.n):
             for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
                 at = i * self.m + self.vertex.col[e]
@@ -435,10 +308,10 @@ cdef class FrankWolfe:
         size = max(min(1.0, -slope / (2 * curved)), 0.0) if curved > 0 else 1.0
         change = size * (size * curved + slope)
         if not change < 0:
-            # The product is that of a vertex that is not gone to.
+            # Nothing goes to the vertex of this product.
             self.has_product = False
             return 2
-        self.move(size)
+        move(self, size)
         own += size * (between + crossed - 2 * own) + size * size * curved
         self.linear_at_plan += size * (linear_at_vertex - self.linear_at_plan)
         self.at_plan = own + self.linear_at_plan
@@ -447,207 +320,309 @@ cdef class FrankWolfe:
         size = stop.least_relative * fabs(self.value + stop.constant)
         return 2 if -change < max(stop.least_change, size) else 0
 
-    cdef bint minimize(self) noexcept nogil:
-        """Find the vertex; return whether it was found, or is yet to be."""
-        cdef ptrdiff_t n = self.n, m = self.m, i, j = 0
-        cdef double zero = 0.0
-        cdef Vertex out = self.vertex
-        if self.transport is None:
-            memset(self.losses, 0, m * sizeof(double))
-            for i in range(n):
-                isa.f64.least_of_rows(self.gradient_ + i * m, &zero, self.losses, 1, m, INFINITY,
-                                      &j)
-                out.start[i], out.col[i], out.flow[i] = i, j, self.units[i]
-            out.start[n] = n
-            return True
-        i = self.transport.solve_for(
-            self.transport_cost(), ROUNDING_ * self.largest, 1 + TOUCHED // (n + m)
-        )
-        if i >= 0:
-            self.collect()
-        return i >= 0
 
-    cdef const double *transport_cost(self) noexcept nogil:
-        """Return G, for a partial plan with a row and a column for the mass that stays."""
-        cdef ptrdiff_t n = self.n, m = self.m, i, j
-        if not self.partial:
-            return self.gradient_
+cdef void start_steps(FrankWolfe steps) noexcept nogil:
+    """Begin at the plan; `gradient_` is its product with the matrices."""
+    cdef ptrdiff_t k
+    if steps.terms.row_losses != NULL or steps.terms.col_losses != NULL:
+        sum_plan(steps)
+        add_losses(steps, steps.gradient_)
+    if steps.terms.linear != NULL:
+        for k in range(steps.n * steps.m):
+            steps.gradient_[k] += steps.terms.linear[k]
+    # A move by nothing, for the largest value alone.
+    steps.largest = isa.f64.move_row(steps.gradient_, steps.gradient_, NULL, 0.0, steps.n * steps.m)
+    sum_up(steps)
+    steps.has_product, steps.n_steps, steps.gap, steps.change = False, 0, INFINITY, INFINITY
+    steps.value = steps.at_plan + steps.linear_at_plan
+    if steps.transport is not None:
+        steps.transport.begin(transport_cost(steps))
+
+
+cdef void mend(FrankWolfe steps) noexcept nogil:
+    """Give the plan its marginals: cut down rows, then columns, and share out the rest (Altschuler,
+    Weed and Rigollet, NIPS 2017, algorithm 2). If only rows are given, scale them.
+    """
+    cdef const Terms *t = &steps.terms
+    cdef ptrdiff_t n = steps.n, m = steps.m, i, j
+    cdef double size, lacking, rows = 0.0, cols = 0.0, total = sum_plan(steps)
+    for i in range(n):
+        # In units of the plan's mass, which is to be `mass`.
+        size = min(t.mass / max(total, LEAST), t.p[i] / max(steps.row_sums[i], LEAST))
+        if steps.transport is None:
+            size = t.p[i] / steps.row_sums[i] if steps.row_sums[i] > 0 else 0.0
+        for j in range(m):
+            steps.plan_[i * m + j] *= size
+            if steps.transport is None and not size > 0:
+                steps.plan_[i * m + j] = t.p[i] / m
+    if steps.transport is None:
+        return
+    sum_plan(steps)
+    for j in range(m):
+        steps.col_sums[j] = min(1.0, t.q[j] / max(steps.col_sums[j], LEAST))
+    for i in range(n):
+        for j in range(m):
+            steps.plan_[i * m + j] *= steps.col_sums[j]
+    lacking = t.mass - sum_plan(steps)
+    for i in range(n):
+        steps.row_sums[i] = max(t.p[i] - steps.row_sums[i], 0.0)
+        rows += steps.row_sums[i]
+    for j in range(m):
+        steps.col_sums[j] = max(t.q[j] - steps.col_sums[j], 0.0)
+        cols += steps.col_sums[j]
+    # Rounding would leave no entry of a sparse plan zero.
+    if lacking > 1e-14 * t.mass:
+        lacking /= max(rows * cols, LEAST)
         for i in range(n):
             for j in range(m):
-                self.padded[i * (m + 1) + j] = self.gradient_[i * m + j]
-        # What is left must not go to what is left.
-        self.padded[n * (m + 1) + m] = 4 * self.largest
-        return self.padded
+                steps.plan_[i * m + j] += lacking * steps.row_sums[i] * steps.col_sums[j]
 
-    cdef void collect(self) noexcept nogil:
-        """Take the entries of the tree, by rows."""
-        cdef ptrdiff_t n = self.n, nodes = self.transport.tree.n + self.transport.tree.m
-        cdef ptrdiff_t node, i = 0, j = 0, at
-        cdef ptrdiff_t *start = self.vertex.start
-        memset(start, 0, (n + 1) * sizeof(ptrdiff_t))
-        for node in range(nodes):
-            if self.entry(node, &i, &j):
-                start[i + 1] += 1
+
+cdef double sum_plan(FrankWolfe steps) noexcept nogil:
+    """Leave the sums of the plan in `row_sums` and `col_sums`; return the whole."""
+    cdef ptrdiff_t i
+    cdef double made = 0.0
+    memset(steps.col_sums, 0, steps.m * sizeof(double))
+    isa.f64.sum_rows(steps.plan_, steps.row_sums, steps.weights, steps.col_sums, steps.n, steps.m)
+    for i in range(steps.n):
+        made += steps.row_sums[i]
+    return made
+
+
+cdef void add_losses(FrankWolfe steps, double *out) noexcept nogil:
+    """Add the losses of `row_sums` and `col_sums`."""
+    cdef const Terms *t = &steps.terms
+    cdef ptrdiff_t n = steps.n, m = steps.m, i, j
+    if t.row_losses != NULL:
+        isa.f64.dot_each_row(t.row_losses, steps.row_sums, steps.losses, n, n)
         for i in range(n):
-            start[i + 1] += start[i]
-        for node in range(nodes):
-            if self.entry(node, &i, &j):
-                at = start[i]
-                self.vertex.col[at], self.vertex.flow[at] = j, self.transport.tree.flow[node]
-                start[i] += 1
-        # Rows were filled, so that starts have moved to the ends.
-        for i in range(n, 0, -1):
-            start[i] = start[i - 1]
-        start[0] = 0
-
-    cdef inline bint entry(self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil:
-        """Return whether an arc of the tree is an entry of the plan, and find where."""
-        if not self.transport.tree.flow[node] or not self.transport.arc(node, i, j):
-            return False
-        return i[0] < self.n and j[0] < self.m
-
-    cdef void multiply(self) noexcept nogil:
-        """Make `product`, Q of the vertex, from that of the former vertex."""
-        cdef const Terms *t = &self.terms
-        cdef ptrdiff_t total = self.compare(), begin = 0, k, r, m = self.m
-        while begin < total:
-            k = min(BLOCK, total - begin)
-            for r in range(k):
-                self.weigh(begin + r, t.right, self.weights + r * m)
-                if t.other_left != NULL:
-                    self.weigh(begin + r, t.other_right, self.weights + (k + r) * m)
-            self.combine(self.changed + begin, k, self.product, begin > 0 or self.has_product)
-            begin = begin + k
-        if total:
-            self.add_losses(self.product)
-        self.has_product = True
-
-    cdef ptrdiff_t compare(self) noexcept nogil:
-        """Leave in `delta` what the vertex has more than the former vertex, for the rows in
-        `changed`, and what its sums have in `row_sums` and `col_sums`; return the number of rows.
-        If that is most of them there is as good as no former vertex.
-        """
-        cdef ptrdiff_t i, e, k = 0, begin, end = 0
-        memset(self.row_sums, 0, self.n * sizeof(double))
-        memset(self.col_sums, 0, self.m * sizeof(double))
-        for i in range(self.n):
-            begin = end
-            for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
-                self.moved[self.vertex.col[e]] += self.vertex.flow[e]
-            if self.has_product:
-                for e in range(self.former.start[i], self.former.start[i + 1]):
-                    self.moved[self.former.col[e]] -= self.former.flow[e]
-                end = self.note(&self.former, i, end)
-            end = self.note(&self.vertex, i, end)
-            if end > begin:
-                self.changed[k], self.delta.start[k] = i, begin
-                k += 1
-        self.delta.start[k] = end
-        if self.has_product and 10 * k > 9 * self.n:
-            self.has_product = False
-            return self.compare()
-        return k
-
-    cdef ptrdiff_t note(self, const Vertex *of, ptrdiff_t i, ptrdiff_t end) noexcept nogil:
-        """Take flows that `moved` has in the columns of row i to `delta`; return its new end."""
-        cdef ptrdiff_t e, j
-        cdef double mass
-        for e in range(of.start[i], of.start[i + 1]):
-            j = of.col[e]
-            if self.moved[j]:
-                mass = self.unit * self.moved[j]
-                self.delta.col[end], self.delta.flow[end] = j, self.moved[j]
-                self.row_sums[i] += mass
-                self.col_sums[j] += mass
-                self.moved[j] = 0
-                end += 1
-        return end
-
-    cdef void weigh(self, ptrdiff_t k, const double *right, double *out) noexcept nogil:
-        """out = the k-th changed row times right."""
-        cdef ptrdiff_t m = self.m, j, e
-        cdef const double *row
-        cdef double by
-        memset(out, 0, m * sizeof(double))
-        for e in range(self.delta.start[k], self.delta.start[k + 1]):
-            by, row = self.unit * self.delta.flow[e], right + self.delta.col[e] * m
             for j in range(m):
-                out[j] += by * row[j]
-
-    cdef void combine(
-        self, const ptrdiff_t *cols, ptrdiff_t k, double *out, bint adds
-    ) noexcept nogil:
-        """Make or add to `out` these k columns of the left matrices times `weights`."""
-        cdef const Terms *t = &self.terms
-        cdef bint both = t.other_left != NULL
-        cdef double factor = 0.5 if both else 1.0
-        cdef ptrdiff_t n = self.n, i, r, inner = 2 * k if both else k
-        cdef double *row
+                out[i * m + j] += steps.losses[i]
+    if t.col_losses != NULL:
+        isa.f64.dot_each_row(t.col_losses, steps.col_sums, steps.losses, m, m)
         for i in range(n):
-            row = self.gathered + i * inner
-            for r in range(k):
-                row[r] = factor * t.left[i * n + cols[r]]
-            if both:
-                for r in range(k):
-                    row[k + r] = factor * t.other_left[i * n + cols[r]]
-        self.matmul(self.gathered, n, inner, self.weights, out, adds)
+            for j in range(m):
+                out[i * m + j] += steps.losses[j]
 
-    cdef void matmul(
-        self, const double *a, ptrdiff_t rows, ptrdiff_t inner, const double *b, double *out,
-        bint adds,
-    ) noexcept nogil:
-        """Make or add to `out` (rows, m) the product of a (rows, inner) and b (inner, m)."""
-        cdef ptrdiff_t m = self.m, panel = isa.f64.panel, size = chunk_rows(rows), chunk, j, i
-        cdef ptrdiff_t chunks = count_chunks(rows, size)
-        cdef int threads = self.n_threads if <double>rows * inner * m > LEAST_WORK else 1
-        cdef uint64_t before
-        for i in range(count_chunks(m, panel)):
-            j = i * panel
-            isa.f64.pack_panel(b + j, m, 1, NULL, inner, min(panel, m - j), self.packed + j * inner)
-        if threads == 1:  # a loop of OpenMP takes as long as a small product
-            for chunk in range(chunks):
-                i = chunk * size
-                isa.f64.product_rows(a + i * inner, inner, self.packed, inner, out + i * m, m,
-                                     min(size, rows - i), m, adds)
-            return
-        for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="dynamic"):
-            before = begin_flush()
+
+cdef void sum_up(FrankWolfe steps) noexcept nogil:
+    """Sum ``<G, T>`` and ``<F, T>`` over all entries."""
+    steps.at_plan = isa.f64.dot_rows(steps.gradient_, steps.plan_, steps.n, steps.m)
+    steps.linear_at_plan = 0.0
+    if steps.terms.linear != NULL:
+        steps.linear_at_plan = isa.f64.dot_rows(steps.terms.linear, steps.plan_, steps.n, steps.m)
+
+
+cdef bint minimize(FrankWolfe steps) noexcept nogil:
+    """Find the vertex; return whether it was found, or is yet to be."""
+    cdef ptrdiff_t n = steps.n, m = steps.m, i, j = 0
+    cdef double zero = 0.0
+    cdef Vertex out = steps.vertex
+    if steps.transport is None:
+        memset(steps.losses, 0, m * sizeof(double))
+        for i in range(n):
+            isa.f64.least_of_rows(steps.gradient_ + i * m, &zero, steps.losses, 1, m, INFINITY, &j)
+            out.start[i], out.col[i], out.flow[i] = i, j, steps.units[i]
+        out.start[n] = n
+        return True
+    i = steps.transport.solve_for(
+        transport_cost(steps), ROUNDING_ * steps.largest, 1 + TOUCHED // (n + m)
+    )
+    if i >= 0:
+        collect(steps)
+    return i >= 0
+
+
+cdef const double *transport_cost(FrankWolfe steps) noexcept nogil:
+    """Return G, for a partial plan with a row and a column for the mass that stays."""
+    cdef ptrdiff_t n = steps.n, m = steps.m, i, j
+    if not steps.partial:
+        return steps.gradient_
+    for i in range(n):
+        for j in range(m):
+            steps.padded[i * (m + 1) + j] = steps.gradient_[i * m + j]
+    # Mass that stays must not go to mass that stays.
+    steps.padded[n * (m + 1) + m] = 4 * steps.largest
+    return steps.padded
+
+
+cdef void collect(FrankWolfe steps) noexcept nogil:
+    """Take the entries of the tree, by rows."""
+    cdef ptrdiff_t n = steps.n, nodes = steps.transport.tree.n + steps.transport.tree.m
+    cdef ptrdiff_t node, i = 0, j = 0, at
+    cdef ptrdiff_t *start = steps.vertex.start
+    memset(start, 0, (n + 1) * sizeof(ptrdiff_t))
+    for node in range(nodes):
+        if entry(steps, node, &i, &j):
+            start[i + 1] += 1
+    for i in range(n):
+        start[i + 1] += start[i]
+    for node in range(nodes):
+        if entry(steps, node, &i, &j):
+            at = start[i]
+            steps.vertex.col[at], steps.vertex.flow[at] = j, steps.transport.tree.flow[node]
+            start[i] += 1
+    # Rows were filled, so that starts have moved to the ends.
+    for i in range(n, 0, -1):
+        start[i] = start[i - 1]
+    start[0] = 0
+
+
+cdef inline bint entry(FrankWolfe steps, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil:
+    """Return whether an arc of the tree is an entry of the plan, and find where."""
+    if not steps.transport.tree.flow[node] or not steps.transport.arc(node, i, j):
+        return False
+    return i[0] < steps.n and j[0] < steps.m
+
+
+cdef void multiply(FrankWolfe steps) noexcept nogil:
+    """Bring `product`, Q of a vertex, to the new vertex."""
+    cdef const Terms *t = &steps.terms
+    cdef ptrdiff_t total = compare(steps), begin = 0, k, r, m = steps.m
+    while begin < total:
+        k = min(BLOCK, total - begin)
+        for r in range(k):
+            weigh(steps, begin + r, t.right, steps.weights + r * m)
+            if t.other_left != NULL:
+                weigh(steps, begin + r, t.other_right, steps.weights + (k + r) * m)
+        combine(steps, steps.changed + begin, k, steps.product, begin > 0 or steps.has_product)
+        begin = begin + k
+    if total:
+        add_losses(steps, steps.product)
+    steps.has_product = True
+
+
+cdef ptrdiff_t compare(FrankWolfe steps) noexcept nogil:
+    """Leave the change of the vertex in `delta`, for the rows in `changed`, and sums of the change
+    in `row_sums` and `col_sums`; return the number of rows. If most have changed all count.
+    """
+    cdef ptrdiff_t i, e, k = 0, begin, end = 0
+    memset(steps.row_sums, 0, steps.n * sizeof(double))
+    memset(steps.col_sums, 0, steps.m * sizeof(double))
+    for i in range(steps.n):
+        begin = end
+        for e in range(steps.vertex.start[i], steps.vertex.start[i + 1]):
+            steps.moved[steps.vertex.col[e]] += steps.vertex.flow[e]
+        if steps.has_product:
+            for e in range(steps.former.start[i], steps.former.start[i + 1]):
+                steps.moved[steps.former.col[e]] -= steps.former.flow[e]
+            end = note(steps, &steps.former, i, end)
+        end = note(steps, &steps.vertex, i, end)
+        if end > begin:
+            steps.changed[k], steps.delta.start[k] = i, begin
+            k += 1
+    steps.delta.start[k] = end
+    if steps.has_product and 10 * k > 9 * steps.n:
+        steps.has_product = False
+        return compare(steps)
+    return k
+
+
+cdef ptrdiff_t note(FrankWolfe steps, const Vertex *of, ptrdiff_t i, ptrdiff_t end) noexcept nogil:
+    """Take flows that `moved` has in the columns of row i to `delta`; return its new end."""
+    cdef ptrdiff_t e, j
+    cdef double mass
+    for e in range(of.start[i], of.start[i + 1]):
+        j = of.col[e]
+        if steps.moved[j]:
+            mass = steps.unit * steps.moved[j]
+            steps.delta.col[end], steps.delta.flow[end] = j, steps.moved[j]
+            steps.row_sums[i] += mass
+            steps.col_sums[j] += mass
+            steps.moved[j] = 0
+            end += 1
+    return end
+
+
+cdef void weigh(FrankWolfe steps, ptrdiff_t k, const double *right, double *out) noexcept nogil:
+    """out = the k-th changed row times right."""
+    cdef ptrdiff_t m = steps.m, j, e
+    cdef const double *row
+    cdef double by
+    memset(out, 0, m * sizeof(double))
+    for e in range(steps.delta.start[k], steps.delta.start[k + 1]):
+        by, row = steps.unit * steps.delta.flow[e], right + steps.delta.col[e] * m
+        for j in range(m):
+            out[j] += by * row[j]
+
+
+cdef void combine(
+    FrankWolfe steps, const ptrdiff_t *cols, ptrdiff_t k, double *out, bint adds
+) noexcept nogil:
+    """Make or add to `out` these k columns of the left matrices times `weights`."""
+    cdef const Terms *t = &steps.terms
+    cdef bint both = t.other_left != NULL
+    cdef double factor = 0.5 if both else 1.0
+    cdef ptrdiff_t n = steps.n, i, r, inner = 2 * k if both else k
+    cdef double *row
+    for i in range(n):
+        row = steps.gathered + i * inner
+        for r in range(k):
+            row[r] = factor * t.left[i * n + cols[r]]
+        if both:
+            for r in range(k):
+                row[k + r] = factor * t.other_left[i * n + cols[r]]
+    matmul(steps, steps.gathered, n, inner, steps.weights, out, adds)
+
+
+cdef void matmul(
+    FrankWolfe steps, const double *a, ptrdiff_t rows, ptrdiff_t inner, const double *b,
+    double *out, bint adds,
+) noexcept nogil:
+    """Make or add to `out` (rows, m) the product of a (rows, inner) and b (inner, m)."""
+    cdef ptrdiff_t m = steps.m, panel = isa.f64.panel, size = chunk_rows(rows), chunk, j, i
+    cdef ptrdiff_t chunks = count_chunks(rows, size)
+    cdef int threads = steps.n_threads if <double>rows * inner * m > LEAST_WORK else 1
+    cdef uint64_t before
+    for i in range(count_chunks(m, panel)):
+        j = i * panel
+        isa.f64.pack_panel(b + j, m, 1, NULL, inner, min(panel, m - j), steps.packed + j * inner)
+    if threads == 1:  # a loop of OpenMP takes as long as a small product
+        for chunk in range(chunks):
             i = chunk * size
-            isa.f64.product_rows(a + i * inner, inner, self.packed, inner, out + i * m, m,
+            isa.f64.product_rows(a + i * inner, inner, steps.packed, inner, out + i * m, m,
                                  min(size, rows - i), m, adds)
+        return
+    for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="dynamic"):
+        before = begin_flush()
+        i = chunk * size
+        isa.f64.product_rows(a + i * inner, inner, steps.packed, inner, out + i * m, m,
+                             min(size, rows - i), m, adds)
+        end_flush(before)
+
+
+cdef void move(FrankWolfe steps, double size) noexcept nogil:
+    """Go that part of the way to the vertex, whose product there is."""
+    cdef ptrdiff_t n = steps.n, m = steps.m, i, e, chunk, rows = chunk_rows(n)
+    cdef ptrdiff_t chunks = count_chunks(n, rows)
+    cdef int threads = steps.n_threads if <double>n * m * 8 > LEAST_WORK else 1
+    cdef uint64_t before
+    if threads == 1:
+        steps.largest = move_rows(steps, 0, n, size)
+    else:
+        for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="static"):
+            before = begin_flush()
+            steps.peaks[chunk] = move_rows(steps, 
+                chunk * rows, min(chunk * rows + rows, n), size
+            )
             end_flush(before)
+        steps.largest = 0.0
+        for chunk in range(chunks):
+            steps.largest = max(steps.largest, steps.peaks[chunk])
+    for i in range(n):
+        for e in range(steps.vertex.start[i], steps.vertex.start[i + 1]):
+            steps.plan_[i * m + steps.vertex.col[e]] += size * steps.unit * steps.vertex.flow[e]
+    steps.vertex, steps.former = steps.former, steps.vertex
 
-    cdef void move(self, double size) noexcept nogil:
-        """Go that part of the way to the vertex, whose product there is."""
-        cdef ptrdiff_t n = self.n, m = self.m, i, e, chunk, rows = chunk_rows(n)
-        cdef ptrdiff_t chunks = count_chunks(n, rows)
-        cdef int threads = self.n_threads if <double>n * m * 8 > LEAST_WORK else 1
-        cdef uint64_t before
-        if threads == 1:
-            self.largest = self.move_rows(0, n, size)
-        else:
-            for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="static"):
-                before = begin_flush()
-                self.peaks[chunk] = self.move_rows(
-                    chunk * rows, min(chunk * rows + rows, n), size
-                )
-                end_flush(before)
-            self.largest = 0.0
-            for chunk in range(chunks):
-                self.largest = max(self.largest, self.peaks[chunk])
-        for i in range(n):
-            for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
-                self.plan_[i * m + self.vertex.col[e]] += size * self.unit * self.vertex.flow[e]
-        self.vertex, self.former = self.former, self.vertex
 
-    cdef double move_rows(self, ptrdiff_t begin, ptrdiff_t end, double size) noexcept nogil:
-        """Take rows of the plan and of G on the way; return the largest absolute value of G."""
-        cdef ptrdiff_t first = begin * self.m, count = (end - begin) * self.m, k
-        cdef const double *linear = self.terms.linear
-        cdef double *plan = self.plan_ + first
-        cdef double kept = 1.0 - size
-        for k in range(count):
-            plan[k] *= kept
-        if linear != NULL:
-            linear += first
-        return isa.f64.move_row(self.gradient_ + first, self.product + first, linear, size, count)
+cdef double move_rows(FrankWolfe steps, ptrdiff_t begin, ptrdiff_t end, double size) noexcept nogil:
+    """Take rows of the plan and of G on the way; return the largest absolute value of G."""
+    cdef ptrdiff_t first = begin * steps.m, count = (end - begin) * steps.m, k
+    cdef const double *linear = steps.terms.linear
+    cdef double *plan = steps.plan_ + first
+    cdef double kept = 1.0 - size
+    for k in range(count):
+        plan[k] *= kept
+    if linear != NULL:
+        linear += first
+    return isa.f64.move_row(steps.gradient_ + first, steps.product + first, linear, size, count)

@@ -1,6 +1,4 @@
-"""Exact transport plans by the network simplex method (csrc/network_simplex.h), one
-problem on one thread; what the constructor and `solve` check holds for the rest.
-"""
+"""Exact transport plans by the network simplex method (csrc/network_simplex.h), on one thread."""
 cimport cython
 from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
@@ -10,15 +8,15 @@ from ._rows cimport begin_flush, check_matrix, end_flush, isa
 
 import numpy as np
 
-# Units of mass that there are in all: their sums are whole numbers of 64 bits.
+# Units of all mass: sums are whole numbers of 64 bits.
 UNITS = 1 << 60
 cdef double UNITS_ = UNITS
-# What potentials may lose to rounding in some thousand pivots, as a fraction of the largest cost.
+# Rounding of potentials in some thousand pivots, as a fraction of the largest cost.
 ROUNDING = 2.0**-44
 
 
 cdef double total(const double *masses, ptrdiff_t n) noexcept nogil:
-    """Their sum, as if rounded once (Kahan)."""
+    """Return the sum of masses, as if rounded once (Kahan)."""
     cdef double made = 0.0, lost = 0.0, one, more
     cdef ptrdiff_t k
     for k in range(n):
@@ -32,9 +30,7 @@ cdef double total(const double *masses, ptrdiff_t n) noexcept nogil:
 cdef int64_t count_units(
     const double *masses, ptrdiff_t n, double scale, int64_t *out
 ) noexcept nogil:
-    """Masses in units, of which there are `scale` to a mass of one, at least one each;
-    returns their sum.
-    """
+    """Write masses in units, `scale` to a mass of one, at least one unit each; return the sum."""
     cdef int64_t made = 0
     cdef ptrdiff_t k
     for k in range(n):
@@ -54,20 +50,9 @@ cdef void lessen(int64_t *units, ptrdiff_t n, int64_t by) noexcept nogil:
 
 @cython.final
 cdef class Transport:
-    """Exact plans between two lists of masses, for one matrix of costs after another:
-    each begins where the last one ended, the first at a plan by a greedy rule.
-
-    Parameters
-    ----------
-    p : (n,) float64 ndarray
-        Positive.
-    q : (m,) float64 ndarray
-        Positive, with the sum of `p` up to rounding.
-
-    Attributes
-    ----------
-    unit : float
-        The mass that all flows are multiples of.
+    """Exact plans between two lists of positive masses of equal sum, for one matrix of costs after
+    another: each begins where the last one ended, the first at a plan by a greedy rule. All flows
+    are multiples of the mass `unit`.
     """
 
     def __init__(self, const double[::1] p, const double[::1] q):
@@ -81,18 +66,16 @@ cdef class Transport:
             )
 
     cdef int reserve(self, ptrdiff_t nodes) except -1:
-        """Make room for so many masses in all."""
+        """Make room for the masses of both sides."""
         if nodes > INT32_MAX:
             raise ValueError(f"there must be fewer than 2^31 masses, got {nodes}")
         self.whole = np.empty(4 * nodes, dtype=np.int64)
         self.numbers = np.empty(2 * nodes)
         return 0
 
-    cdef bint fit(
-        self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m
-    ) noexcept nogil:
-        """Take these masses, for which there is room, in units; returns whether they are positive
-        and have sums that differ by rounding, which the largest of either side makes up for.
+    cdef bint fit(self, const double *p, ptrdiff_t n, const double *q, ptrdiff_t m) noexcept nogil:
+        """Take masses in units; return whether they are positive and have sums that differ by
+        rounding, which the largest mass of either side makes up for.
         """
         cdef double of_p = total(p, n), of_q = total(q, m), least = p[0]
         cdef int64_t rows, cols
@@ -131,52 +114,23 @@ cdef class Transport:
     ) noexcept nogil:
         return gwf_tree_solve(&self.tree, cost, tolerance, most, isa.f64)
 
-    def solve(
-        self, const double[:, ::1] cost, tolerance=None, ptrdiff_t max_pivots=-1
-    ):
-        """Go on to the optimum for these costs, (n, m); returns the number of pivots.
-
-        Parameters
-        ----------
-        cost : (n, m) float64 ndarray
-            Finite.
-        tolerance : float or None, default=None
-            What an entry may promise and be left; None is `ROUNDING` of the largest.
-        max_pivots : int, default=-1
-            -1 is no limit.
-
-        Raises
-        ------
-        RuntimeError
-            If these are not enough.
-        """
+    def solve(self, const double[:, ::1] cost):
+        """Go on to the optimum for these finite costs (n, m); return the number of pivots."""
         cdef ptrdiff_t pivots
-        cdef double least
+        cdef double tolerance
         cdef uint64_t before
         check_matrix("cost", cost.shape[0], cost.shape[1], self.tree.n, self.tree.m)
-        if tolerance is None:
-            tolerance = ROUNDING * max(np.max(cost), -np.min(cost))
-        least = tolerance
+        tolerance = ROUNDING * max(np.max(cost), -np.min(cost))
         with nogil:
             before = begin_flush()
             if self.tree.root < 0:
                 self.begin(&cost[0, 0])
-            pivots = self.solve_for(&cost[0, 0], least, max_pivots)
+            pivots = self.solve_for(&cost[0, 0], tolerance, -1)
             end_flush(before)
-        if pivots < 0:
-            raise RuntimeError(
-                f"the network simplex method needs more than {max_pivots} pivots"
-            )
         return pivots
 
     def entries(self):
-        """The plan: rows, columns and masses of its n + m - 1 entries, some of them 0.
-
-        Raises
-        ------
-        RuntimeError
-            Before the first `solve`.
-        """
+        """Return rows, columns and masses of the n + m - 1 entries of the plan, some of them 0."""
         if self.tree.root < 0:
             raise RuntimeError("there is no plan before the first solve")
         cdef ptrdiff_t n = self.tree.n, m = self.tree.m, node, k = 0
@@ -191,8 +145,8 @@ cdef class Transport:
         return rows, cols, masses
 
     def potentials(self):
-        """Those of rows and of columns: no cost is less than their sum, but for the
-        tolerance, and those of entries of the plan are it.
+        """Return potentials of rows and of columns: costs are not below their sums, up to rounding,
+        and costs of entries of the plan are equal to them.
         """
         n, m = self.tree.n, self.tree.m
         made = np.array(self.numbers[:n + m])

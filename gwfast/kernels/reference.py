@@ -297,7 +297,7 @@ class Transport:
     def __init__(self, p, q):
         self.p, self.q, self.unit = p, q * (p.sum() / q.sum()), 0.0
 
-    def solve(self, cost, tolerance=None, max_pivots=-1):
+    def solve(self, cost):
         n, m = cost.shape
         sums = sparse.vstack(
             [

@@ -19,7 +19,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from ..kernels import _frank_wolfe
-from ..kernels._costs import extent, survey
 from ..kernels.threads import single_threaded_blas
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
@@ -57,37 +56,20 @@ class ExactLimits:
 class Side:
     """One space of exact problems, the first or the second, to be made once for all of them.
 
-    Points without mass are left out unless `keep_all`; costs are less `shift`, in float64.
-
-    Attributes
-    ----------
-    some : (k,) ndarray of int
-        Points that stay; all that follows is theirs.
-    values, transposed : (k, k) ndarray
-        What the product is made of, with its weight and sign in the first space.
-    losses : (k, k) ndarray or None
-        The term of this side alone, the mean of both orientations; None unless `keep_losses`.
-    constants : (k,) ndarray
-        Losses times the masses.
-    largest, most : float
-        Of the absolute values, and of the constants.
+    `some` are its points, in float64 and less `shift`: all with mass, or with `free` all. The
+    product is made of `values`, with weight and sign in the first space, and of their transpose.
+    `losses` are the term of this side alone, kept if its marginal is not given, and `constants` are
+    losses times the masses; `largest` and `most` are the largest absolute values of `values` and
+    of `constants`.
     """
 
     def __init__(
-        self,
-        number,
-        geometry,
-        masses,
-        loss,
-        shift,
-        weight=1.0,
-        keep_all=False,
-        keep_losses=False,
+        self, number, geometry, masses, loss, shift, weight=1.0, free=False, keep_losses=False,
         one_sided=False,
-    ):
+    ):  # fmt: skip
         loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
         self.number, self.n, self.symmetric = number, geometry.n, geometry.symmetric
-        self.some = np.arange(self.n) if keep_all else masses.nonzero()[0]
+        self.some = np.arange(self.n) if free else masses.nonzero()[0]
         self.masses = masses[self.some]
         costs = _part(geometry.matrix, self.some, self.some) - shift
         if self.symmetric:  # up to rounding, which would add up in the objective
@@ -101,8 +83,8 @@ class Side:
             self.transposed = np.ascontiguousarray(values.T)
         self.constants = losses @ self.masses
         self.losses = losses if keep_losses else None
-        self.largest = _largest(*survey(self.values)[:2])
-        self.most = _largest(*extent(self.constants)[:2])
+        self.largest = float(np.abs(self.values).max())
+        self.most = float(np.abs(self.constants).max())
 
     def directions(self, k):
         """Return `directions` of minus the costs."""
@@ -116,14 +98,14 @@ def has_ties(costs, masses):
 
 
 def directions(matrix, masses, k):
-    """Return at most k leading eigenvectors (k, n) of a matrix, minus the costs, centered, in units
-    in which a product of two of them, one a side, changes the product plan by `TURNED`.
+    """Return at most k leading eigenvectors (k, n) of a matrix, minus the costs, centered: a
+    product of two eigenvectors, one a side, changes the product plan by the factor `TURNED`.
     """
     n, k, root = len(matrix), min(k, len(matrix)), np.sqrt(masses)
     least = 1e-12 * np.abs(matrix).max() * masses.sum()
     matrix = matrix - matrix @ masses[:, None]
     matrix = (matrix - masses @ matrix) * np.multiply.outer(root, root)
-    # LAPACK's own, as checks take longer than few points do.
+    # SciPy's checks take longer than a few points.
     with single_threaded_blas(n):
         sizes, vectors, *_ = lapack.dsyevr(
             matrix.T, range="I", il=n - k + 1, iu=n, lower=1, overwrite_a=1
@@ -131,10 +113,6 @@ def directions(matrix, masses, k):
     sizes, vectors = sizes[:k][::-1], vectors.T[:k][::-1]
     sizes, vectors = sizes[sizes > least], vectors[sizes > least]
     return np.ascontiguousarray(np.sqrt(TURNED * sizes / sizes[:1])[:, None] * vectors / root)
-
-
-def _largest(low, high):
-    return max(high, -low)
 
 
 def _part(matrix, rows, cols):
@@ -294,7 +272,7 @@ class FrankWolfe:
         return Status.MAX_OUTER if self._steps.n_steps >= limits.max_outer else None
 
     def _solution(self, status, first, trace, began):
-        # Those of the last linear program, with the separable terms.
+        # From the last linear program, with the separable terms.
         potentials = []
         for side, made, fixed in zip(
             self.sides, self._steps.potentials(), self._fixed, strict=True
@@ -324,23 +302,14 @@ class FrankWolfe:
 def outer_step(number, step):
     """Return the `OuterStep` of a row of `ExactSolution.trace`."""
     gw_cost, change, seconds = step.tolist()
-    return OuterStep(
-        iteration=number,
-        gw_cost=gw_cost,
-        epsilon=0.0,
-        change=change,
-        marginal_error=0.0,
-        n_inner=0,
-        seconds=seconds,
-    )
+    return OuterStep(number, gw_cost, 0.0, change, 0.0, 0, seconds)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExactSolution:
-    """Where conditional gradient ended: a plan (n, m), potentials (n,) and (m,), minus infinity for
-    points without mass, and the gap of Frank and Wolfe at the last plan that a vertex was looked
-    for from. `first` is the objective of the start; the `trace` (k, 3) has the objective, the
-    length and the time of each step.
+    """A plan (n, m), potentials (n,) and (m,), minus infinity for points without mass, and the gap
+    of Frank and Wolfe at the last plan that a vertex was looked for from. `first` is the objective
+    of the start; the `trace` (k, 3) has the objective, the length and the time of each step.
     """
 
     problem: QuadraticProblem
@@ -388,10 +357,10 @@ class ExactSolution:
 
 
 def nbytes(problem):
-    """Return the bytes that solving a problem takes beside its costs, at most."""
+    """Return an upper bound of the bytes of a solve beside its costs."""
     n, m = problem.shape
     squares, plan = n * n + m * m, n * m
-    # The sides, what is gathered of them, and what is made on the way; transposes and losses.
+    # Both sides, their parts in products, and scratch; transposes and losses.
     symmetric = problem.x.symmetric and problem.y.symmetric
     matrices = (5 if symmetric else 7) * squares + (0 if symmetric else plan)
     if not problem.is_balanced:
