@@ -3,9 +3,7 @@ import pytest
 from helpers.problems import cloud, orthogonal, rotated_pair
 
 import gwfast
-from gwfast.alignment.normalize import Normalizer
 from gwfast.words import gold_standard, merge, precision_at_k, read_dictionary, read_embeddings
-from gwfast.words.dictionaries import invert
 
 
 @pytest.fixture(scope="module")
@@ -79,17 +77,6 @@ def test_translate_agrees_with_plain_computations(aligned):
     )
 
 
-def test_retrieval_does_not_depend_on_chunks(monkeypatch):
-    queries, targets = cloud(70, 5, 6), cloud(90, 5, 7)
-    whole = gwfast.nearest_neighbors(queries, targets, k=99)
-    assert whole.indices.shape == whole.scores.shape == (70, 90)  # there are no more
-    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
-    monkeypatch.setattr("gwfast.alignment.retrieval.MIN_CHUNK_ROWS", 7)
-    chunked = gwfast.nearest_neighbors(queries, targets, k=99)
-    np.testing.assert_array_equal(whole.indices, chunked.indices)
-    np.testing.assert_allclose(whole.scores, chunked.scores, atol=1e-6)
-
-
 def test_transform_takes_vectors_as_they_were_given():
     x, y, _ = rotated_pair(80, 4, 10)
     result = gwfast.align(x, y, epsilon=0.01)
@@ -98,16 +85,21 @@ def test_transform_takes_vectors_as_they_were_given():
     np.testing.assert_allclose(result.transform(x[5:7]), expected[5:7], atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_normalization_steps():
     x = cloud(50, 4, 11) + 3.0
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     centered = unit - unit.mean(axis=0)
-    both = Normalizer.fit(("unit", "center", "unit"), x, "x").rows
+
+    def rows(normalize):
+        few = dict(epsilon=1e3, init="product", metric="dot")
+        return gwfast.align(x, x, normalize=normalize, **few).source.rows
+
+    both = rows(("unit", "center", "unit"))
     expected = centered / np.linalg.norm(centered, axis=1, keepdims=True)
     np.testing.assert_allclose(both, expected, atol=1e-6)
-    np.testing.assert_allclose(Normalizer.fit((), x, "x").rows, x, rtol=1e-6)
-    centered_only = Normalizer.fit(("center",), x, "x").rows
-    np.testing.assert_allclose(centered_only, x - x.mean(0), atol=1e-5)
+    np.testing.assert_allclose(rows(()), x, rtol=1e-6)
+    np.testing.assert_allclose(rows(("center",)), x - x.mean(0), atol=1e-5)
 
 
 def test_a_row_that_centering_makes_zero_is_named():
@@ -172,7 +164,7 @@ def test_es_en_meets_the_reference_figures(shared_data):
     target = read_embeddings(folder / "word2vec.en")
     gold = merge(
         read_dictionary(shared_data / "muse" / "es-en.txt"),
-        invert(read_dictionary(shared_data / "muse" / "en-es.txt")),
+        gwfast.words.invert(read_dictionary(shared_data / "muse" / "en-es.txt")),
     )
     result = gwfast.align(source.vectors, target.vectors, n_words=2000, epsilon=1e-3)
     words = gold_standard(gold, source.words[:2000], target.words[:2000])
@@ -182,19 +174,6 @@ def test_es_en_meets_the_reference_figures(shared_data):
     assert precision.at[1] >= 0.77
     assert result.gw.gw_cost <= 0.0182
     assert result.gw.marginal_error <= 1e-4
-
-
-def test_normalization_does_not_depend_on_blocks(monkeypatch):
-    x = cloud(50, 4, 21) + 3.0
-    steps = ("unit", "center", "unit", "center")
-    whole = Normalizer.fit(steps, x, "x")
-    monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 7 * 8 * 4)
-    blocks = Normalizer.fit(steps, x, "x")
-    np.testing.assert_allclose(blocks.rows, whole.rows, atol=1e-7)
-    np.testing.assert_allclose(blocks(x[20:30]), whole.rows[20:30], atol=1e-7)
-    x[[13, 40]] = 0
-    with pytest.raises(ValueError, match=r"got 2 \(row 13, 40\)"):
-        Normalizer.fit(steps, x, "x")
 
 
 @pytest.mark.parametrize("statistic", ["mean", "median", "max"])

@@ -1,14 +1,10 @@
 """Maps from pairs, and their refinement from matches."""
 
-import functools
-
 import numpy as np
 import pytest
 from helpers.problems import cloud, orthogonal, rotated_pair
 
 import gwfast
-from gwfast.alignment.procrustes import fit_maps
-from gwfast.alignment.retrieval import best_matches
 
 
 def unit(x):
@@ -40,75 +36,14 @@ def test_maps_want_pairs():
         gwfast.procrustes(cloud(5, 3, 7), cloud(4, 3, 8))
     with pytest.raises(ValueError, match="weights must have shape"):
         gwfast.procrustes(cloud(5, 3, 7), cloud(5, 3, 8), weights=np.ones(4))
-    with pytest.raises(ValueError, match="whiten needs at least 6 pairs, got 5"):
-        fit_maps(cloud(5, 6, 14), cloud(5, 6, 15), whiten=True)
 
 
-def vecmap(x, y, pairs_x, pairs_y, whiten, power):
-    """The steps of vecmap's map_embeddings.py, written down from its paper (Artetxe et
-    al., AAAI 2018, Table 1), with both sides dewhitened as themselves."""
-
-    def whitening(z):
-        values, vectors = np.linalg.eigh(z.T @ z)
-        return vectors @ np.diag(values**-0.5) @ vectors.T
-
-    wx, wy = np.eye(x.shape[1]), np.eye(y.shape[1])
-    if whiten:
-        wx, wy = whitening(pairs_x), whitening(pairs_y)
-    u, s, vt = np.linalg.svd((pairs_x @ wx).T @ (pairs_y @ wy))
-    a, b = x @ wx @ u * s**power, y @ wy @ vt.T * s**power
-    return a @ u.T @ np.linalg.inv(wx) @ u, b @ vt @ np.linalg.inv(wy) @ vt.T
-
-
-@pytest.mark.parametrize("whiten", [False, True])
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-def test_two_sided_maps_give_the_cosines_of_vecmap(whiten, power):
-    x, y = cloud(80, 5, 9) * [1, 2, 3, 1, 0.5], cloud(90, 5, 10)
-    y[:80] += 0.5 * x @ orthogonal(5, 11)
-    maps = fit_maps(x[:60], y[:60], whiten=whiten, reweight=power)
-    target = y if maps.target is None else y @ maps.target
-    a, b = vecmap(x, y, x[:60], y[:60], whiten, power)
-    expected = unit(a) @ unit(b).T
-    np.testing.assert_allclose(unit(x @ maps.source) @ unit(target).T, expected, atol=1e-4)
-
-
-@pytest.mark.parametrize("fit", [
-    lambda *pairs, **weights: [gwfast.procrustes(*pairs, **weights)],
-    functools.partial(fit_maps, whiten=False, reweight=0.5),
-    functools.partial(fit_maps, whiten=True, reweight=0.5),
-])  # fmt: skip
-def test_weights_count_pairs(fit):
+def test_weights_count_pairs():
     x, y = cloud(30, 4, 4), cloud(30, 5, 5)
     counts = np.random.default_rng(6).integers(0, 4, 30)
-    weighted = fit(x, y, weights=counts)
-    repeated = fit(np.repeat(x, counts, 0), np.repeat(y, counts, 0))
-    for one, other in zip(weighted, repeated, strict=True):
-        one, other = one / np.abs(one).max(), other / np.abs(other).max()
-        np.testing.assert_allclose(one, other, atol=1e-4)
-
-
-@pytest.mark.parametrize("d, e", [(6, 4), (4, 6)])
-def test_two_sided_maps_of_different_dimensions_share_the_targets_space(d, e):
-    maps = fit_maps(cloud(40, d, 12), cloud(40, e, 13), whiten=True, reweight=0.5)
-    assert maps.source.shape == (d, e)
-    assert maps.target.shape == (e, e)
-    assert np.isfinite(maps.source).all() and np.isfinite(maps.target).all()
-
-
-@pytest.mark.parametrize("n, m, hood", [(70, 90, 10), (90, 70, 3), (5, 8, 10), (1, 3, 1)])
-def test_best_matches_agree_with_plain_csls(n, m, hood, monkeypatch):
-    x, y = cloud(n, 5, 16), cloud(m, 5, 17)
-    monkeypatch.setattr("gwfast.alignment.retrieval.CHUNK_BYTES", 0)
-    monkeypatch.setattr("gwfast.alignment.retrieval.MIN_CHUNK_ROWS", 7)
-    found = best_matches(x, y, k=2, n_neighbors=hood)
-    expected = csls(x, y, hood)
-    order = np.argsort(-expected, axis=1)[:, :2]
-    best = np.take_along_axis(expected, order, axis=1)
-    np.testing.assert_allclose(found.forward.scores, best, atol=1e-5)
-    np.testing.assert_array_equal(found.forward.indices, order)
-    np.testing.assert_array_equal(found.backward, expected.argmax(axis=0))
-    mutual = [found.backward[j] == i for i, j in enumerate(order[:, 0])]
-    np.testing.assert_array_equal(found.mutual, mutual)
+    weighted = gwfast.procrustes(x, y, weights=counts)
+    repeated = gwfast.procrustes(np.repeat(x, counts, 0), np.repeat(y, counts, 0))
+    np.testing.assert_allclose(weighted, repeated, atol=1e-4)
 
 
 def test_inverted_softmax_agrees_with_its_formula():
@@ -174,18 +109,6 @@ def test_one_refinement_is_procrustes_on_the_mutual_matches(noisy):
     np.testing.assert_allclose(once.mapping, expected, atol=1e-5)
     assert once.refinement[0].n_pairs == len(rows)
     assert once.refinement[0].change == 1.0
-
-
-def test_weighted_refinement_weighs_mutual_matches_by_their_csls(noisy):
-    result, _ = noisy
-    x, y, rows, forward, scores = mutual_matches(result)
-    rows = rows[scores[rows, forward[rows]] > 0]
-    weights = scores[rows, forward[rows]]
-    once = result.refine(gwfast.Refinement(n_iter=1))
-    pairs = x[rows], y[forward[rows]]
-    expected = fit_maps(*pairs, whiten=True, reweight=0.5, weights=weights)
-    np.testing.assert_allclose(once.mapping, expected.source, atol=1e-4)
-    np.testing.assert_allclose(once.target_mapping, expected.target, atol=1e-4)
 
 
 def test_matches_without_a_positive_csls_are_weighed_alike():

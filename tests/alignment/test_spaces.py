@@ -8,9 +8,6 @@ import pytest
 from helpers.problems import cloud, orthogonal, rotated_pair
 
 import gwfast
-from gwfast.alignment.normalize import Normalizer
-from gwfast.alignment.saving import FORMAT
-from gwfast.words import evaluate
 
 
 @pytest.fixture(scope="module", params=[None, 2], ids=["plain", "refined"])
@@ -105,8 +102,8 @@ OTHER = "damaged, or no file of AlignmentResult.save"
         r"n_words must be at most the rows, \(120, 120\), got \(80, 1000000000\)",
     ),
     (
-        {"gwfast_alignment": FORMAT + 1},
-        rf"later version of gwfast, in format {FORMAT + 1}; .* up to {FORMAT}$",
+        {"gwfast_alignment": 99},
+        r"later version of gwfast, in format 99; .* up to \d$",
     ),
 ])  # fmt: skip
 def test_other_files_are_refused_by_name(result, tmp_path, damage, message):
@@ -183,22 +180,3 @@ def test_a_file_is_written_whole_or_not_at_all(result, tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         result.save(tmp_path / "a")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
-
-
-def test_spaces_aligned_by_pairs_are_scored_like_others():
-    x = cloud(60, 4, 3)
-    source = Normalizer.fit(("unit",), x, "x")
-    target = Normalizer.fit(("unit",), x @ orthogonal(4, 4), "y")
-    spaces = gwfast.AlignedSpaces(
-        mapping=gwfast.procrustes(source.rows[:20], target.rows[:20]),
-        source=source,
-        target=target,
-        n_words=(30, 30),
-        n_threads=1,
-    )
-    words = [f"w{i}" for i in range(60)]
-    gold = {word: {word} for word in words}
-    for convention, n_queries in (("gwfast", 60), ("paper", 30)):
-        scores = evaluate(spaces, gold, words, words, methods=("nn",), convention=convention)
-        assert scores["nn"].n_queries == n_queries
-        assert scores["nn"].at[1] == 1.0

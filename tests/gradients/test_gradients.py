@@ -7,10 +7,7 @@ import pytest
 from helpers.problems import distances, masses
 
 import gwfast
-from gwfast import QuadraticProblem
 from gwfast.gradients import gromov_wasserstein_loss
-from gwfast.gradients.envelope import Minimum
-from gwfast.pot.arrays import NoGradients
 
 N, M, STEP = 7, 6, 1e-5
 MASSES = "p", "q"
@@ -166,7 +163,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "options"), REFUSED)
 def test_masses_that_have_no_gradients(torch, name, options):
     given = tensors(torch, data(), [name])
-    with pytest.raises(NoGradients, match=f"{name} asks for gradients"):
+    with pytest.raises(TypeError, match=f"{name} asks for gradients"):
         gromov_wasserstein_loss(**given, **options)
 
 
@@ -194,20 +191,19 @@ def of_jax(jax, options):
     return loss, [jax.numpy.asarray(x) for x in data().values()]
 
 
-def expected(options):
+def expected(torch, options):
     """What torch has, which is compared with differences above."""
-    given = data()
-    x, y = (given.pop(name) for name in ("cost_x", "cost_y"))
-    problem = QuadraticProblem(x, y, **given)
-    minimum = Minimum(problem, gwfast.gromov_wasserstein(problem, **options))
-    return minimum.value, minimum.gradients(data()).values()
+    given = tensors(torch, data(), [*data()])
+    loss = gromov_wasserstein_loss(**given, **options)
+    loss.backward()
+    return loss.item(), [x.grad.numpy() for x in given.values()]
 
 
 @pytest.mark.parametrize("options", METHODS, ids=str)
-def test_jax_has_the_gradients_of_torch(jax, options):
+def test_jax_has_the_gradients_of_torch(jax, torch, options):
     loss, values = of_jax(jax, options | TIGHT)
     there = jax.value_and_grad(loss, argnums=tuple(range(len(values))))
-    value, gradients = expected(options | TIGHT)
+    value, gradients = expected(torch, options | TIGHT)
     for function in (there, jax.jit(there)):
         ours, found = function(*values)
         assert ours == value
@@ -243,7 +239,7 @@ def test_transformations_of_jax(jax):
 def test_masses_that_have_no_gradients_in_jax(jax, name, options):
     loss, values = of_jax(jax, options)
     number = [*data()].index(name)
-    with pytest.raises(NoGradients, match=f"{name} asks for gradients"):
+    with pytest.raises(TypeError, match=f"{name} asks for gradients"):
         jax.jit(jax.grad(loss, argnums=number))(*values)
     # Traced is not yet asked for.
     assert np.isfinite(jax.jit(jax.grad(loss))(*values)).all()

@@ -35,8 +35,9 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast import ConvergenceWarning
-from gwfast.pot import terms
-from gwfast.pot.patching import NAMES
+from gwfast.pot import patching, terms
+
+NAMES = patching.NAMES
 
 LOSSES = ["square_loss", "kl_loss"]
 ASYMMETRIC = GIVEN | dict(zip(("C1", "C2"), spaces(symmetric=False), strict=False))

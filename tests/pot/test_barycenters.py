@@ -218,16 +218,6 @@ def test_plans_made_together_are_those_of_single_problems(
     assert {x.dtype for x in (*together, *log["T"])} == {np.dtype(dtype)}
 
 
-def test_shares_of_threads_leave_no_trace(monkeypatch):
-    options = GIVEN | {"Ys": YS, "max_iter": 4, "log": True, "random_state": 0}
-    found = []
-    for passes in (0, 10**9):
-        monkeypatch.setattr(_exact_batch, "PASSES", passes)
-        *arrays, log = pot.fgw_barycenters(**options)
-        found.append([*arrays, *log["T"], log["err_structure"]])
-    same(*found, rtol=0)
-
-
 def test_options_reach_the_solver(monkeypatch):
     spy = Spy(monkeypatch)
     apart(monkeypatch)

@@ -10,8 +10,6 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import _dictionary, _exact_batch
-from gwfast.pot._dictionary import Samples
 
 SIZES = 9, 7, 8, 11, 5
 N = 6
@@ -113,26 +111,6 @@ def test_random_numbers_of_the_global_generator(name, monkeypatch):
     same(ours(name)(**given(name, random_state=generator))[:-1], expected[:-1])
     monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(5))
     same(ours(name)(**given(name, random_state=None))[:-1], expected[:-1])
-
-
-@pytest.mark.parametrize("name", [LEARNING, FUSED_LEARNING])
-def test_plans_made_together_are_those_of_single_problems(name, monkeypatch):
-    *together, log = ours(name)(**given(name))
-    monkeypatch.setattr(_exact_batch, "PASSES", 10**9)
-    *shares, _ = ours(name)(**given(name))
-    same(shares, together, rtol=0, atol=0)
-    monkeypatch.setattr(Samples, "_together", Samples._singly)
-    *single, right = ours(name)(**given(name))
-    same(single, together)
-    same(log.values(), right.values())
-
-
-@pytest.mark.parametrize("name", [UNMIXING, FUSED_UNMIXING])
-def test_many_points_have_their_own_threads(name, monkeypatch):
-    expected = ours(name)(**given(name))
-    monkeypatch.setattr(_dictionary, "resolve_n_threads", lambda *_, **__: 2)
-    monkeypatch.setattr(Samples, "_together", None)
-    same(ours(name)(**given(name)), expected)
 
 
 @pytest.mark.parametrize("name", [UNMIXING, FUSED_UNMIXING])

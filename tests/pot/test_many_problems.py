@@ -82,13 +82,6 @@ def test_a_step_is_one_of_the_function_for_one_problem():
         assert found.value[k] == pytest.approx(log["gw_dist"], rel=1e-12)
 
 
-def test_what_the_compiled_loop_leaves_is_solved_by_itself(monkeypatch):
-    options = batch() | {"reg": 0.1}
-    right = pot.solve_gromov_batch(**options)
-    monkeypatch.setattr(_solve.SmallSolve, "of", lambda *_: None)
-    same(pot.solve_gromov_batch(**options), right, rtol=1e-5, atol=1e-7)
-
-
 def test_float32_and_totals_other_than_one():
     options = batch() | {"max_iter": 5, "reg": 0.1}
     right = pot.solve_gromov_batch(**options)

@@ -19,7 +19,6 @@ from helpers.pot_calls import (
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
-from gwfast.quadratic import dense_terms
 
 N_SEEDS = 5
 
@@ -99,15 +98,3 @@ def test_symmetric_costs_go_the_usual_way():
         for symmetric in (None, True)
     )
     np.testing.assert_array_equal(looked, said)
-
-
-def test_rows_count_in_any_order_of_memory(monkeypatch):
-    """Costs of many points in float32 are read as they lie in memory."""
-    monkeypatch.setattr(dense_terms, "COPIED_BYTES", 0)
-    rng = np.random.default_rng(0)
-    costs = rng.uniform(size=(2, 260, 260)) * np.linspace(0.2, 2, 260)[:, None]
-    name, options = "entropic_gromov_wasserstein", {"epsilon": 1.0, "symmetric": True}
-    found = ours(name)(*costs.astype(np.float32, order="C"), **options)
-    np.testing.assert_allclose(found, pots(name)(*costs, **options), atol=1e-6)
-    columns = [np.asfortranarray(C) for C in costs.astype(np.float32)]
-    np.testing.assert_allclose(ours(name)(*columns, **options), found, atol=1e-9)

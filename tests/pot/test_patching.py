@@ -15,7 +15,8 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast.pot import patching
-from gwfast.pot.patching import NAMES, twins
+
+NAMES, twins = patching.NAMES, patching.twins
 
 ot = pytest.importorskip("ot")
 C1, C2, M, P, Q, _ = spaces()

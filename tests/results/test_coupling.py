@@ -92,18 +92,6 @@ def test_csr_leaves_out_the_smallest_entries_of_a_row(left_out, form, shape):
         assert (lost + smallest > share * sums * (1 - 1e-6))[some].all()
 
 
-def test_csr_does_not_depend_on_the_rows_made_at_a_time(form, monkeypatch):
-    plan, _ = made(form, (37, 53))
-    expected, best = plan.tocsr(1e-3), plan.topk(3)
-    for floats in (1, 53 * 5, 53 * 36):
-        monkeypatch.setattr(coupling, "BLOCK_FLOATS", floats)
-        came = plan.tocsr(1e-3)
-        for part in ("data", "indices", "indptr"):
-            np.testing.assert_array_equal(getattr(came, part), getattr(expected, part))
-        for came, part in zip(plan.topk(3), best, strict=True):
-            np.testing.assert_array_equal(came, part)
-
-
 @pairwise(k=[1, 3, 1000], form=FORMS, shape=SHAPES)
 def test_topk(k, form, shape):
     plan, _ = made(form, shape)

@@ -1,7 +1,5 @@
 """Cells in, labels and coordinates out. Tables are simulated."""
 
-import dataclasses
-import inspect
 import re
 import warnings
 
@@ -12,9 +10,7 @@ from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
 
 import gwfast
-from gwfast.results.status import Status
 from gwfast.singlecell import align, foscttm, neighbor_costs, principal_components
-from gwfast.singlecell.advice import advised
 
 N = 90
 
@@ -117,28 +113,6 @@ def test_counts_are_named():
         assert not [one for one in caught if "lengths" in str(one.message)]
 
 
-@pytest.mark.parametrize("marginals", ["balanced", "unbalanced"])
-def test_advice_is_in_the_arguments_there_are(found, marginals):
-    elsewhere = set(inspect.signature(gwfast.gromov_wasserstein).parameters)
-    elsewhere |= {"Seeds", "seeds", "n_words"}
-    elsewhere -= set(inspect.signature(align).parameters)
-    for status in Status:
-        gw = dataclasses.replace(found.gw, status=status, marginals=marginals)
-        advice = advised(gw).advice
-        assert not elsewhere & set(re.findall(r"\w+", advice)), status
-        # None is left without that had some, but for what no cells come to.
-        if status.advice and status not in ("missed_rows",):
-            assert advice, status
-
-
-def test_warnings_have_that_advice(found, monkeypatch):
-    doubted = dataclasses.replace(found.gw, status=Status.UNCERTAIN, advice="init=...")
-    monkeypatch.setattr("gwfast.singlecell.matching.solve", lambda *_: doubted)
-    with pytest.warns(gwfast.ConvergenceWarning, match="compare other n_neighbors"):
-        again = align(found.x, found.y, n_neighbors=8)
-    assert "init" not in again.gw.advice
-
-
 def test_cells_find_themselves(tables, found):
     assert found.foscttm() < 0.1
     labels, shares = found.transfer_labels(tables[2])
@@ -231,19 +205,17 @@ def test_representations(tables):
 
 
 @pytest.mark.parametrize("shape", [(40, 25), (25, 40)])
-def test_principal_components_are_those_of_the_centered_table(shape, seed, monkeypatch):
+def test_principal_components_are_those_of_the_centered_table(shape, seed):
     rng = np.random.default_rng(seed)
     table = rng.standard_normal(shape) * (1.0 + np.arange(shape[1])) + 5.0
     table[rng.random(shape) < 0.5] = 0.0
     centered = table - table.mean(axis=0)
     values = np.linalg.svd(centered, compute_uv=False)
-    for few in (10**9, 0):
-        monkeypatch.setattr("gwfast.singlecell.representation.SMALL", few)
-        whole = principal_components(table, 6)
-        np.testing.assert_allclose(np.linalg.norm(whole, axis=0), values[:6], rtol=1e-8)
-        np.testing.assert_allclose(whole.mean(axis=0), 0.0, atol=1e-9 * values[0])
-        spread = principal_components(sparse.csr_array(table), 6)
-        np.testing.assert_allclose(spread, whole, atol=1e-8 * values[0])
+    whole = principal_components(table, 6)
+    np.testing.assert_allclose(np.linalg.norm(whole, axis=0), values[:6], rtol=1e-8)
+    np.testing.assert_allclose(whole.mean(axis=0), 0.0, atol=1e-9 * values[0])
+    spread = principal_components(sparse.csr_array(table), 6)
+    np.testing.assert_allclose(spread, whole, atol=1e-8 * values[0])
     rotated = principal_components(table, 100)
     assert rotated.shape == (shape[0], min(shape))
     if shape[0] > shape[1]:

@@ -424,8 +424,7 @@ def test_a_limit_of_time_leaves_a_valid_plan(time_limit, init, callback):
 def test_progress_is_told():
     events = []
     solve(*pair(), n_starts=2, progress=lambda *event: events.append(event))
-    assert any("annealed product" in text for text, *_ in events)
-    assert any("annealed random 1" in text for text, *_ in events)
+    assert len(events) > 2 and all(done <= total for _, done, total in events)
 
 
 @pytest.mark.parametrize(

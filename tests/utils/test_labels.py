@@ -8,7 +8,6 @@ from helpers.problems import cloud, distances
 
 import gwfast
 from gwfast import pot
-from gwfast.alignment.estimator import GromovWassersteinAligner
 from gwfast.singlecell import foscttm
 
 pd = pytest.importorskip("pandas")
@@ -53,7 +52,7 @@ CALLS = {
     "transform": lambda a: gw(a.c, a.c, epsilon=0).transform(a.x),
     "labels": lambda a: gw(a.c, a.c, epsilon=0).transfer_labels(a.p).labels,
     "words": lambda a: gwfast.align(a.first, X, p=a.p).gw.p,
-    "estimator": lambda a: GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.p,
+    "estimator": lambda a: gwfast.GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.p,
     "procrustes": lambda a: gwfast.procrustes(a.first, a.x, weights=a.p),
     "foscttm": lambda a: foscttm(a.first, a.x),
     "neighbors": lambda a: gwfast.nearest_neighbors(a.first, a.columns, k=2).scores,

@@ -7,7 +7,6 @@ import pytest
 
 import gwfast
 from gwfast import pot
-from gwfast.utils import pot_names
 
 COST = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0) ** 2))
 
@@ -57,8 +56,9 @@ def test_the_table_has_all_of_pots_names(theirs):
     own = inspect.signature(gwfast.gromov_wasserstein).parameters.keys()
     names = inspect.signature(theirs).parameters
     named = {name for name, one in names.items() if one.kind is not one.VAR_KEYWORD}
-    missing = named - own - pot_names.QUADRATIC.keys()
-    assert missing <= {"unbalanced_type", "reg_type"}  # which have a single value here
+    for name in named - own - {"unbalanced_type", "reg_type"}:  # which have a single value here
+        with pytest.raises(TypeError, match=f"{name} is "):
+            gwfast.gromov_wasserstein(COST, COST, **{name: None})
 
 
 def test_warnings_name_the_line_of_the_caller():

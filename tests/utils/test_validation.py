@@ -11,7 +11,6 @@ from helpers.problems import distances
 
 import gwfast
 import gwfast.singlecell
-from gwfast.utils import validation as door
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 4)), RNG.normal(size=(9, 3))
@@ -366,58 +365,6 @@ def test_two_rows_a_side_are_aligned():
     assert np.isfinite(result.plan).all() and np.isfinite(result.gw.gw_cost)
     np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-6)
     assert all(np.isfinite(step.change) for step in result.gw.history)
-
-
-# --- The door itself ------------------------------------------------------------------
-
-
-def test_as_matrix_copies_only_to_convert():
-    for dtype in (np.float16, np.float32, np.float64):
-        x = np.ones((3, 2), dtype=dtype, order="F")
-        assert door.as_matrix(x, "x") is x
-    assert door.as_matrix(np.ones((3, 2), dtype=bool), "x").dtype == np.float64
-
-
-def test_as_matrix_takes_finite_numbers_whose_sum_is_not():
-    x = np.full((3, 2), 1.5e308)
-    assert door.as_matrix(x, "x") is x
-    assert door.as_matrix(x * [1, -1], "x").shape == (3, 2)
-
-
-def test_as_matrix_counts_what_is_not_finite():
-    x = np.zeros((3, 4))
-    x[1, 2], x[2, 3] = np.inf, -np.inf  # whose sum is NaN
-    with pytest.raises(ValueError, match=r"got inf at \[1, 2\] \(2 such entries\)"):
-        door.as_matrix(x, "x")
-
-
-def test_as_positive_takes_any_real_number():
-    for x in (1, 0.5, np.float32(0.5), np.int8(3), np.float64(1e-300)):
-        came = door.as_positive(x, "x")
-        assert came == x and type(came) is float
-    assert door.as_positive(0, "x", zero=True) == 0.0
-    with pytest.raises(ValueError, match=r"^x must be non-negative and finite, got -1"):
-        door.as_positive(-1, "x", zero=True)
-
-
-def test_as_count_takes_any_integer():
-    for x in (1, np.int64(7), np.uint8(3)):
-        came = door.as_count(x, "x")
-        assert came == x and type(came) is int
-    assert door.as_count(0, "x", least=0) == 0
-
-
-def test_as_weights_takes_any_positive_total():
-    np.testing.assert_array_equal(door.as_weights([3, 1], "p", 2), [0.75, 0.25])
-    np.testing.assert_array_equal(door.as_weights([0, 5e-324], "p", 2), [0, 1])
-    with pytest.raises(ValueError, match=r"^p must have a positive sum, got 0"):
-        door.as_weights([0, 0], "p", 2)
-
-
-def test_views_that_no_memory_holds_are_refused_unread():
-    endless = np.broadcast_to(1.0, (3_000_000, 3_000_000))
-    with pytest.raises(MemoryError, match=r"cost_x of shape .* takes 3.6e\+04 GB"):
-        gwfast.gromov_wasserstein(endless, np.eye(8))
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
