@@ -40,7 +40,6 @@ from .spaces import AlignedSpaces
 
 # How `translate` ranks targets by the plan, or by what it does to points.
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
-BY_PLAN: tuple[ByPlan, ...] = get_args(ByPlan)
 Ranking: TypeAlias = Retrieval | ByPlan
 
 # Rows of equal mass that masses are as uneven as, as a fraction of all, below which a
@@ -130,7 +129,7 @@ class AlignmentResult(AlignedSpaces):
             Of shape (len(rows), min(k, number of targets)). By the plan, rows without
             mass in it have indices of -1.
         """
-        one_of(method, "method", (*METHODS, *BY_PLAN))
+        one_of(method, "method", (*METHODS, *get_args(ByPlan)))
         if method != "coupling" and method != "barycentric":
             return super().translate(rows, method=method, k=k)
         k, coupling = as_count(k, "k"), self.gw.coupling

@@ -27,47 +27,6 @@ from .two_spaces import TwoSpaces
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# For scikit-learn's checks: other numbers become float64.
-FLOATS = {"dtype": ("float64", "float32")}
-
-
-# Why some of scikit-learn's checks fail, all of which hand labels as y.
-ONE_COLUMN = (
-    "fits labels in one column, which have no angles to compare: passes with "
-    "metric='sqeuclidean', normalize=('center',)"
-)
-AT_THE_MEAN = (
-    "fits labels in one column, some of them at the mean of all, which has no angle to be found by"
-)
-ONE_DIMENSION = "hands labels in one dimension, which are no space"
-# What `check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)` is told of
-# an aligner with its default parameters.
-EXPECTED_FAILED_CHECKS = {
-    "check_dict_unchanged": AT_THE_MEAN,
-    "check_dont_overwrite_parameters": ONE_COLUMN,
-    "check_dtype_object": ONE_COLUMN,
-    "check_estimators_dtypes": ONE_COLUMN,
-    "check_estimators_fit_returns_self": ONE_COLUMN,
-    "check_estimators_nan_inf": ONE_COLUMN,
-    "check_estimators_overwrite_params": ONE_COLUMN,
-    "check_estimators_pickle": ONE_COLUMN,
-    "check_f_contiguous_array_estimator": AT_THE_MEAN,
-    "check_fit2d_predict1d": ONE_COLUMN,
-    "check_fit_check_is_fitted": ONE_COLUMN,
-    "check_fit_idempotent": ONE_COLUMN,
-    "check_fit_score_takes_y": AT_THE_MEAN,
-    "check_methods_sample_order_invariance": AT_THE_MEAN,
-    "check_methods_subset_invariance": AT_THE_MEAN,
-    "check_n_features_in": ONE_COLUMN,
-    "check_n_features_in_after_fitting": ONE_COLUMN,
-    "check_pipeline_consistency": ONE_COLUMN,
-    "check_positive_only_tag_during_fit": ONE_COLUMN,
-    "check_readonly_memmap_input": ONE_COLUMN,
-    "check_transformer_data_not_an_array": ONE_DIMENSION,
-    "check_transformer_general": ONE_DIMENSION,
-    "check_transformer_preserve_dtypes": ONE_DIMENSION,
-}
-
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
@@ -75,9 +34,9 @@ class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
 
     It needs scikit-learn, of whose estimators it has all manners. Where these have labels `y` it
     has the other space: rows without any order in common with those of `X`, and as many as there
-    are. Of the checks of ``check_estimator``, which hand one column of labels instead, those fail
-    that `EXPECTED_FAILED_CHECKS` of this module lists with reasons: 23, and 8 where a column is a
-    space, which is with ``metric="sqeuclidean", normalize=("center",)``.
+    are. Of the checks of ``check_estimator``, which hand one column of labels instead, 23
+    fail, and 8 where a column is a space, which is with ``metric="sqeuclidean",
+    normalize=("center",)``.
 
     Parameters
     ----------
@@ -180,7 +139,7 @@ refine, scale_costs, checkpoint
         # Angles of points on a line, and a single point, tell nothing.
         least = {"ensure_min_samples": 2}
         least["ensure_min_features"] = 2 if self.metric == "cosine" else 1
-        checks = FLOATS | least
+        checks = {"dtype": ("float64", "float32")} | least
         source, target = validate_data(self, source, target, validate_separately=(checks, checks))
         options = self.get_params(deep=False)
         one_of(options.pop("retrieval"), "retrieval", METHODS)
@@ -207,7 +166,7 @@ refine, scale_costs, checkpoint
             Before `fit`.
         """
         check_is_fitted(self, msg="this %(name)s is not fitted: call fit(X, Y) first")
-        X = validate_data(self, X, **FLOATS, reset=False)
+        X = validate_data(self, X, **{"dtype": ("float64", "float32")}, reset=False)
         return self.result_.transform(X)
 
     def predict(self, X: ArrayLike) -> IntArray:

@@ -12,10 +12,6 @@ from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, Float64Array, FloatArray
 from ..utils.validation import as_matrix, as_positive, as_weights
 
-# Whitening divides by the singular values of the rows, but by no less than this
-# fraction of the largest: directions that hardly vary are noise.
-MIN_SINGULAR_VALUE = 1e-5
-
 
 class Maps(NamedTuple):
     """What takes both sides to a common space; `target` is None where that is the target's."""
@@ -122,5 +118,6 @@ def _as_pairs(x: ArrayLike, y: ArrayLike) -> tuple[Float64Array, Float64Array]:
 def _whitening(x):
     """``(X'X)^(-1/2)`` and ``(X'X)^(1/2)``."""
     _, singular, vt = np.linalg.svd(x, full_matrices=False)
-    singular = np.maximum(singular, MIN_SINGULAR_VALUE * singular[0])
+    # Directions that hardly vary are noise.
+    singular = np.maximum(singular, 1e-5 * singular[0])
     return (vt.T / singular) @ vt, (vt.T * singular) @ vt

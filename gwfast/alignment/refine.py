@@ -20,8 +20,6 @@ from ..utils.validation import as_count, as_positive
 from .procrustes import Maps, fit_maps
 from .retrieval import best_matches
 
-# A refinement ends when at most this fraction of the rows change their best match.
-MIN_CHANGE = 1e-3
 # Mutual matches for each column from which on maps are whitened. With 1.3 that was worse than an
 # orthogonal map on word vectors, with 1.7 better (es-en with 50 columns, es-fr with 200).
 MIN_PAIRS_PER_COLUMN = 2
@@ -167,7 +165,7 @@ def refine_maps(
         )
         matched = found.forward.indices[:, 0]
         change = 1.0 if before is None else float(np.mean(matched != before))
-        if change <= MIN_CHANGE:
+        if change <= 1e-3:
             break
         rows, weights = _pairs(found, refinement.weighted)
         whiten, reweight = refinement.whiten, refinement.reweight

@@ -16,17 +16,12 @@ from .wording import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-PATH = click.Path(path_type=Path)
-POSITIVE = click.FloatRange(0, min_open=True)
-# Of fastText's millions; as many as MUSE and vecmap look at.
-MAX_VOCAB = 200_000
 JSON = click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print the result as one JSON object, and all else on stderr.",
 )
-QUIET = click.option("--quiet", is_flag=True, help="Show no progress.")
 SPACE = click.option(
     "--space",
     metavar="TEXT",
@@ -59,9 +54,6 @@ def count(*names, least=1, **attributes):
     return click.option(*names, type=click.IntRange(least), metavar="N", **attributes)
 
 
-SEED = count("--seed", least=0, default=0, help="For random starts.")
-
-
 def n_words(default, least=1):
     return count(
         "--n-words",
@@ -71,7 +63,7 @@ def n_words(default, least=1):
     )
 
 
-def max_vocab(*name, least=1, default=MAX_VOCAB):
+def max_vocab(*name, least=1, default=200_000):
     return count(
         "--max-vocab",
         *name,
@@ -100,7 +92,9 @@ def scale_costs(side):
 
 
 def time_limit(text):
-    return click.option("--time-limit", type=POSITIVE, metavar="SECONDS", help=text)
+    return click.option(
+        "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help=text
+    )
 
 
 def epsilon(*names, convert, text, default="auto", **attributes):
@@ -156,7 +150,7 @@ solver_options = gathered(
         help="Start of the solve; auto tries several, identical matches words that are"
         " spelt alike.",
     ),
-    SEED,
+    count("--seed", least=0, default=0, help="For random starts."),
     click.option(
         "--normalize",
         type=_normalize,
@@ -167,12 +161,15 @@ solver_options = gathered(
     ),
     count("--max-outer", help="Limit of outer iterations."),
     click.option(
-        "--tol", type=POSITIVE, metavar="FLOAT", help="Relative change at which the solve stops."
+        "--tol",
+        type=click.FloatRange(0, min_open=True),
+        metavar="FLOAT",
+        help="Relative change at which the solve stops.",
     ),
     time_limit("Time after which solve and refinement end with the best so far."),
     click.option(
         "--search-time",
-        type=POSITIVE,
+        type=click.FloatRange(0, min_open=True),
         metavar="SECONDS",
         help="Time to look for lower optima; less if none is found for half of it.",
     ),
@@ -196,7 +193,7 @@ solver_options = gathered(
     ),
     click.option(
         "--checkpoint",
-        type=PATH,
+        type=click.Path(path_type=Path),
         metavar="FILE",
         help="Keep there where the solve stands; killed, the same command goes on.",
     ),
@@ -226,7 +223,7 @@ solver_options = gathered(
     convention("gwfast"),
     click.option(
         "--output",
-        type=PATH,
+        type=click.Path(path_type=Path),
         metavar="DIR",
         help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
         " report.html, dynamics.png.",
@@ -239,11 +236,11 @@ solver_options = gathered(
     ),
     click.option("--force", is_flag=True, help="Replace these files in --output."),
     JSON,
-    QUIET,
+    click.option("--quiet", is_flag=True, help="Show no progress."),
 )
 
 
-def reader_options(default=MAX_VOCAB):
+def reader_options(default=200_000):
     """Of `read_embeddings`; `default` is of --max-vocab, None is all words."""
     return gathered(
         "reading",

@@ -7,22 +7,14 @@ from collections import deque
 from ..results.result import OuterStep
 from ..utils.progress import ProgressEvent
 
-# Seconds without a line after which any event has one, where no bar can be drawn: what
-# takes minutes then shows that it goes on, and what takes seconds has few lines.
-LINE_EVERY = 5.0
-# Outer iterations by whose mean fall of the change the rest is estimated: acceleration
-# makes single ones jump, and a longer past says less.
-WINDOW = 10
-# Least number of them for an estimate: large problems take about as many.
-FEWEST = 3
-
 
 class Watch:
     """Events and lines of one solve that ends at a relative change `tol`."""
 
     def __init__(self, tol: float, total: int | None) -> None:
         self._tol, self._total = tol, total
-        self._steps: deque[OuterStep] = deque(maxlen=WINDOW)
+        # Acceleration makes single changes jump, and a longer past says less.
+        self._steps: deque[OuterStep] = deque(maxlen=10)
         self._shown: set[str] = set()
         self._began = self._printed = time.monotonic()
 
@@ -48,7 +40,7 @@ class Watch:
         # Of starts, candidates and iterations the first, or there would be dozens.
         detail = event.stage in ("start", "round", "iteration")
         later = event.number > 1 and event.stage in self._shown
-        if detail and later and now - self._printed < LINE_EVERY:
+        if detail and later and now - self._printed < 5.0:
             return None
         self._printed = now
         self._shown.add(event.stage)
@@ -60,7 +52,7 @@ def seconds_left(steps, tol):
     as if it fell on at its mean rate. None where it does not fall, or of too few.
     """
     first, last = steps[0], steps[-1]
-    if len(steps) < FEWEST or not 0 < last.change < first.change:
+    if len(steps) < 3 or not 0 < last.change < first.change:
         return None
     taken = (last.seconds - first.seconds) / (len(steps) - 1)
     rate = math.log(first.change / last.change) / (len(steps) - 1)

@@ -11,9 +11,7 @@ from .._version import __version__
 from .shard import Shard
 from .team import MAX_LOSSES, RESUMED, Lost, NoWorkers
 
-# Seconds to wait for a worker where there is none left, and between two looks at
-# whether one that does not answer is still there.
-PATIENCE, LOOK_EVERY = 300.0, 5.0
+LOOK_EVERY = 5.0  # seconds between two looks at a worker that does not answer
 # What Dask raises of a worker that went away, or was restarted. What goes wrong inside
 # of a shard Dask does not get to see: that is an answer.
 GONE = OSError, CancelledError, asyncio.TimeoutError
@@ -48,7 +46,7 @@ class DaskEngine:
     or the exceptions that these have raised, or `Lost`.
     """
 
-    def __init__(self, client, patience=PATIENCE):
+    def __init__(self, client, patience=300.0):
         self.client, self._patience = client, patience
 
     def places(self):

@@ -12,9 +12,6 @@ from ..linear.gibbs_kernel import contract
 from ..quadratic.stores import Right
 from .point_file import FilePart
 
-# Rows of the cost that are looked at for how far costs differ.
-SAMPLED = 64
-
 
 class Shared(NamedTuple):
     """What all shards of a problem have: the features of the second space, and its
@@ -51,7 +48,7 @@ class Points:
 
     def sampled(self, core):
         """The lowest and the highest of some costs."""
-        step = max(len(self._x) // SAMPLED, 1)
+        step = max(len(self._x) // 64, 1)
         some = np.ascontiguousarray(self._left(core)[::step])
         cost = aligned_empty((len(some), self._right.panels.m))
         _products.matmul(some, self._right.panels, cost, n_threads=self._n_threads)

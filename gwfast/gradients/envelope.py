@@ -18,9 +18,6 @@ from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..results.result import GWResult
 
-# What POT's `Loss` calls costs and weights.
-NAMES = {"C1": "cost_x", "C2": "cost_y", "M": "linear_cost", "alpha": "alpha"}
-
 
 def refuse_gradients(names: Collection[str], marginals: str, rho: Any) -> None:
     """Raise `NoGradients` where there are none in one of `names`: in masses that only
@@ -56,7 +53,10 @@ class Minimum:
             alpha=problem.alpha if problem.is_fused else 1.0,
         )
         found = Loss(costs).in_data(plan)
-        made = {NAMES[name]: x for name, x in found.items()}
+        made = {
+            {"C1": "cost_x", "C2": "cost_y", "M": "linear_cost", "alpha": "alpha"}[name]: x
+            for name, x in found.items()
+        }
         for side, name in enumerate("pq"):
             if name in names:
                 made[name] = self._in_masses(plan, side)

@@ -16,8 +16,6 @@ from ._style import Canvas, Panels
 
 # Points of a space up to which their marks are large, and their areas in square points.
 _FEW, _LARGE, _SMALL = 500, 22, 6
-# Of the second side, which is drawn first, and of the first.
-MARKERS = "o", "+"
 
 
 def plot_aligned(
@@ -187,7 +185,7 @@ def _palette(labels):
 
 def _scatter(axes, sides, labels, palette):
     """Both sides, (n, 2) each: dots first, so that crosses are seen on them."""
-    for points, some, marker in zip(sides[::-1], labels[::-1], MARKERS, strict=True):
+    for points, some, marker in zip(sides[::-1], labels[::-1], ("o", "+"), strict=True):
         painted = [palette[label] for label in some] if some else _style.GREY
         size = _LARGE if len(points) <= _FEW else _SMALL
         axes.scatter(*points.T, s=size, c=painted, marker=marker, linewidth=0.9)
@@ -195,7 +193,7 @@ def _scatter(axes, sides, labels, palette):
 
 def _legend(figure, ax, names, palette):
     """The names of both sides by their marks, and labels by their colors."""
-    marks = [(marker, _style.GREY) for marker in MARKERS]
+    marks = [(marker, _style.GREY) for marker in ("o", "+")]
     marks += [("s", color) for color in palette.values()]
     handles = [Line2D([], [], marker=marker, color=color, linestyle="") for marker, color in marks]
     shown = [*names[::-1], *palette]

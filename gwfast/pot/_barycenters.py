@@ -20,7 +20,6 @@ from ._starts import PARTITIONS, STARTS, feature_centers, random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
 
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
-CRITERIA = get_args(StopCriterion)
 
 
 def barycenter(given, solve_all, batch=None, *, kind=None, features="init_Y", **tolerances):
@@ -93,7 +92,7 @@ def _log(spaces, sides, losses, changes, iterates, by_loss):
 
 def _check(given, features):
     """The errors of POT, where there is something wrong."""
-    pots_choice(given["stop_criterion"], "stop_criterion", CRITERIA)
+    pots_choice(given["stop_criterion"], "stop_criterion", get_args(StopCriterion))
     for fixed, name in (("fixed_structure", "init_C"), ("fixed_features", features)):
         if given.get(fixed) and given[name] is None:
             raise _undefined(f"{name} must be given where {fixed}=True")

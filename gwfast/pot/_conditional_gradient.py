@@ -22,21 +22,14 @@ from ._solve import Answer, quadratic_term, stated
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Error of the marginals of a start that is taken for rounding, absolutely (POT's) and relatively.
-START_ERROR = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
-# What POT's linear solver says of an optimal vertex.
-OPTIMAL = 1
 # What the loss has gradients in.
 ENVELOPED = {
     "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
     "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
     "partial": ("C1", "C2", "M", "alpha"),
 }
-# What functions with entropy call its weight, and those whose names are no rule.
-REGULARIZATIONS = ("epsilon", "reg")
-ENTROPIC = {"fgw_barycenters": "entropic_fused_gromov_barycenters"}
 
 
 def exact(function: Callable[P, R]) -> Callable[P, R]:
@@ -48,9 +41,11 @@ def exact(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for keyword in REGULARIZATIONS:
+        for keyword in ("epsilon", "reg"):
             if keyword in kwargs:
-                other = ENTROPIC.get(name, f"entropic_{name}")
+                other = {"fgw_barycenters": "entropic_fused_gromov_barycenters"}.get(
+                    name, f"entropic_{name}"
+                )
                 raise TypeError(
                     f"{name}() got an unexpected keyword argument {keyword!r}: it is "
                     f"without entropy, use {other}()"
@@ -94,7 +89,8 @@ class ExactAnswer(Answer):
             some = masses > 0
             cost += total * float(x[some] @ masses[some])
         entries |= {"u": back(total * u), "v": back(total * v), "cost": back(cost)}
-        return entries | {"warning": None, "result_code": OPTIMAL}
+        # POT's solver says 1 of an optimal vertex.
+        return entries | {"warning": None, "result_code": 1}
 
     def _potentials(self):
         """POT's: for the whole gradient, and with one mean, by mass, on both sides."""
@@ -173,7 +169,10 @@ def _bounded(plan, p, q):
 
 def check_start(problem):
     """Refuse a plan without these marginals, which no step would give it."""
-    absolute, relative = START_ERROR[problem.arrays.dtype.name]
+    # Error of the marginals of a start that is rounding, absolutely (POT's) and relatively.
+    absolute, relative = {"float64": (1e-8, 1e-7), "float32": (1e-6, 1e-5)}[
+        problem.arrays.dtype.name
+    ]
     for name, axis in (("p", 1), ("q", 0)):
         masses = getattr(problem, name)
         off = problem.G0.sum(axis=axis) - masses

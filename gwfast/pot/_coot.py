@@ -31,7 +31,6 @@ ENVELOPED = "X", "Y", "wx_samp", "wx_feat", "wy_samp", "wy_feat", "M_samp", "M_f
 STARTS = "pi_sample", "pi_feature", "duals_sample", "duals_feature"
 # What names of arguments, and of starts, end in for either plan.
 KINDS = ("samp", "sample"), ("feat", "feature")
-METHODS = "sinkhorn", "sinkhorn_log"
 
 
 class CoOptimal:
@@ -39,7 +38,7 @@ class CoOptimal:
 
     def __init__(self, given, smooth=()):
         self._given = given
-        pots_choice(given["method_sinkhorn"], "method_sinkhorn", METHODS)
+        pots_choice(given["method_sinkhorn"], "method_sinkhorn", ("sinkhorn", "sinkhorn_log"))
         named = {name: given[name] for name in ENVELOPED} | _starts(given["warmstart"])
         self.arrays = Arrays(named, traces=True)
         self.asking = self.arrays.asking

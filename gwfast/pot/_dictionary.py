@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..problems.losses import LOSSES
+from ..problems.losses import SQUARE
 from ..quadratic.frank_wolfe import N_DIRECTIONS, ExactLimits, directions, has_ties
 from ..utils.validation import as_array, as_count, as_matrix
 from ._barycenters import listed
@@ -19,12 +19,8 @@ from ._problem import Problem, as_weight, balanced, checked_costs, checked_masse
 from ._starts import random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number
 
-LOSS = LOSSES["square"]
-# What a loss of zero is taken as where changes are relative to it, and what stands for
-# the loss before the first; POT's.
-NEXT_TO_ZERO, NO_LOSS = 1e-15, 1e15
 # Of Adam (Kingma and Ba, ICLR 2015): decay of both moments, and what keeps steps finite.
-DECAY, FINITE = (0.9, 0.99), 1e-9
+DECAY = (0.9, 0.99)
 
 
 def unmixing(given):
@@ -184,7 +180,7 @@ class Samples:
             self.alpha, self.features = as_weight(given["alpha"], "alpha"), [[]]
             self.width = as_matrix(arrays[names[0][1]], names[0][1]).shape[1]
         for C, Y, p in names:
-            cost = checked_costs(arrays[C], C, np.float64, LOSS)
+            cost = checked_costs(arrays[C], C, np.float64, SQUARE)
             masses = checked_masses(arrays[p], p, cost.n)
             self.costs.append(cost)
             self.ps.append(balanced(self.q, masses, "q", p))
@@ -192,8 +188,8 @@ class Samples:
                 shape = cost.n, self.width
                 features.append(as_matrix(arrays[Y], Y, shape=shape).astype(float))
         self._reg = as_number(given["reg"], "reg", zero=True)
-        self._tols = [as_number(given[x], x, zero=True) for x in TOLERANCES]
-        self._limits = [as_limit(given[x], x) for x in LIMITS]
+        self._tols = [as_number(given[x], x, zero=True) for x in ("tol_outer", "tol_inner")]
+        self._limits = [as_limit(given[x], x) for x in ("max_iter_outer", "max_iter_inner")]
         self._symmetric = given["symmetric"]
         self._prepare()
 
@@ -216,7 +212,7 @@ class Samples:
         tied = [not self.features and has_ties(C, p) for p, C, *_ in spaces]
         self._tied = any(tied)
         self._spaces = [
-            self._space(LOSS.h2, *space, turned=turned)
+            self._space(SQUARE.h2, *space, turned=turned)
             for space, turned in zip(spaces, tied, strict=True)
         ]
 
@@ -233,7 +229,7 @@ class Samples:
         rows times their masses; and losses (k,) of these samples.
         """
         shape = len(some), len(atoms.values)
-        weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], NO_LOSS)
+        weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], 1e15)
         targets = np.empty((shape[0], atoms.values.shape[1]))
         gram = (atoms.values * atoms.masses) @ atoms.values.T
         gram -= self._reg * np.eye(shape[1])
@@ -316,13 +312,9 @@ class Samples:
         return [answer.plan for answer in answers], np.array(losses)
 
 
-TOLERANCES = "tol_outer", "tol_inner"
-LIMITS = "max_iter_outer", "max_iter_inner"
-
-
 def _relative(changes, losses):
     """Relative changes of losses, as POT has them."""
-    return abs(changes) / np.maximum(abs(losses), NEXT_TO_ZERO)
+    return abs(changes) / np.maximum(abs(losses), 1e-15)
 
 
 class Adam:
@@ -338,4 +330,4 @@ class Adam:
             made = DECAY[k] * self._moments[k] + (1 - DECAY[k]) * x
             self._moments[k] = made
             unbiased.append(made / (1 - DECAY[k] ** self._n_steps))
-        return unbiased[0] / (np.sqrt(unbiased[1]) + FINITE)
+        return unbiased[0] / (np.sqrt(unbiased[1]) + 1e-9)

@@ -11,10 +11,6 @@ from ..kernels.threads import resolve_n_threads
 from ..quadratic.frank_wolfe import ROUNDING, SLICE
 from ._conditional_gradient import NOTHING, exact_limits
 
-# Passes over a plan that a descent without entropy counts as, so that updates that take
-# less than half a millisecond are made by one thread: another sleeps between them.
-PASSES = 4
-
 
 class ExactBatch:
     """Makes all plans of an update from structure and features of the barycenter and the plans to
@@ -94,7 +90,8 @@ class ExactDescents:
         """Return the losses of pairs of `exact_space`; their plans go to parts of `ends`, and if
         asked begin at what is there. For `potentials` see `ExactPairs.begin`.
         """
-        size, work = len(firsts), PASSES * ends.size
+        # A descent counts as four passes over a plan: updates below .5 ms are made by one thread.
+        size, work = len(firsts), 4 * ends.size
         n_shares = min(resolve_n_threads(None, work=work), size)
         if len(self._pairs) != n_shares:
             self._pairs = [ExactPairs(**self._options) for _ in range(n_shares)]

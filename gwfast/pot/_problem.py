@@ -22,9 +22,6 @@ LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
 Solver: TypeAlias = Literal["PGD", "PPA"]
 # What functions return: an array of the caller's library; with `log` it and a dict.
 Plan: TypeAlias = NDArray[Any] | Any
-# What gradients may be asked in, and a start.
-DATA = "C1", "C2", "M", "p", "q", "alpha", "G0"
-LOSS_OF_POT = {"square_loss": "square", "kl_loss": "kl"}
 
 
 class Problem:
@@ -62,7 +59,7 @@ class Problem:
         if is_traced(alpha):
             named[self.name("alpha")] = alpha
         self.arrays = Arrays(named, traces=True)
-        own = {self.name(name): name for name in DATA}
+        own = {self.name(name): name for name in ("C1", "C2", "M", "p", "q", "alpha", "G0")}
         self.asking = {own[name]: x for name, x in self.arrays.asking.items()}
         self.x, self.y = self._costs("C1"), self._costs("C2")
         self.shape = self.x.n, self.y.n
@@ -160,7 +157,7 @@ class Problem:
 
 def as_loss(loss_fun, name):
     """The `Loss` that POT calls so."""
-    return LOSSES[LOSS_OF_POT[pots_choice(loss_fun, name, LOSS_OF_POT)]]
+    return LOSSES[pots_choice(loss_fun, name, ("square_loss", "kl_loss")).removesuffix("_loss")]
 
 
 def as_weight(x, name):

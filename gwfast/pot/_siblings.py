@@ -18,10 +18,6 @@ RETURNS = """{value} : scalar
 log : dict
     If asked for, that of `{name}`;
     where that returns one plan, this is in it as "T"."""
-PARTS = '\n    With the parts of the loss, "lin_loss" and "quad_loss".'
-# Passed as `log` it asks for the value alone: the rest may take as long as a plan.
-VALUE = "value"
-COSTS_BETWEEN = ">>> M = np.abs(np.subtract.outer(x, x[::-1]))\n"
 
 
 def like(sibling: Callable[..., Any], *others: Callable[..., Any]) -> Callable[[F], F]:
@@ -40,9 +36,14 @@ def like(sibling: Callable[..., Any], *others: Callable[..., Any]) -> Callable[[
         example = theirs["Examples"].replace(f"{sibling.__name__}(", f"{name}(")
         begin, call, rest = re.split(r"(?m)^(>>> .*pot\..*)", example, maxsplit=1)
         if "M" in parameters and "M" not in inspect.signature(sibling).parameters:
-            begin, call = begin + COSTS_BETWEEN, call.replace("(C1", "(M, C1")
+            begin, call = (
+                begin + ">>> M = np.abs(np.subtract.outer(x, x[::-1]))\n",
+                call.replace("(C1", "(M, C1"),
+            )
             returns = re.sub(r'"(\w*)gw_dist"', r'"\1fgw_dist"', theirs["Returns"])
-            theirs["Returns"] = returns + PARTS
+            theirs["Returns"] = (
+                returns + '\n    With the parts of the loss, "lin_loss" and "quad_loss".'
+            )
         own["Examples"] = begin + own.get("Examples", call + rest)
         theirs.pop("Warns", None)
         known = [_sections(one)["Parameters"] for one in (*others, sibling)]
@@ -74,7 +75,7 @@ def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[
         given |= kwargs
         positional = len(args) > at
         log = args[at] if positional else kwargs.get("log")
-        asked = True if log else VALUE
+        asked = True if log else "value"
         if positional:
             args = *args[:at], asked, *args[at + 1 :]  # type: ignore[assignment]
         else:

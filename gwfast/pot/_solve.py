@@ -32,19 +32,14 @@ from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from . import gradients
 from ._problem import Plan, Problem
-from ._siblings import VALUE
 from .arrays import pots_choice
 from .gradients import traced
 
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
-# Quadratic terms below zero by less than this part of the squared largest cost are rounding.
-NEGATIVE = 1e-9
 # Error of the marginals above which they are put right, at the price of a plan that is
 # no longer quite the solution of its last linear problem.
 MAX_MARGINAL_ERROR = 1e-6
-# Entries of a partial plan up to which float64 takes as long as float32.
-FEW_ENTRIES = 100_000
 # What there are gradients in by methods and marginals, of which "pgd" alone has those
 # of plans: proximal steps end at one without entropy.
 SMOOTH = {
@@ -52,9 +47,6 @@ SMOOTH = {
     ("ppa", "balanced"): ("C1", "C2", "M", "alpha"),
     ("ppa", "semirelaxed"): ("C1", "C2", "M", "p", "alpha"),
 }
-METHOD_OF_POT = {"PGD": "pgd", "PPA": "ppa"}
-# What logs call the loss; an f before "gw" says that costs between spaces are in it.
-VALUES = {"balanced": "gw_dist", "semirelaxed": "srgw_dist", "partial": "partial_gw_dist"}
 # The status of plans that need no warning: POT's users limit iterations on purpose, and
 # its default tolerances are beyond float32.
 EXPECTED = (Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED)
@@ -115,7 +107,8 @@ class Answer:
             plan, errors = plan * total, [error * total for error in errors]
         plan = plan.astype(dtype, copy=False)
         top = max(abs(end) for side in (problem.x, problem.y) for end in side.extremes)
-        if -NEGATIVE * top**2 < quad < 0:
+        # Quadratic terms this little below zero are rounding.
+        if -1e-9 * top**2 < quad < 0:
             quad = 0.0
         terms = [float(x) * total**2 for x in (quad, linear, separable)]
         return cls(problem, epsilon, plan, *terms, errors, *others)
@@ -145,17 +138,20 @@ class Answer:
         return {"err": list(map(self.problem.arrays.back, self.errors))}
 
     def result(self, log: bool | str) -> Plan:
-        """The plan, or with `log` the plan and POT's log, of which `VALUE` asks for the value."""
+        """The plan, or with `log` the plan and POT's log, of which `"value"` asks for the value."""
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
         made = self._traced(back(plan), log)
         if not log:
             return made
-        name = VALUES[problem.marginals]
+        # An f before "gw" says that costs between spaces are in the loss.
+        name = {"balanced": "gw_dist", "semirelaxed": "srgw_dist", "partial": "partial_gw_dist"}[
+            problem.marginals
+        ]
         name = name if problem.M is None else name.replace("gw", "fgw")
         value = traced(self.total, problem, self.of_value)
-        if log == VALUE:
+        if log == "value":
             return made, {name: value}
         entries = self.evidence() | {name: value}
         if problem.M is not None:
@@ -184,7 +180,7 @@ class ProximalAnswer(Answer):
     """From proximal steps, which end at a plan without entropy; its loss alone has gradients."""
 
     def _traced(self, plan, log):
-        if log != VALUE:
+        if log != "value":
             self.problem.refuse_gradients()
         return plan
 
@@ -225,7 +221,7 @@ def method_of(problem):
     """The name of the method that POT has for the marginals."""
     if problem.marginals == "balanced":
         name, solver = problem.name("solver"), problem.take("solver", "PGD")
-        return METHOD_OF_POT[pots_choice(solver, name, METHOD_OF_POT)]
+        return pots_choice(solver, name, ("PGD", "PPA")).lower()
     return "ppa" if problem.marginals == "semirelaxed" else "pgd"
 
 
@@ -293,7 +289,8 @@ def solved_together(problems, method, epsilon, limits):
 def _posed(problem, method):
     """The problem of mass one, its start, its method, and the dtype to solve it in."""
     total, dtype = problem.total, problem.arrays.dtype
-    few = math.prod(problem.shape) <= FEW_ENTRIES
+    # Of so few entries float64 takes as long as float32.
+    few = math.prod(problem.shape) <= 100_000
     if method != "pgd" or (problem.marginals == "partial" and few):
         # Proximal steps shrink for long, and are lost in the rounding of float32; that
         # keeps partial plans from being seen to go round.

@@ -8,7 +8,7 @@ from scipy import sparse
 from ..kernels._exact_pairs import Space
 from ..kernels.threads import single_threaded_blas
 from ..problems.geometry import within_range
-from ..problems.losses import LOSSES
+from ..problems.losses import SQUARE
 from ..quadratic.frank_wolfe import ExactLimits
 from ..utils.validation import MASS_TOLERANCE, as_array, check_finite
 from ._exact_batch import ExactDescents
@@ -16,12 +16,6 @@ from .arrays import as_host
 from .gradients import centered, traced
 from .unified import LeftToPot
 
-LOSS = LOSSES["square"]
-# POT's limits in its layers.
-LIMITS = ExactLimits(max_outer=50, tol=0.0, min_relative=1e-9, min_change=1e-9)
-# Costs of templates that differ from their transposes by less, of the largest, do so by
-# the rounding of float32, which updates add up.
-ROUNDING = 1e-4
 NOT_HERE = (
     "is none of gwfast's: it has graphs and templates whose edges go both ways, "
     "templates of positive weights, and alpha above 0. While POT's functions are "
@@ -46,7 +40,8 @@ def distances(arrays, batch, alphas=None, edges=None):
     else:
         C = _finite(arrays, "tplt_adjacencies", 3)
         _check_shape("tplt_adjacencies", C, (size, m, m))
-        if abs(C - C.swapaxes(1, 2)).max() > ROUNDING * abs(C).max():
+        # Updates add up the rounding of float32.
+        if abs(C - C.swapaxes(1, 2)).max() > 1e-4 * abs(C).max():
             raise LeftToPot(f"an edge of a template that goes one way {NOT_HERE}")
         C = (C + C.swapaxes(1, 2)) / 2
     q = q / q.sum(axis=1, keepdims=True)
@@ -139,7 +134,7 @@ class Graphs:
         graph = np.repeat(np.arange(len(self.sizes)), self.sizes)[made.row]
         row, col = made.row - self.begins[graph], made.col - self.begins[graph]
         values[(ends - self.sizes**2)[graph] + row * self.sizes[graph] + col] = made.data
-        parts = np.split(LOSS.h2(values), ends[:-1])
+        parts = np.split(SQUARE.h2(values), ends[:-1])
         return [x.reshape(n, n) for x, n in zip(parts, self.sizes, strict=True)]
 
     def spaces(self, alpha):
@@ -186,11 +181,14 @@ class Distances:
         ends = begins + np.tile(graphs.sizes, size)
         parts = list(map(slice, begins, ends))
         # What each node of a template adds to the loss.
-        self._added = alphas[:, None] * (LOSS.f1(C) @ q[:, :, None])[:, :, 0]
+        self._added = alphas[:, None] * (SQUARE.f1(C) @ q[:, :, None])[:, :, 0]
         of_alpha = {alpha: graphs.spaces(alpha) for alpha in set(alphas)}
         firsts = [one for k in range(size) for one in [self._space(k)] * n_graphs]
         seconds = [one for alpha in alphas for one in of_alpha[alpha]]
-        descents = ExactDescents(LIMITS, 0.5)
+        # POT's limits in its layers.
+        descents = ExactDescents(
+            ExactLimits(max_outer=50, tol=0.0, min_relative=1e-9, min_change=1e-9), 0.5
+        )
         losses = descents.solve(firsts, seconds, plans, parts, False, potentials)
         self._plans = plans.reshape(m, size, n_nodes).transpose(1, 0, 2)
         at = m * np.arange(len(begins)) + begins
@@ -201,7 +199,7 @@ class Distances:
     def _space(self, k):
         """The `Space` of a template."""
         alpha, added = self._alphas[k], self._added[k]
-        values, X = -alpha * LOSS.h1(self._C[k]), np.sqrt(1 - alpha) * self._Y[k]
+        values, X = -alpha * SQUARE.h1(self._C[k]), np.sqrt(1 - alpha) * self._Y[k]
         sizes = self._q[k] @ added, abs(values).max(), added.max()
         return Space(values, values, self._q[k], *sizes, X)
 

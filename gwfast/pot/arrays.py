@@ -10,10 +10,6 @@ from ..problems.graphs import as_geometry, is_graph
 from ..utils.labels import in_order, labels_of
 from ..utils.validation import as_array, as_positive
 
-# Devices of DLPack whose memory this processor can read: its own, and what CUDA and
-# ROCm keep pinned for it.
-HOST = (1, 3, 11)
-DEVICES = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
 # Space of each axis of the arguments that have points of the first or of the second one.
 SIDES: dict[str, tuple[int, ...]]
 SIDES = {"C1": (0, 0), "Ca": (0, 0), "C2": (1, 1), "Cb": (1, 1)}
@@ -134,10 +130,11 @@ def _brought(x, name):
             device = int(x.__dlpack_device__()[0])
         except (BufferError, RuntimeError, TypeError, ValueError):
             device = None  # unknown to DLPack
-        if device not in HOST:
+        # Memory that this processor can read: its own, and what CUDA and ROCm keep pinned for it.
+        if device not in (1, 3, 11):
             raise TypeError(
                 f"{name} must be in the memory of the CPU, got an array on "
-                f"{getattr(x, 'device', None) or DEVICES.get(device, device)}: gwfast "
+                f"{getattr(x, 'device', None) or f'device {device}'}: gwfast "
                 "runs on CPUs"
             )
     if foreign and hasattr(x, "__dlpack__"):

@@ -26,9 +26,6 @@ __all__ = [
     "semirelaxed_fgw_barycenters",
     "semirelaxed_gromov_barycenters",
 ]
-# Change of a plan (Frobenius norm) at which its outer iterations stop, and relative
-# change of its loss without entropy; POT's.
-PLAN_TOL, EXACT_PLAN_TOL = 1e-4, 1e-5
 
 
 @like(entropic_gromov_wasserstein)
@@ -94,7 +91,7 @@ def entropic_gromov_barycenters(
     >>> center.shape
     (4, 4)
     """
-    return barycenter(locals(), solve_all, tol=PLAN_TOL)
+    return barycenter(locals(), solve_all, tol=1e-4)
 
 
 @like(entropic_gromov_barycenters)
@@ -161,7 +158,7 @@ def entropic_fused_gromov_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(locals(), solve_all, tol=PLAN_TOL)
+    return barycenter(locals(), solve_all, tol=1e-4)
 
 
 @exact
@@ -198,7 +195,7 @@ def gromov_barycenters(
     >>> pot.gromov_barycenters(4, [C1, C2], max_iter=20).shape
     (4, 4)
     """
-    return barycenter(locals(), solve_all_exact, ExactBatch, tol_rel=EXACT_PLAN_TOL)
+    return barycenter(locals(), solve_all_exact, ExactBatch, tol_rel=1e-5)
 
 
 @exact
@@ -245,9 +242,7 @@ def fgw_barycenters(
     >>> features.shape, structure.shape
     ((4, 1), (4, 4))
     """
-    return barycenter(
-        locals(), solve_all_exact, ExactBatch, features="init_X", tol_rel=EXACT_PLAN_TOL
-    )
+    return barycenter(locals(), solve_all_exact, ExactBatch, features="init_X", tol_rel=1e-5)
 
 
 @like(gromov_barycenters)

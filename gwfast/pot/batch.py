@@ -14,12 +14,7 @@ from .arrays import Arrays, as_number, pots_choice
 from .unified import LeftToPot, OTResult, as_result
 
 __all__ = ["solve_gromov_batch"]
-# What other functions call the arguments of this one: the number of the problem is put
-# in those that have one for each.
-ARGUMENTS = {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner"}
 ARRAYS = {"C1": "Ca", "C2": "Cb", "p": "a", "q": "b", "M": "M", "G0": "T_init"}
-LOSSES = ("sqeuclidean", "l2", "kl")
-GRADIENTS = ("autodiff", "detach", "envelope")
 NOT_HERE = (
     "is none of gwfast's: it solves batches of costs (B, n, n) with the squared loss, "
     "for alpha above 0. While POT's functions are swapped (gwfast.pot.patch()), "
@@ -128,7 +123,9 @@ def solve_gromov_batch(
     shared |= {name: given[name] for name in ("max_iter_inner", "tol_inner")}
     problems = []
     for k in range(size):
-        names = ARGUMENTS | {own: f"{x}[{k}]" for own, x in ARRAYS.items()}
+        names = {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner"} | {
+            own: f"{x}[{k}]" for own, x in ARRAYS.items()
+        }
         own = {f"{name}[{k}]": stack[k] for name, stack in stacks.items()}
         problems.append(Problem(shared | own, names=names))
     epsilon = problems[0].number("epsilon")
@@ -139,8 +136,10 @@ def solve_gromov_batch(
 def _check(given):
     """Raise what is wrong, or none of gwfast's, but for arrays."""
     loss, grad = given["loss"], given["grad"]
-    pots_choice(loss.lower() if isinstance(loss, str) else loss, "loss", LOSSES)
-    pots_choice(grad, "grad", GRADIENTS)
+    pots_choice(
+        loss.lower() if isinstance(loss, str) else loss, "loss", ("sqeuclidean", "l2", "kl")
+    )
+    pots_choice(grad, "grad", ("autodiff", "detach", "envelope"))
     for one, other in (("M", "alpha"), ("alpha", "M")):
         if given[one] is None and given[other] is not None:
             raise ValueError(f"{one} must be given where {other} is")

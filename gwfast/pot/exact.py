@@ -31,8 +31,6 @@ __all__ = [
     "semirelaxed_gromov_wasserstein",
     "semirelaxed_gromov_wasserstein2",
 ]
-# What other families call the limits of partial problems.
-ARGUMENTS = {"max_iter": "numItermax", "tol_rel": "tol"}
 
 
 @exact
@@ -238,7 +236,9 @@ def partial_gromov_wasserstein(
     >>> round(float(plan.sum()), 3)
     0.75
     """
-    problem = Problem(locals(), marginals="partial", names=ARGUMENTS)
+    problem = Problem(
+        locals(), marginals="partial", names={"max_iter": "numItermax", "tol_rel": "tol"}
+    )
     return solve_exact(problem).result(log)
 
 
@@ -266,7 +266,9 @@ def partial_fused_gromov_wasserstein(
     """Partial fused Gromov-Wasserstein plan without entropy, as
     `ot.gromov.partial_fused_gromov_wasserstein`.
     """
-    problem = Problem(locals(), marginals="partial", names=ARGUMENTS)
+    problem = Problem(
+        locals(), marginals="partial", names={"max_iter": "numItermax", "tol_rel": "tol"}
+    )
     return solve_exact(problem).result(log)
 
 

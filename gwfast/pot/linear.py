@@ -18,7 +18,6 @@ from ..results.result import ConvergenceWarning
 from ..utils.callers import outside
 from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix
-from ._conditional_gradient import OPTIMAL
 from ._problem import Plan, balanced, checked_masses
 from ._siblings import like
 from ._solve import MIN_TOL
@@ -26,8 +25,6 @@ from .arrays import Arrays, NoGradients, as_limit, as_number
 from .unified import LeftToPot
 
 __all__ = ["emd", "emd2", "sinkhorn"]
-# Relative difference of two totals that is rounding, as in POT.
-SAME_TOTAL = 1e-6
 # Costs this many times the median of all, such as stand for what is forbidden, leave
 # too few digits for the others: our solver's tolerance is a fraction of the largest.
 MOST_COST = 1e6
@@ -234,7 +231,8 @@ def _given(a, b, M):
     p, q = p.astype(np.float64, copy=False), q.astype(np.float64, copy=False)
     largest = float(np.abs(cost[p > 0][:, q > 0]).max(initial=0.0))
     check_extremes(0.0, largest, "M")
-    if not abs(p.sum() - q.sum()) <= SAME_TOTAL * p.sum():
+    # Rounding, as in POT.
+    if not abs(p.sum() - q.sum()) <= 1e-6 * p.sum():
         raise ValueError(f"a and b must have one total, got {p.sum()}, {q.sum()}")
     return arrays, p, balanced(p, q, "a", "b"), cost, largest
 
@@ -283,7 +281,8 @@ def _transported(a, b, M):
                 x[unknown] = np.nanmin(costs[unknown] - y, axis=1)
         u, v = arrays.back(u), arrays.back(v)
         kept = {"cost": value, "u": u, "v": v}
-        return kept | {"warning": None, "result_code": OPTIMAL}
+        # POT's solver says 1 of an optimal vertex.
+        return kept | {"warning": None, "result_code": 1}
 
     return arrays, plan, value, entries
 

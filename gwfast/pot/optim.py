@@ -19,13 +19,6 @@ from .terms import init_matrix
 from .unified import LeftToPot
 
 __all__ = ["cg"]
-ARGUMENTS = {
-    "p": "a",
-    "q": "b",
-    "max_iter": "numItermax",
-    "tol_rel": "stopThr",
-    "tol_abs": "stopThr2",
-}
 # Costs of the second space from what products are made of, and the power of a weight
 # that both costs take so that the loss has it.
 LOSSES = {"square_loss": (lambda h2: h2 / 2, 0.5), "kl_loss": (np.exp, 1.0)}
@@ -126,7 +119,16 @@ def _problem(given):
     weight **= LOSSES[loss_fun][1]
     C1, C2 = (arrays.back(weight * x, x.dtype) for x in (left, right))
     made = {"C1": C1, "C2": C2, "M": M, "loss_fun": loss_fun, "alpha": 0.5}
-    problem = Problem(given | made, names=ARGUMENTS)
+    problem = Problem(
+        given | made,
+        names={
+            "p": "a",
+            "q": "b",
+            "max_iter": "numItermax",
+            "tol_rel": "stopThr",
+            "tol_abs": "stopThr2",
+        },
+    )
     if problem.G0 is not None:
         check_start(problem)
     return problem

@@ -46,9 +46,6 @@ NAMES = tuple(FUNCTIONS)
 COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
 HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
-# Modules that POT does not import itself, as they need other packages: their functions
-# are swapped where a caller has imported them before.
-IMPORTED_BY_CALLERS = ("ot.gnn",)
 
 
 def _twin(own):
@@ -260,7 +257,8 @@ def _pots_functions():
     except ImportError as error:
         message = "swapping POT's functions needs POT: pip install POT"
         raise ImportError(message) from error
-    homes += [sys.modules[name] for name in IMPORTED_BY_CALLERS if name in sys.modules]
+    # POT does not import it itself: it needs other packages.
+    homes += [sys.modules["ot.gnn"]] * ("ot.gnn" in sys.modules)
     pairs = itertools.product(homes, NAMES)
     return {name: getattr(home, name) for home, name in pairs if hasattr(home, name)}
 

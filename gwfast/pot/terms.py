@@ -17,8 +17,6 @@ from .arrays import Arrays, as_costs, kind_of
 
 __all__ = ["gwggrad", "gwloss", "init_matrix", "init_matrix_semirelaxed", "tensor_product"]
 NAMES = "constC", "hC1", "hC2", "T"
-# Libraries whose arrays have the operators of NumPy's, and gradients through them.
-OPERATED = {"torch"}, {"jax"}
 
 
 def init_matrix(
@@ -215,7 +213,8 @@ def _made(make, constC, hC1, hC2, T):
                 "constC, hC1, hC2 and T must have shapes such as (n, m), (n, n), "
                 f"(m, m) and (n, m), got {came}"
             ) from error
-    if not plain and {*map(kind_of, given)} in OPERATED:
+    # They have the operators of NumPy, and gradients through them.
+    if not plain and {*map(kind_of, given)} in ({"torch"}, {"jax"}):
         return make(constC, hC1, hC2, T)
     arrays = Arrays(dict(zip(NAMES, given, strict=True)))
     one = (arrays[name].astype(arrays.dtype, copy=False) for name in NAMES)

@@ -34,14 +34,8 @@ from .arrays import as_number
 from .unified import LeftToPot
 
 __all__ = ["fused_unbalanced_gromov_wasserstein", "fused_unbalanced_gromov_wasserstein2"]
-# What other families call the arguments of these.
-ARGUMENTS = {"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"}
-DIVERGENCES = ("kl", "l2")
-SOLVERS = ("sinkhorn", "sinkhorn_log", "mm", "lbfgsb")
 # The least tolerance of linear problems that is asked of float64.
 MIN_INNER_TOL = 1e-12
-# Totals that are one up to rounding, relatively.
-ROUNDING = 1e-12
 
 
 def fused_unbalanced_gromov_wasserstein(
@@ -136,8 +130,8 @@ fused_unbalanced_gromov_wasserstein2 = valued(fused_unbalanced_gromov_wasserstei
 def _check_kind(epsilon, divergence, solver, reg_marginals):
     """Raise an error where a problem is none of gwfast's."""
     for name, came, choices in (
-        ("divergence", divergence, DIVERGENCES),
-        ("unbalanced_solver", solver, SOLVERS),
+        ("divergence", divergence, ("kl", "l2")),
+        ("unbalanced_solver", solver, ("sinkhorn", "sinkhorn_log", "mm", "lbfgsb")),
     ):
         if came not in choices:  # in the words of POT, and its type of error
             raise NotImplementedError(f"{name} must be one of {choices}, got {came!r}")
@@ -174,7 +168,11 @@ class _Call:
             )
         if M is None and alpha > 0:
             warnings.warn(f"alpha={alpha} without M counts as 0", stacklevel=outside())
-        self._data = Problem(given | {"alpha": 1.0}, marginals="unbalanced", names=ARGUMENTS)
+        self._data = Problem(
+            given | {"alpha": 1.0},
+            marginals="unbalanced",
+            names={"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"},
+        )
         self._data.refuse_gradients()
         self._alpha = 0.0 if M is None else alpha
         reg_marginals = given["reg_marginals"]
@@ -219,7 +217,7 @@ class _Call:
         self._n_threads = options.threads(problem)
         with single_threaded_blas():
             totals = self._p.sum(), self._q.sum()
-            ours = data.G0 is None and np.allclose(totals, 1.0, rtol=ROUNDING, atol=0)
+            ours = data.G0 is None and np.allclose(totals, 1.0, rtol=1e-12, atol=0)
             start = PRODUCT if ours else given(self._plans[0])
             solution = descend(problem, start, options)
             if len(solution.history) > self._n_seen:

@@ -21,23 +21,7 @@ from .gradients import traced
 __all__ = ["OTResult", "solve_gromov"]
 # POT's own functions by name, while `patching` has swapped them; else empty.
 originals: dict[str, Callable[..., Any]] = {}
-# What other functions call the arguments of this one.
-ARGUMENTS = {
-    "C1": "Ca",
-    "C2": "Cb",
-    "p": "a",
-    "q": "b",
-    "G0": "plan_init",
-    "epsilon": "reg",
-    "m": "unbalanced",
-    "solver": "method",
-    "tol_rel": "tol",
-}
 LOSS_FUN = {"l2": "square_loss", "kl": "kl_loss"}
-# Change of the plan (Frobenius norm), without entropy of the loss, at which outer
-# iterations stop, if not given; and how many there may be without entropy.
-TOLERANCES = {"balanced": 1e-9, "semirelaxed": 1e-9, "partial": 1e-7}
-MAX_ITER = {"balanced": 10_000, "semirelaxed": 10_000, "partial": 1000}
 
 
 class LeftToPot(NotImplementedError):
@@ -206,15 +190,29 @@ def solve_gromov(
     if not is_exact and reg_type.lower() != "entropy":
         raise NotImplementedError(f"reg_type must be 'entropy', got {reg_type!r}")
     if max_iter is None:
-        max_iter = MAX_ITER[marginals] if is_exact else 1000
-    tol = TOLERANCES[marginals] if tol is None else tol
+        max_iter = 10_000 if is_exact and marginals != "partial" else 1000
+    tol = (1e-7 if marginals == "partial" else 1e-9) if tol is None else tol
     given = locals() | {
         "M": None if alpha == 1 else M,
         "loss_fun": LOSS_FUN[loss.lower()],
         "method": "PGD" if method is None else method,
         "tol_abs": 0.0 if marginals == "partial" else tol,
     }
-    problem = Problem(given, marginals=marginals, names=ARGUMENTS)
+    problem = Problem(
+        given,
+        marginals=marginals,
+        names={
+            "C1": "Ca",
+            "C2": "Cb",
+            "p": "a",
+            "q": "b",
+            "G0": "plan_init",
+            "epsilon": "reg",
+            "m": "unbalanced",
+            "solver": "method",
+            "tol_rel": "tol",
+        },
+    )
     return _result((solve_exact if is_exact else solve)(problem), alpha)
 
 

@@ -10,7 +10,6 @@ from ..results.result import GWResult
 from ..results.status import Status
 
 GRAPHS = "compare other n_neighbors, metric and use_rep"
-NORMALIZE = "lengths of rows differ and may hide what cells are; normalize the rows first"
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol, or a larger epsilon",
     Status.MAX_INNER: "try a larger epsilon",
@@ -47,7 +46,11 @@ def advised(gw: GWResult, uneven: bool = False) -> GWResult:
     """
     unbalanced = gw.marginals == "unbalanced"
     if gw.status == Status.CONVERGED and (uneven or unbalanced):
-        advice = NORMALIZE if uneven else UNBALANCED[Status.UNCERTAIN]
+        advice = (
+            "lengths of rows differ and may hide what cells are; normalize the rows first"
+            if uneven
+            else UNBALANCED[Status.UNCERTAIN]
+        )
         return dataclasses.replace(gw, status=Status.UNCERTAIN, advice=advice)
     known = ADVICE | UNBALANCED if unbalanced else ADVICE
     return dataclasses.replace(gw, advice=known.get(gw.status, ""))

@@ -31,10 +31,8 @@ from .scores import foscttm
 if TYPE_CHECKING:
     import pandas as pd
 
-# Cells up to which three numbers of neighbors are tried, these fractions of them, as in
-# SCOT's search; and the number of more cells, for which one solve takes long enough.
-FEW_CELLS, FRACTIONS, NEIGHBORS = 250, (1 / 20, 13 / 120, 1 / 6), 50
-MARGINAL_TOL = 1e-5
+# Numbers of neighbors that are tried of up to 250 cells, as fractions of them, as in SCOT's search.
+FRACTIONS = (1 / 20, 13 / 120, 1 / 6)
 
 
 class Tried(NamedTuple):
@@ -256,7 +254,7 @@ def align(
     _check_views(inplace, adata_x=adata_x, adata_y=adata_y)
     given = _labels(adata_y, labels)
     options = SolveOptions(
-        Limits(1000, 10_000, tol, MARGINAL_TOL, deadline=deadline),
+        Limits(1000, 10_000, tol, 1e-5, deadline=deadline),
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
@@ -293,8 +291,8 @@ def _pair(use_rep):
 def _numbers(n_neighbors, n_cells):
     """Numbers of neighbors to try."""
     if n_neighbors is None:
-        if n_cells > FEW_CELLS:
-            return [NEIGHBORS]
+        if n_cells > 250:
+            return [50]
         return sorted({max(int(part * n_cells), min(2, n_cells)) for part in FRACTIONS})
     several = n_neighbors if isinstance(n_neighbors, Iterable) else [n_neighbors]
     numbers = [as_count(k, "n_neighbors", least=2) for k in several]

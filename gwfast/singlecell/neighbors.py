@@ -17,7 +17,6 @@ from ..utils.types import Float64Array
 from ..utils.validation import as_count, as_matrix, one_of
 
 CellMetric: TypeAlias = Literal["cosine", "correlation", "euclidean"]
-CELL_METRICS: tuple[CellMetric, ...] = get_args(CellMetric)
 
 
 def neighbor_costs(
@@ -71,7 +70,7 @@ def neighbor_costs(
 
 def _placed(points: Float64Array, metric: CellMetric) -> Float64Array:
     """Points whose Euclidean distances go with the metric, around zero."""
-    one_of(metric, "metric", CELL_METRICS)
+    one_of(metric, "metric", get_args(CellMetric))
     if metric == "correlation":
         points = points - points.mean(axis=1, keepdims=True)
     if metric != "euclidean":

@@ -16,15 +16,13 @@ from ..utils.types import Float64Array
 from ..utils.validation import as_count, as_matrix, in_memory, one_of
 
 NComponents: TypeAlias = int | Literal["auto"] | None
-# Tables of so many entries are decomposed whole, which takes less than a second.
-SMALL = 1_000_000
 # Columns up to which a table is compared as it is, and the principal components that
 # are made of others; `python -m benchmarks.cells` is what both were chosen by.
-FEW_COLUMNS, N_COMPONENTS = 30, 30
+N_COMPONENTS = 30
 # How many times the 5 % quantile of the lengths of rows the 95 % quantile may be before a warning,
 # and the columns from which on: points of fewer have any length. Tables of log counts and of
 # shares had up to 3.1 there, counts of simulated cells and of tissue 4.5 to 11.
-MAX_LENGTHS, MIN_COLUMNS = 4.0, 5
+MAX_LENGTHS = 4.0
 
 
 def is_anndata(cells: Any) -> bool:
@@ -75,7 +73,7 @@ def representation(
         use_rep = None
     table = in_memory(table)
     if n_components == "auto":
-        few = np.ndim(table) == 2 and np.shape(table)[1] <= FEW_COLUMNS
+        few = np.ndim(table) == 2 and np.shape(table)[1] <= N_COMPONENTS
         n_components = None if few else N_COMPONENTS
     if use_rep is not None or n_components is None:
         points, called = _dense(table, name), use_rep or "X"
@@ -93,7 +91,7 @@ def _warn_of_lengths(table, name):
     zero that means something.
     """
     made = sparse.csr_array(table) if sparse.issparse(table) else np.asarray(table)
-    if made.shape[1] < MIN_COLUMNS or made.min() < 0:
+    if made.shape[1] < 5 or made.min() < 0:
         return False
     if sparse.issparse(made):
         lengths = linalg.norm(made.astype(np.float64), axis=1)
@@ -147,7 +145,7 @@ def principal_components(
     n, d = made.shape
     k = min(as_count(n_components, "n_components"), n, d)
     means = np.asarray(made.mean(axis=0)).ravel()
-    if n * d <= SMALL or k == min(n, d):
+    if n * d <= 1_000_000 or k == min(n, d):
         dense = made.toarray() if sparse.issparse(made) else made
         left, values, right = np.linalg.svd(dense - means, full_matrices=False)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,8 @@ from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Float64Array, Progress
 from ..utils.validation import as_count, as_positive, as_weights, one_of
 from .matching import SliceAlignment, pairwise_align
-from .slices import DISSIMILARITIES, Dissimilarity, Slice, filled, with_common_genes
+from .slices import Dissimilarity, Slice, filled, with_common_genes
 
-# Updates of a factorization at most, which goes on from the one of the round before; and
-# the gain of `CHECKED` of them, as a fraction of its first error, at which it ends.
-N_UPDATES, CHECKED, LEAST_GAIN = 200, 10, 2e-4
 # What divides by a sum that may be zero.
 TINY = 1e-12
 
@@ -149,7 +146,7 @@ def center_align(
     >>> bool(np.corrcoef(found.expression.ravel(), genes.ravel())[0, 1] > 0.9)
     True
     """
-    one_of(dissimilarity, "dissimilarity", DISSIMILARITIES)
+    one_of(dissimilarity, "dissimilarity", get_args(Dissimilarity))
     deadline = Deadline.after(time_limit)
     max_rounds, tol = as_count(max_rounds, "max_rounds"), as_positive(tol, "tol")
     if not len(slices):
@@ -233,14 +230,14 @@ def _factorized(table, loadings, programs, kind):
     def multiplied():
         return np.maximum(np.matmul(w, h, out=product), TINY, out=product)
 
-    for number in range(N_UPDATES):
-        if number % CHECKED == 0:
+    for number in range(200):
+        if number % 10 == 0:
             if kind == "kl":
                 fit = np.vdot(table, np.log(multiplied(), out=product)) + table.sum()
                 errors.append(float(size - fit + w.sum(axis=0) @ h.sum(axis=1)))
             else:
                 errors.append(float(np.square(table - multiplied()).sum()))
-            if number and errors[-2] - errors[-1] <= LEAST_GAIN * errors[0]:
+            if number and errors[-2] - errors[-1] <= 2e-4 * errors[0]:
                 break
         if kind == "kl":
             ratio = np.divide(table, multiplied(), out=product)

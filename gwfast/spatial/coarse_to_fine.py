@@ -28,29 +28,11 @@ from ..utils.progress import ProgressEvent
 # Spots a side of the first level, where starts race, and the factor to the next: spots
 # of one level are twice as far apart as those of the next.
 FIRST, GROWTH = 1500, 4.0
-# Fraction of all spots from which on a level has all.
-NEARLY_ALL = 0.6
-# Part of the mass of a plan that is farther away than the neighbors that are kept. On
-# hexagonal grids of 50,000 spots .001 leaves .005 outside and 87 % of the spots right;
-# 250 neighbors, slightly more than these, leave .002 and 97 %, in 1.14 times the time.
-OUTSIDE = 1e-4
 # Pairs of spots up to which a kernel with all entries is the faster one: 1 GiB.
 MAX_DENSE = 1 << 28
-# From one iteration of a level to the next, until there is the epsilon of the next level.
-FACTOR = 0.5
-# Change of the state that is expected of the first iteration on more spots: plans of
-# the level before bring it nearly there.
-FIRST_CHANGE = 0.01
-# Where slices overlap in part, distances mislead until the overlap is known: fractions of
-# `alpha`, or of this if it is larger, with which starts follow their features first. They
-# are for `FIRST` spots; distances outweigh features the more, the more spots there are.
-SHARES, MOST_ALPHA = (0.1, 0.3), 0.1
-# Bits of each coordinate in the place of a spot on a curve.
-BITS = 16
-
-
-# Limits of the levels before the last.
-COARSE = Limits(max_outer=40, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
+# Where slices overlap in part, distances mislead until the overlap is known: starts follow their
+# features first, with fractions of `alpha` or of this if it is larger.
+MOST_ALPHA = 0.1
 
 
 def race_of(problem, blur, options):
@@ -72,7 +54,8 @@ def race_of(problem, blur, options):
     if few and fits(problem, dataclasses.replace(options, memory_limit=limit)):
         return by_levels, dataclasses.replace(options, tier="dense")
     d = problem.x.n_coordinates
-    r = blur * math.sqrt(chi2.isf(OUTSIDE, d) * d / (2 * problem.mass))
+    # On grids of 50,000 spots .001 leaves .005 of the mass outside of the neighbors.
+    r = blur * math.sqrt(chi2.isf(1e-4, d) * d / (2 * problem.mass))
     volume = math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d
     return by_levels, dataclasses.replace(options, tier=NeighborTier(math.ceil(volume)))
 
@@ -94,7 +77,12 @@ def by_levels(problem, options, report):
         if last is None:
             part, here, last = problem, options, first
         else:
-            kind = dict(limits=options.limits.within(COARSE), callback=None)
+            kind = dict(
+                limits=options.limits.within(
+                    Limits(max_outer=40, max_inner=1000, tol=1e-3, marginal_tol=1e-3)
+                ),
+                callback=None,
+            )
             if isinstance(options.tier, NeighborTier):
                 # The plan of the level ends as narrow, in spots, as half of them.
                 kind["tier"] = NeighborTier(math.ceil(options.tier.k / GROWTH))
@@ -106,8 +94,8 @@ def by_levels(problem, options, report):
             winner, tie, candidates = Entrant("race", found.descent), found.is_tie, found.candidates
             if 0 < problem.alpha < 1 and not problem.is_balanced:
                 least = min(1.0, MOST_ALPHA / problem.alpha) * size / largest
-                schedule, field = Schedule(last, first, FACTOR), [winner]
-                for share in SHARES:
+                schedule, field = Schedule(last, first, 0.5), [winner]
+                for share in (0.1, 0.3):
                     with contextlib.suppress(OutOfTime):
                         field.append(_led_by_features(part, share * least, schedule, here))
                 field.sort(key=lambda one: one.gw_cost)
@@ -118,7 +106,7 @@ def by_levels(problem, options, report):
         else:
             options.limits.deadline.check()
             at = [np.searchsorted(*pair) for pair in zip(rows, inside, strict=True)]
-            winner = _promoted(winner, part, at, Schedule(last, first, FACTOR), here)
+            winner = _promoted(winner, part, at, Schedule(last, first, 0.5), here)
             winner = winner.advance(here.limits, callback=here.callback)
             candidates = [*candidates, winner.ended("won").row()]
         inside = rows
@@ -152,13 +140,13 @@ def _promoted(coarse, part, at, epsilons, options):
     costs = linearize(part, threads, options.tier, mechanisms=options.mechanisms)
     epsilon = epsilons.first / costs.cost_scale
     state = costs.extended(before.state, before.linearization, *at, epsilon)
-    return Entrant(coarse.label, Descent.at(costs, state, epsilons, change=FIRST_CHANGE))
+    return Entrant(coarse.label, Descent.at(costs, state, epsilons, change=0.01))
 
 
 def level_sizes(largest):
     """Spots a side of the levels before the last."""
     sizes, size = [], FIRST
-    while size < NEARLY_ALL * largest:
+    while size < 0.6 * largest:
         sizes.append(size)
         size = int(size * GROWTH)
     return sizes
@@ -170,10 +158,10 @@ def along_curve(points, masses):
     all. Those without mass come last.
     """
     low, size = points.min(axis=0), np.ptp(points, axis=0).max() or 1.0
-    cells = ((points - low) / size * (2**BITS - 1)).astype(np.int64)
+    cells = ((points - low) / size * (2**16 - 1)).astype(np.int64)
     d, code = points.shape[1], np.zeros(len(points), dtype=np.int64)
-    for bit in range(min(BITS, 62 // d)):
+    for bit in range(min(16, 62 // d)):
         for axis in range(d):
-            code |= (cells[:, axis] >> (BITS - 1 - bit) & 1) << (62 - bit * d - axis)
+            code |= (cells[:, axis] >> (16 - 1 - bit) & 1) << (62 - bit * d - axis)
     ranked = spread(np.argsort(code, kind="stable"))
     return ranked[np.argsort(masses[ranked] == 0, kind="stable")]

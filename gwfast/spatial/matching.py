@@ -30,7 +30,6 @@ from ..utils.validation import as_count, as_positive, one_of
 from .coarse_to_fine import MOST_ALPHA, disagree, race_of
 from .motions import RigidMotion, rigid_motion
 from .slices import (
-    DISSIMILARITIES,
     Dissimilarity,
     Slice,
     dissimilarities,
@@ -44,15 +43,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SliceMethod: TypeAlias = Literal["exact", "entropic"]
-METHODS: tuple[SliceMethod, ...] = get_args(SliceMethod)
 # Pairs of spots up to which a problem is solved exactly by default: 2000 spots a slice
 # take nine seconds of a core, seven times as long as 1000.
 MAX_EXACT = 2000 * 2000
-TOLERANCES: dict[str, float] = {"exact": 1e-5, "entropic": 1e-3}
-# Ratio of the sizes of two slices, and distance of neighboring spots or its inverse, from
-# which on their units are doubted: a half of a tissue is 1.6 times smaller at most, and the
-# square of the distance is the factor of 30 from which on `term_ratio` is warned of.
-OTHER_SIZE, OTHER_UNIT = 2.0, 30**0.5
+# Distance of neighboring spots, or its inverse, from which on units are doubted: its square is the
+# factor of 30 from which on `term_ratio` is warned of.
+OTHER_UNIT = 30**0.5
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol",
     Status.MAX_INNER: "try a larger tol or blur",
@@ -319,8 +315,8 @@ def pairwise_align(
         found = gwfast.spatial.pairwise_align(first, second)
         first.obs["region"] = found.transfer_labels(second.obs["region"]).labels
     """
-    one_of(dissimilarity, "dissimilarity", DISSIMILARITIES)
-    one_of(method, "method", ("auto", *METHODS))
+    one_of(dissimilarity, "dissimilarity", get_args(Dissimilarity))
+    one_of(method, "method", ("auto", *get_args(SliceMethod)))
     few = as_count(n_neighbors, "n_neighbors")
     a, b = _pair(slice_a, slice_b, use_rep, layer)
     if method == "auto":
@@ -358,7 +354,7 @@ def pairwise_align(
 def _solved(a, b, spaces, blur, terms, method, init, tol, tier, *, deadline, **others):
     """The `GWResult` by a method from a start, and the options that it was solved with."""
     problem = QuadraticProblem(**_spaces(a, b, method, *spaces), **terms)
-    tol = TOLERANCES[method] if tol is None else as_positive(tol, "tol")
+    tol = {"exact": 1e-5, "entropic": 1e-3}[method] if tol is None else as_positive(tol, "tol")
     epsilon, race = 0.0, None
     if method == "entropic":
         alpha = as_positive(problem.alpha, "alpha")
@@ -369,9 +365,10 @@ def _solved(a, b, spaces, blur, terms, method, init, tol, tier, *, deadline, **o
     )  # fmt: skip
     if epsilon and isinstance(init, str) and init == "auto":
         race, options = race_of(problem, blur, options)
-    if race is not None:
-        kind = dataclasses.replace(ALL, second_look=False)
-        options = dataclasses.replace(options, mechanisms=kind)
+    if race is None:
+        return solve(problem, options), options
+    mechanisms = dataclasses.replace(ALL, second_look=False)
+    options = dataclasses.replace(options, mechanisms=mechanisms)
     return solve(problem, options, race), options
 
 
@@ -421,7 +418,8 @@ def _warn_of_units(a, b, uses_distances):
     """Warn of slices of other sizes, and of distances that are not in spots."""
     sizes = [float(np.sqrt(one.spots.var(axis=0).sum())) for one in (a, b)]
     unit = spacing([a.spots, b.spots])
-    if max(sizes) > OTHER_SIZE * min(sizes):
+    # A half of a tissue is 1.6 times smaller at most.
+    if max(sizes) > 2.0 * min(sizes):
         warnings.warn(
             f"slice_b must have the units of slice_a, got {sizes[1] / sizes[0]:.3g} times "
             "its size; divide the coordinates by the distance of neighboring spots",

@@ -19,9 +19,6 @@ from ..utils.types import Float64Array
 from ..utils.validation import as_matrix
 from .slices import coordinates
 
-# Part of the square of all distances that a reflection explains in slices that are flat.
-FLAT = 0.01
-
 
 class RigidMotion(NamedTuple):
     """A rotation, perhaps with a reflection, and a translation.
@@ -88,7 +85,7 @@ def rigid_motion(
         best = max(total / mass - 2 * sizes.sum(), 0.0)
         more = 4 * sizes[-1]
         # Spots in a line, and plans that match nothing, fit either way.
-        if more > max(best, FLAT * total / mass):
+        if more > max(best, 0.01 * total / mass):
             warnings.warn(
                 f"{name} fits better turned over: its spots are off by "
                 f"{math.sqrt(best):.3g} with a reflection, by {math.sqrt(best + more):.3g} "

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,6 @@ from scipy.spatial.distance import cdist
 from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
 from ..singlecell.representation import (
-    FEW_COLUMNS,
     N_COMPONENTS,
     NComponents,
     is_anndata,
@@ -29,11 +28,6 @@ from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, in_memory
 
 Dissimilarity: TypeAlias = Literal["kl", "euclidean"]
-DISSIMILARITIES: tuple[Dissimilarity, ...] = get_args(Dissimilarity)
-# What PASTE adds to all counts, so that every gene has a share everywhere.
-PSEUDOCOUNT = 0.01
-# Counts of each spot, before their logarithm is taken, as scanpy has it.
-TOTAL = 1e4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -156,7 +150,7 @@ def features(
     if kind == "kl":
         x, y = (_logarithms(one.table, one.name) for one in (a, b))
     if n_components == "auto":
-        n_components = N_COMPONENTS if x.shape[1] > FEW_COLUMNS else None
+        n_components = N_COMPONENTS if x.shape[1] > N_COMPONENTS else None
     if n_components is None:
         return filled(x), filled(y)
     stack = sparse.vstack if sparse.issparse(x) or sparse.issparse(y) else np.vstack
@@ -234,14 +228,16 @@ def _check_counts(table, name):
 
 def _shares(table, name):
     _check_counts(table, name)
-    made = table + PSEUDOCOUNT
+    # PASTE adds this to all counts, so that every gene has a share everywhere.
+    made = table + 0.01
     return made / made.sum(axis=1, keepdims=True)
 
 
 def _logarithms(table, name):
     _check_counts(table, name)
     totals = np.asarray(table.sum(axis=1)).ravel()
-    factors = TOTAL / np.where(totals > 0, totals, 1.0)
+    # Counts of each spot before their logarithm is taken, as in scanpy.
+    factors = 1e4 / np.where(totals > 0, totals, 1.0)
     if sparse.issparse(table):
         return (sparse.diags_array(factors) @ table).log1p().tocsr()
     return np.log1p(table * factors[:, None])

@@ -13,13 +13,13 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..alignment import retrieval
-from ..alignment.align import BY_PLAN, AlignmentResult, Ranking
+from ..alignment.align import AlignmentResult, ByPlan, Ranking
 from ..utils.callers import outside
 from ..utils.types import IntArray
 from ..utils.validation import as_count, as_mapping, as_translations, one_of
@@ -460,7 +460,7 @@ def evaluate(
     rules = as_convention(convention)
     if isinstance(methods, str):
         raise TypeError(f"methods must be a sequence of names, got {methods!r}")
-    by_plan = BY_PLAN if isinstance(result, AlignmentResult) else ()
+    by_plan = get_args(ByPlan) if isinstance(result, AlignmentResult) else ()
     if methods is None:
         methods = (*by_plan[:1], "nn", "csls")
     for method in methods:
@@ -487,7 +487,7 @@ def evaluate(
     k = max((as_count(k, "ks") for k in ks), default=1)
     precision: dict[str, Precision] = {}
     for method in methods:
-        gold = part if method in BY_PLAN else whole
+        gold = part if method in get_args(ByPlan) else whole
         found = _translations(result, method, k, gold, whole.candidates)
         precision[method] = precision_at_k(found, gold, ks)
     return precision
