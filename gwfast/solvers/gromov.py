@@ -22,7 +22,7 @@ from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.certificate import product_mean
 from ..quadratic.judge import Limits
 from ..quadratic.linearize import Tier, is_factored
-from ..quadratic.methods import PGD, MethodName, as_method
+from ..quadratic.methods import MethodName, as_method
 from ..quadratic.neighbors import NeighborTier
 from ..quadratic.plain_terms import FEW_POINTS
 from ..results.coupling import ArrayCoupling
@@ -39,7 +39,7 @@ from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, other_starts, warn_of
 from .search.exact_policy import check_exact, solve_exact
-from .search.levels import choose, fits, level_sizes, needs
+from .search.levels import choose, needs
 from .search.seeds import Seeds
 from .search.starts import PRODUCT
 from .small import SmallSolve, descend_all
@@ -230,7 +230,7 @@ default="balanced"
     return result
 
 
-def solve(problem, options, search=driver.search):
+def solve(problem, options, search=None):
     """`gromov_wasserstein` of a `QuadraticProblem`, without its warning; ``search(problem,
     options, report)`` looks for the best start.
     """
@@ -262,7 +262,7 @@ def solve(problem, options, search=driver.search):
                 start = starts and starts[0]
                 result = solve_exact(problem, start, options, report, solve, limit)
             else:
-                result = _solve(problem, starts, options, report, search)
+                result = _solve(problem, starts, options, report, search or driver.search)
         except OutOfTime:
             result = unsolved(problem, options)
     if not options.is_exact:
@@ -357,30 +357,20 @@ def _solve(problem, starts, options, report, search):
     options.limits.deadline.check()
     if options.checkpoint.path and options.checkpoint.path.exists():
         report(ProgressEvent("solve", f"going on from {options.checkpoint.path}"))
-    seeds = None
     if starts is None:
         found = search(problem, options, report)
     else:
         whole = options.tier == "dense" and not options.is_placed(problem)
-        if len(starts) == 1 and isinstance(starts[0], Seeds) and _has_levels(problem, options):
-            # Seeds begin on few points, which are dense.
-            seeds = starts[0].of(problem) if whole or NeighborTier.of(options.tier) else None
-        if not (whole or seeds or all(str(one) in ("product", "plan", "result") for one in starts)):
+        small = "product", "plan", "result"
+        if not (whole or all(isinstance(one, Seeds) or str(one) in small for one in starts)):
             where = f"in tier {str(options.tier)!r}" if options.tier != "dense" else "there"
             raise MemoryError(
-                f"init must be 'auto', 'product' or a plan {where}, as any other is made "
+                f"init must be 'auto', 'product', Seeds or a plan {where}, as any other is made "
                 f"as an array; got {starts[0]}"
             )
         report(ProgressEvent("solve", f"solving from {starts[0]}"))
-        found = driver.search(problem, options, report, starts, seeds)
+        found = driver.search(problem, options, report, starts)
     untried = () if starts is None else other_starts(options.method)
     result = conclude(found.descent, found.is_tie, options.limits, untried)
     result = dataclasses.replace(result, candidates=found.candidates)
     return doubted(problem, result) if starts is None else result
-
-
-def _has_levels(problem, options):
-    """Return whether seeds begin on coarse levels, where iterations cost less."""
-    if options.method is not PGD or not (problem.is_balanced and is_factored(problem)):
-        return False
-    return bool(level_sizes(problem, options.tier)) and fits(problem, options, str(options.tier))

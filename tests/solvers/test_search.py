@@ -174,7 +174,7 @@ def test_exact_objectives_are_far_below_those_from_the_product_plan():
         sides = curves(seed) if seed % 2 else (graph(18, seed), graph(22, seed + 9))
         product = gwfast.gromov_wasserstein(*sides, epsilon=0, init="product").gw_cost
         logs.append(np.log(gwfast.gromov_wasserstein(*sides, epsilon=0).gw_cost / product))
-    assert max(logs) <= 0 and np.mean(logs) < np.log(0.87)
+    assert max(logs) <= 0 and np.mean(logs) < np.log(0.88)
 
 
 @pytest.mark.parametrize("epsilon", ["auto", 0])
@@ -301,10 +301,11 @@ def test_a_wrong_list_of_starts_is_refused(init, error, message):
         gwfast.gromov_wasserstein(np.eye(3), np.eye(3), init=init)
 
 
-def test_seeds_begin_on_few_points():
-    x, y, order = rotated_pair(2000, 4, 0, noise=0.02)
-    pairs = np.column_stack([np.arange(4), order[:4]])
-    result = gwfast.gromov_wasserstein(PointCloud(x), PointCloud(y), init=gwfast.Seeds(pairs))
+@pytest.mark.parametrize("tier", ["dense", "tiled"])
+def test_a_few_known_pairs_are_enough(tier):
+    x, y, order = rotated_pair(600, 4, 0, noise=0.01)
+    pairs, costs = np.column_stack([np.arange(4), order[:4]]), (PointCloud(x), PointCloud(y))
+    result = gwfast.gromov_wasserstein(*costs, init=gwfast.Seeds(pairs), tier=tier)
     assert result.converged and not result.candidates
     assert (result.plan.argmax(axis=1) == order).mean() > 0.7
 

@@ -178,9 +178,8 @@ def _near_product_advice(linearization, epsilon, untried):
     if not 10.0 * min(spreads) > max(spreads):  # no plan makes such costs alike
         advice += (
             "costs of the two sides differ by orders of magnitude, with standard "
-            f"deviations of {spreads[0]:.3g} and {spreads[1]:.3g}: first bring them to the "
-            "same scale (matrices divided by their means, point clouds by "
-            "PointCloud.scaled_by); then "
+            f"deviations of {spreads[0]:.3g} and {spreads[1]:.3g}: first bring them to the same "
+            "scale (PointCloud.scaled_by, or matrices over their means); then "
         )
     if fraction > 0.03:
         return advice + "try a smaller epsilon"

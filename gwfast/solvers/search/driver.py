@@ -31,6 +31,7 @@ from .portfolio import (
     WON,
     Entrant,
     Escapes,
+    annealed_early,
     budget_of,
     enter,
     finish,
@@ -59,14 +60,13 @@ class Found(NamedTuple):
     candidates: Candidates
 
 
-def search(problem, options, report, starts=None, seeds=None):
-    """Return what is `Found` from the best of some starts, None for the default starts; `seeds`
-    begin on few points. OutOfTime if there is no time for a first plan of all points.
+def search(problem, options, report, starts=None):
+    """Return what is `Found` from the best of some starts, None for the default starts on few
+    points. OutOfTime if there is no time for a first plan of all points.
     """
-    races = starts is None and seeds is None
-    several = races or (starts is not None and len(starts) > 1)
+    several = starts is None or len(starts) > 1
     limits, checkpoint = options.limits, options.checkpoint
-    level, *higher = ladder(problem, options, races=races, seeds=seeds)
+    level, *higher = ladder(problem, options, races=starts is None)
     saved, rows, tie = checkpoint and checkpoint.load(), [], False
     if saved is not None:
         level, *higher = [level, *higher][-1:]
@@ -74,8 +74,7 @@ def search(problem, options, report, starts=None, seeds=None):
         rows = [Candidate(*row) for row in saved["rows"]]
         field, tried = [Entrant(saved["label"], Descent.restored(at, saved))], []
     else:
-        given_starts = [seeds.within(level.rows)] if seeds is not None else starts
-        field, tried, tie = _begun(level, higher, problem, options, report, given_starts)
+        field, tried, tie = _begun(level, higher, problem, options, report, starts)
     number = 0
     while higher:
         watch = {} if several else dict(callback=options.callback)
@@ -131,6 +130,7 @@ def _begun(level, higher, problem, options, report, starts):
     further = ()
     if races:
         starts, further = _default(level, problem, options, report)
+        schedule = annealed_early(schedule)
     if len(starts) == 1 and not further:
         return enter(starts, at, schedule, deadline, report), [], False
     field, rows, further = [], [], itertools.chain(starts, further)

@@ -8,7 +8,6 @@ are (deterministic annealing: Rose, Gurewitz and Fox, Physical Review Letters 19
 import dataclasses
 import itertools
 import math
-import sys
 
 import numpy as np
 
@@ -40,11 +39,16 @@ def exact_start(seed=0, deadline=NEVER, n_random=None):
     """Return the start of the best plan without regularization, by its search."""
 
     def make(problem, n_threads):
-        search = ExactSearch(problem, n_threads, ExactLimits(deadline=deadline), seed)
-        search.race(n_random)
-        return search.solution.plan.astype(np.float32)
+        return exact_plan(problem, n_threads, deadline, seed, n_random).astype(np.float32)
 
     return Start("exact", make)
+
+
+def exact_plan(problem, n_threads, deadline, seed, n_random):
+    """Return the best plan without regularization, by its search."""
+    search = ExactSearch(problem, n_threads, ExactLimits(deadline=deadline), seed)
+    search.race(n_random)
+    return search.solution.plan
 
 
 class ExactSearch:
@@ -101,72 +105,68 @@ class ExactSearch:
         return confidence_of(self.candidates, self.solution.status, exact=True)
 
     def race(self, n_random=None, search_time=None, memory=math.inf, looks_on=False):
-        """Race starts with less and less entropy, as many at random as asked for, or some more
-        if these leave doubt and the search `looks_on`, or as many as there is `search_time` for.
+        """Race starts with less and less entropy: as many at random as asked for, some more if the
+        search `looks_on` and these leave doubt, and more as long as there is `search_time`.
         """
+        problem, starts = self.problem, [PRODUCT]
         if self.is_done:
             return
-        problem, deadline = self.problem, self._limits.deadline
-        # From None ties are broken, as they are where the product plan is the only start.
+        # None breaks ties as Frank-Wolfe does from the product plan alone.
         self.polish("product", None)
         size = entropic_nbytes(problem, "dense", self._n_threads, n_states=2 * N_STARTS)
         if size > memory or self.is_done:
             return
-        starts = [PRODUCT]
         if not problem.is_balanced:
             balanced = problem.replace(rule=problem.rule.balanced())
-            limits = ExactLimits(deadline=deadline)
-            search = ExactSearch(balanced, self._n_threads, limits, self._seed)
-            search.race(n_random)
-            starts.append(given(problem.mass * search.solution.plan, "balanced"))
-            self.polish("balanced", starts[-1].plan(problem, 1))
+            how = self._n_threads, self._limits.deadline, self._seed, n_random
+            starts.append(given(problem.mass * exact_plan(balanced, *how), "balanced"))
+            self.polish("balanced", starts[-1].matrix)
         # Where the objective falls fastest: of smooth shapes, the mirror images.
         turned = self.solver.turned(N_TURNED)
         starts += [given(plan, f"eigenvectors {label}") for label, plan in turned]
-        left = range(N_STARTS - len(starts) if n_random is None else n_random)
-        patience, of = None, f" of {len(starts) + len(left)}"
-        starts += map(self._random, left[: 2 * N_STARTS])
-        left = left[2 * N_STARTS :]
-        while starts and not self.is_done:
-            if any([self.polish(*one) for one in self._annealed(starts, of)]) and patience:
+        left = N_STARTS - len(starts) if n_random is None else n_random
+        seeds, patience = itertools.count(self._seed), search_time and Patience(search_time)
+        while starts or left:
+            some = min(left, 2 * N_STARTS)
+            starts += [rough_random(next(seeds)) for _ in range(some)]
+            led = [self.polish(*one) for one in self._annealed(starts)]
+            starts, left = [], left - some
+            if patience and any(led):
                 patience.renew()
-            if not left and looks_on and self.confidence < LEVEL:
-                left, looks_on = range(N_STARTS, 2 * N_STARTS), False
-            elif not left and search_time:
-                # What nobody has asked for by number is tried as long as there is time.
-                patience, left = Patience(search_time), range(2 * N_STARTS, sys.maxsize)
-                search_time = None
-            if patience and not patience.goes_on:
+            if self.is_done:
                 break
-            starts, left, of = list(map(self._random, left[:N_STARTS])), left[N_STARTS:], ""
+            if not left and looks_on and self.confidence < LEVEL:
+                left, looks_on = N_STARTS, False
+            elif not left and patience and patience.goes_on:
+                left = N_STARTS
 
-    def _annealed(self, starts, of):
-        """Return label and plan of what is left of starts after a race."""
+    def _annealed(self, starts):
+        """Return label and plan of the starts that are left after a race."""
+        starts = [Start(f"annealed {one}", one.make) for one in starts]
         dense = self.problem.replace(x=self.problem.x.to_dense(), y=self.problem.y.to_dense())
-        at = linearize(dense, self._n_threads, deadline=self._limits.deadline)
-        limits = dataclasses.replace(ANNEALED[0].limits, deadline=self._limits.deadline)
+        deadline = self._limits.deadline
+        at = linearize(dense, self._n_threads, deadline=deadline)
         rounds = [
             one._replace(epsilon=Epsilon(relative=one.epsilon).resolve(at).last) for one in ANNEALED
         ]
-        first = rounds[0].epsilon
+        schedule = Schedule(rounds[0].epsilon, rounds[0].epsilon)
+        limits = dataclasses.replace(rounds[0].limits, deadline=deadline)
         try:
-            field = enter(
-                starts, at, Schedule(first, first), limits.deadline, self._report, total=of[4:]
-            )
+            field = enter(starts, at, schedule, deadline, self._report)
         except OutOfTime:
             return []
         left, dropped = race(field, limits, lambda event: None, rounds)
-        self._rows += [one.row()._replace(start=f"annealed {one.label}") for one in dropped]
-        return [(f"annealed {one.label}", one.descent.state.plan) for one in left]
+        self._rows += [one.row() for one in dropped]
+        return [(one.label, one.descent.state.plan) for one in left]
 
-    def _random(self, number):
-        """Return the start from independent exponential entries, with about the marginals."""
-        seed = self._seed + number
 
-        def make(problem, n_threads):
-            entries = np.random.default_rng(seed).standard_exponential(problem.shape)
-            rows, cols = problem.rule.product()
-            plan = entries * np.multiply.outer(rows, cols / problem.mass)
-            return plan * (problem.mass / plan.sum())
+def rough_random(seed):
+    """Return the start of independent exponential entries, with about the marginals."""
 
-        return Start(f"random {seed}", make)
+    def make(problem, n_threads):
+        rows, cols = problem.rule.product()
+        plan = np.random.default_rng(seed).standard_exponential(problem.shape)
+        plan *= np.multiply.outer(rows, cols)
+        return plan * (problem.mass / plan.sum())
+
+    return Start(f"random {seed}", make)

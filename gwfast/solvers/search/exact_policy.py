@@ -4,7 +4,6 @@ the plan of the same problem with entropy.
 
 import contextlib
 import dataclasses
-import functools
 import math
 
 from ...problems.epsilon import as_epsilon
@@ -19,10 +18,9 @@ from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import all_tie, doubted
 from .confidence import SETTLED
-from .driver import balanced_start
 from .exact import ExactSearch
 from .isomorphism import Canonical, has_symmetry
-from .starts import PRODUCT, Profile, Start, as_plan, given, random, start_plan
+from .starts import PRODUCT, as_plan, random, start_plan
 
 # Entries of a plan up to which exact problems race with less and less entropy, and up to which the
 # race of a problem with entropy, from whose plan larger ones begin, goes on with escapes.
@@ -72,22 +70,11 @@ def solve_exact(problem, start, options, report, solve, limit):
         return solver.solve(plan, limits, options.callback).result(threads)
     canonical, whole = Canonical(problem), None
     search = ExactSearch(canonical.problem, threads, limits, options.seed, report)
-    if problem.shape[0] * problem.shape[1] > MOST_RACED:
-        for start in _few_starts(canonical.problem, options, report, solve):
-            if search.is_done:
-                break
-            try:
-                report(ProgressEvent("start", f"start {start}"))
-                plan = start_plan(start, search.problem, threads)
-            except (MemoryError, OutOfTime):
-                continue
-            if search.polish(str(start), plan):
-                whole = getattr(start, "result", None)
-        if search.solution is None:
-            search.polish("product", None)
-    else:
+    if problem.shape[0] * problem.shape[1] <= MOST_RACED:
         looks_on, room = options.n_starts is None, limit - nbytes(problem)
         search.race(options.n_starts, options.search_time, room, looks_on)
+    elif not search.is_done:
+        whole = _from_entropy(search, options, report, solve, limit)
     solution = search.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
@@ -112,59 +99,42 @@ def solve_exact(problem, start, options, report, solve, limit):
     return result
 
 
-def _few_starts(problem, options, report, solve):
-    """Return the starts of a large problem; if a caller says how many are random, without starts
-    that take longer than random ones.
+def _from_entropy(search, options, report, solve, limit):
+    """Take the plans that large problems begin with to their ends; return the `GWResult` of the
+    problem with entropy, if the best plan is from there.
     """
-    few = [PRODUCT, Profile(0.05)]
-    if not problem.is_balanced:
-        plan = functools.cache(balanced_start(options, report).make)
-        balanced = Start("balanced", lambda problem, n_threads: plan(problem, n_threads))
-        options, few = dataclasses.replace(options, balanced=balanced), [PRODUCT, balanced]
-    if options.n_starts is not None:
-        return [*few, *(random(options.seed + k) for k in range(options.n_starts))]
-    whole = WithEntropy(options, report, solve)
-    if problem.is_balanced:
-        return [whole]  # descents from the product plan take longer, and end at most .1 % lower
-    return [*few, whole, *(random(options.seed + k) for k in range(4))]
-
-
-class WithEntropy:
-    """The plan of the same problem with `epsilon` "auto", taken to a smaller epsilon if it is
-    balanced; its `GWResult` is `result`. MemoryError if there is no room for it.
-    """
-
-    def __init__(self, options, report, solve):
-        self.options, self.report, self.solve, self.result = options, report, solve, None
-
-    def plan(self, problem, n_threads):
-        limit = as_memory_limit(self.options.memory_limit) - nbytes(problem)
+    problem, whole = search.problem, None
+    numbers = range(options.seed, options.seed + (options.n_starts or 0))
+    starts = [*([] if problem.is_balanced else [PRODUCT]), *map(random, numbers)]
+    if problem.is_balanced and options.n_starts is not None:
+        starts = [PRODUCT, *starts]
+    with contextlib.suppress(MemoryError, OutOfTime):
         few = problem.shape[0] * problem.shape[1] <= MOST_SEARCHED
-        searches = few or bool(self.options.search_time)
-        options = dataclasses.replace(
-            self.options,
+        looks_on = few or bool(options.search_time)
+        changed = dataclasses.replace(
+            options,
             epsilon=as_epsilon("auto"),
-            mechanisms=dataclasses.replace(self.options.mechanisms, second_look=searches),
+            mechanisms=dataclasses.replace(options.mechanisms, second_look=looks_on),
             dtype=SINGLE.dtype.name,
             callback=None,
-            memory_limit=max(limit, 1),
-            progress=ProgressListener(self.report),
+            memory_limit=max(as_memory_limit(options.memory_limit) - nbytes(problem), 1),
+            progress=ProgressListener(report),
         )
-        self.result = result = self.solve(problem, options)
-        if not result.n_outer:
-            raise OutOfTime
-        plan = result.plan
-        if problem.is_balanced:
-            finer = dataclasses.replace(
-                options,
-                epsilon=as_epsilon(result.epsilon / FINER),
-                init=given(plan),
-                limits=options.limits.within(FINE),
-            )
-            with contextlib.suppress(ValueError):  # too small for float32
-                after = self.solve(problem, finer)
-                plan = after.plan if after.n_outer else plan
-        return as_plan(plan, "init", problem.shape, float)
-
-    def __str__(self):
-        return "race with entropy"
+        result = solve(problem, changed)
+        if result.n_outer:
+            finer, plan = as_epsilon(result.epsilon / FINER), result
+            limits = options.limits.within(FINE)
+            with contextlib.suppress(ValueError):  # too small an epsilon for float32
+                finer = dataclasses.replace(changed, epsilon=finer, init=result, limits=limits)
+                plan = solve(problem, finer) if problem.is_balanced else result
+            plan = plan if plan.n_outer else result
+            plan = as_plan(plan.plan, "init", problem.shape, float)
+            search.polish("race with entropy", problem.mass * plan)
+            whole = result
+    for start in starts if search.solution is not None else [PRODUCT]:
+        if search.solution is not None and search.is_done:
+            break
+        report(ProgressEvent("start", f"start {start}"))
+        if search.polish(str(start), start_plan(start, problem, options.threads(problem))):
+            whole = None
+    return whole

@@ -29,7 +29,6 @@ from ...quadratic.neighbors import NeighborTier
 from ...utils.golden import golden
 from ...utils.precision import SINGLE, FloatPrecision
 from ...utils.validation import one_of
-from .portfolio import annealed_early
 from .starts import QUANTILES
 
 # Points a side on which starts race: matrices, clouds, and leading eigenvectors of costs.
@@ -65,7 +64,7 @@ class Level(NamedTuple):
             mechanisms=options.mechanisms,
             placement=options.placement,
         )
-        schedule = annealed_early(options.epsilon.resolve(at))
+        schedule = options.epsilon.resolve(at)
         if single and options.precision is not SINGLE:
             # Float32 only finds the start here.
             least = SINGLE.min_epsilon * at.cost_scale
@@ -74,9 +73,9 @@ class Level(NamedTuple):
         return at, schedule
 
 
-def ladder(problem, options, *, races, seeds=None):
-    """Yield the levels of a solve, the whole problem as the last; `races` says whether several
-    starts race, `seeds` that the search begins with some points of known pairs.
+def ladder(problem, options, *, races):
+    """Yield the levels of a solve, the whole problem as the last; default starts race on few points
+    first if it `races`.
     """
     rows, threads = [np.arange(n) for n in problem.shape], options.threads(problem)
     allowed, smooth, single = options.mechanisms, None, options.precision is SINGLE
@@ -85,10 +84,9 @@ def ladder(problem, options, *, races, seeds=None):
     few = (races and not coarse) or options.limits.max_outer < 50
     if pgd and not (few or is_placed(problem, options.placement)) and allowed.low_rank_start:
         smooth = low_rank_problem(problem, threads)
-    if coarse and (races or seeds is not None):
+    if coarse and races:
         source, order = smooth or problem, options.order
         orders = points_first(problem, order)
-        orders = seeds.first(orders) if seeds is not None else orders
         for size in level_sizes(source, options.tier, smooth is not None, order):
             part, some = taken(source, orders, size, order)
             yield Level(part, some, "dense", SINGLE)

@@ -9,8 +9,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
+from ...problems.geometry import PointCloud
 from ...problems.quadratic import QuadraticProblem
+from ...results.coupling import SparseCoupling
 from ...utils.callers import outside
 from ...utils.types import Float32Array, IntArray
 from ...utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
@@ -70,15 +73,9 @@ class Seeds:
 
     @classmethod
     def identical(cls, words_x: Sequence[str], words_y: Sequence[str], **options: Any) -> Seeds:
-        """Words of both spaces that are spelt alike, numerals and names above all.
-
-        Parameters
-        ----------
-        words_x, words_y : sequence of str
-            Words of the rows that take part, in their order. If a word comes several
-            times, the first row counts. If no word is in both, that is a ValueError.
-        **options
-            `share` and `rest`.
+        """Return the seeds of words of both spaces that are spelt alike, numerals and names above
+        all. The words are of the rows that take part; of equal words the first row counts. The
+        options are `share` and `rest`.
 
         Examples
         --------
@@ -93,19 +90,9 @@ class Seeds:
     def known(
         cls, dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[str], **options: Any
     ) -> Seeds:
-        """Words whose translations are known.
-
-        Parameters
-        ----------
-        dictionary : mapping of str to str or iterable of str, or list of pairs
-            The translation, or translations, of words of the first space, such as
-            `gwfast.words.read_dictionary` reads; or pairs of a word and its translations.
-            Pairs of other words are left out with a warning; if no pair is left, that is
-            a ValueError.
-        words_x, words_y : sequence of str
-            See `identical`.
-        **options
-            `share` and `rest`.
+        """Return the seeds of words whose translations are known, by a mapping of words of the
+        first space to a translation or several, or a list of pairs of these. Pairs of other words
+        are left out with a warning. See `identical`.
 
         Examples
         --------
@@ -113,48 +100,30 @@ class Seeds:
         >>> known = {"uno": {"un", "une"}, "dos": {"deux"}}
         >>> gwfast.Seeds.known(known, ["dos", "uno"], ["un", "deux", "une"])
         Seeds(3 pairs)
-        >>> gwfast.Seeds.known([("uno", "un")], ["dos", "uno"], ["un", "deux"])
-        Seeds(1 pair)
         """
         return cls(known_pairs(dictionary, words_x, words_y, "dictionary"), **options)
 
-    def plan(self, problem: QuadraticProblem, n_threads: int) -> Float32Array | None:
+    def plan(
+        self, problem: QuadraticProblem, n_threads: int
+    ) -> Float32Array | SparseCoupling | None:
         rows, cols = self._among(problem.shape).T
         weights = np.sqrt(problem.p[rows] * problem.q[cols])
         if not weights.sum() > 0:
             raise ValueError("pairs must have some mass, got weights of 0 only")
+        weights = (self.share * weights / weights.sum()).astype(np.float32)
+        if self.share == 1 and isinstance(problem.x, PointCloud) and problem.is_plain:
+            # Point clouds need no array of a plan.
+            few = sparse.coo_array((weights, (rows, cols)), shape=problem.shape)
+            return SparseCoupling(few.tocsr(), n_threads)
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
             named = {"product": PRODUCT, "profile": Profile()}
             rest = named[self.rest] if isinstance(self.rest, str) else self.rest
             rest = start_plan(rest, problem, n_threads)
-            if rest is None:
-                rest = np.multiply.outer(problem.p, problem.q)
-            plan += rest
+            plan += np.multiply.outer(problem.p, problem.q) if rest is None else rest
             plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
-        np.add.at(plan, (rows, cols), self.share * weights / weights.sum())
+        np.add.at(plan, (rows, cols), weights)
         return plan
-
-    def of(self, problem: QuadraticProblem) -> Seeds:
-        """The seeds whose points the problem has, without points that have no mass."""
-        pairs = self._among(problem.shape)
-        some = (problem.p[pairs[:, 0]] > 0) & (problem.q[pairs[:, 1]] > 0)
-        return dataclasses.replace(self, pairs=pairs[some] if some.any() else pairs)
-
-    def first(self, orders: Iterable[IntArray]) -> list[IntArray]:
-        """Orders of the points of either side, the points of pairs before all others."""
-        orders_with_pairs = []
-        for order, ours in zip(orders, np.asarray(self.pairs).T, strict=True):
-            first = ours[np.sort(np.unique(ours, return_index=True)[1])]
-            orders_with_pairs.append(np.concatenate([first, order[~np.isin(order, first)]]))
-        return orders_with_pairs
-
-    def within(self, rows: Iterable[IntArray]) -> Seeds:
-        """The seeds of a problem of some points of either side, in rising order."""
-        sides = list(zip(np.asarray(self.pairs).T, rows, strict=True))
-        kept = np.all([np.isin(ours, some) for ours, some in sides], axis=0)
-        at = [np.searchsorted(some, ours[kept]) for ours, some in sides]
-        return dataclasses.replace(self, pairs=np.stack(at, axis=1))
 
     def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
         """The pairs whose points take part."""
