@@ -140,7 +140,7 @@ def gromov_wasserstein_batch(
     made = [_as_problem(k, one, given) for k, one in enumerate(problems)]
     n_threads = resolve_n_threads(n_threads, team=False)
     with single_threaded_blas(), reporting(progress) as report:
-        results = _solve_all(made, options, n_threads, report)
+        results = solve_all(made, options, n_threads, report)
     total = len(results)
     bad = [k for k, result in enumerate(results) if not result.converged]
     if bad:
@@ -155,8 +155,8 @@ def gromov_wasserstein_batch(
     return results
 
 
-def _solve_all(problems, options, n_threads, report):
-    """The results of all problems, so many at a time."""
+def solve_all(problems, options, n_threads, report):
+    """Return the results of all problems, as many at a time as there are threads."""
     # The largest first, so that none is left alone at the end.
     order = sorted(range(len(problems)), key=lambda k: -problems[k].shape[0])
     problems, results = {k: problems[k] for k in order}, {}

@@ -23,7 +23,6 @@ from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
 from ..quadratic.frank_wolfe import ROUNDING, SLICE, Side, whole_plan
-from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.stopping import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
@@ -36,11 +35,10 @@ from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
+from .batch import solve_all
 from .checkpoint import Checkpoint, digest
-from .gromov import solve
 from .options import SolveOptions
 from .search.isomorphism import isomorphisms
-from .small import SmallSolve, solve_small
 
 # Pairs that a thread takes at a time.
 CHUNK = 32
@@ -164,8 +162,7 @@ def pairwise_gromov_wasserstein(
                 done = comparison.n_solved + comparison.n_skipped
                 text = f"solved {comparison.n_solved} pairs"
                 report(ProgressEvent("match", text, done, done, comparison.total))
-                if kept.path is not None:
-                    kept.save(**comparison.export())
+                comparison.save(kept)
             if deadline.passed():
                 break
     return comparison.result(plans, time.perf_counter() - began)
@@ -201,12 +198,11 @@ class Spaces:
             mass = in_order(mass, f"masses[{k}]", cost.labels, of=f"spaces[{k}]")
             checked.append(as_marginal(mass, f"masses[{k}]", cost.n))
         if features is not None:
-            columns, width, vectors = labels_of(features[0], 1), None, []
+            columns, of = labels_of(features[0], 1), "spaces and features[0]"
+            width = as_matrix(features[0], "features[0]").shape[1]
+            vectors = []
             for k, (x, cost) in enumerate(zip(features, geometries, strict=True)):
-                x = in_order(x, f"features[{k}]", cost.labels, columns, of="spaces and features[0]")
-                shape = None if width is None else (cost.n, width)
-                x = as_matrix(x, f"features[{k}]", shape=shape)
-                width = x.shape[1]
+                x = in_order(x, f"features[{k}]", cost.labels, columns, of=of)
                 x = as_matrix(x, f"features[{k}]", shape=(cost.n, width))
                 vectors.append(x.astype(np.float64))
             features = vectors
@@ -233,16 +229,15 @@ class Spaces:
 
 
 class _Solver:
-    """Solves pairs of `Spaces`, each call the pairs of a list as far as there is time: it returns
-    lists of their costs, whether they converged, and their plans.
+    """Solves pairs of `Spaces`: a call returns the costs of a list of pairs, NaN if time is up,
+    whether they converged, and their plans.
     """
 
     def __init__(self, spaces, options, plans, n_threads=1):
         self.spaces, self.options, self.plans = spaces, options, plans
-        self.at_once, self._n_threads, self._idle = n_threads, 1, []
-        if not options.is_exact and all(one.n <= FEW_POINTS for one in spaces.geometries):
-            # One compiled call solves as many pairs at a time as there are threads.
-            self.at_once, self._n_threads = 1, n_threads
+        # Exact pairs are solved by calls from several threads, others by the batch of one call.
+        self.at_once = n_threads if options.is_exact else 1
+        self._n_threads, self._idle = n_threads, []
         self._weight = 1.0 if spaces.features is None else spaces.alpha
         self._side = functools.cache(self._make_side)
         self._mean = functools.cache(lambda k: spaces.geometries[k].mean_of(spaces.masses[k]))
@@ -272,20 +267,17 @@ class _Solver:
 
     def __call__(self, pairs):
         if not self.options.is_exact:
-            return self._regularized(pairs)
-        options, limits, (costs, converged, plans) = self.options, self.options.limits, ([], [], [])
-        descents = (
-            self._idle.pop()
-            if self._idle
-            else ExactPairs(
-                options.n_starts or 0,
-                options.seed,
-                limits.max_outer,
-                limits.tol,
-                ROUNDING,
-                (1.0 - self._weight) / 2,
+            problems = [self.spaces.problem(*pair) for pair in pairs]
+            results = solve_all(problems, self.options, self._n_threads, lambda event: None)
+            late = [result.status == Status.TIME_LIMIT for result in results]
+            return (
+                np.where(late, np.nan, [result.gw_cost for result in results]),
+                np.array([result.converged for result in results]),
+                [result.coupling.tocsr() for result in results] if self.plans else [],
             )
-        )
+        limits, costs = self.options.limits, np.full(len(pairs), np.nan)
+        converged, plans, begin = np.zeros(len(pairs), bool), [], 0
+        descents = self._idle.pop() if self._idle else self._make_descents()
         # One pair at a time if plans are kept.
         for some in [[pair] for pair in pairs] if self.plans else [pairs]:
             sides = [(self._side(0, i), self._side(1, j)) for i, j in some]
@@ -295,19 +287,26 @@ class _Solver:
                     break
             else:
                 descents.settle()
-            costs += descents.costs[: descents.n_done].tolist()
-            converged += descents.converged[: descents.n_done].tolist()
+            done = slice(begin, begin + descents.n_done)
+            costs[done] = descents.costs[: descents.n_done]
+            converged[done] = descents.converged[: descents.n_done]
             if self.plans and descents.n_done:
                 (x, _), (y, _) = sides[0]
                 plans.append(sparse.csr_array(whole_plan(descents.plan, x, y)))
+            begin = done.stop
         self._idle.append(descents)
-        for k, pair in enumerate(pairs[: len(costs)]):
+        for k, pair in enumerate(pairs[:begin]):
             plan = self._isomorphism(*pair)
             if plan is not None:
                 costs[k], converged[k] = 0.0, True
                 if self.plans:
                     plans[k] = sparse.csr_array(plan)
         return costs, converged, plans
+
+    def _make_descents(self):
+        options, weight = self.options, (1.0 - self._weight) / 2
+        limits = options.limits.max_outer, options.limits.tol
+        return ExactPairs(options.n_starts or 0, options.seed, *limits, ROUNDING, weight)
 
     def _isomorphism(self, i, j):
         """Return a plan of objective zero, or None."""
@@ -316,27 +315,6 @@ class _Solver:
         if not same_size or abs(left - right) > 1e-9 * max(abs(left), abs(right)):
             return None
         return next(isomorphisms(self.spaces.problem(i, j)), None)
-
-    def _regularized(self, pairs):
-        options, costs, converged, plans = self.options, [], [], []
-        problems = {k: self.spaces.problem(*pair) for k, pair in enumerate(pairs)}
-        deadline = options.limits.deadline
-
-        def prepare(k):
-            return SmallSolve.of(problems[k], options)
-
-        results = dict(solve_small(problems, prepare, deadline, self._n_threads))
-        for k, problem in problems.items():
-            if k not in results and deadline.passed():
-                break
-            result = results.get(k) or solve(problem, options)
-            if result.status == Status.TIME_LIMIT:
-                break
-            costs.append(result.gw_cost)
-            converged.append(result.converged)
-            if self.plans:
-                plans.append(result.coupling.tocsr())
-        return costs, converged, plans
 
 
 def _solve_all(solver, pairs, n_jobs):
@@ -385,8 +363,9 @@ class _Comparison:
             self._n_unconverged = int(saved["n_unconverged"])
             self.n_solved = self.total - len(self._left())
 
-    def export(self):
-        return dict(costs=self._costs, n_unconverged=self._n_unconverged)
+    def save(self, checkpoint):
+        if checkpoint.path is not None:
+            checkpoint.save(costs=self._costs, n_unconverged=self._n_unconverged)
 
     def rounds(self, k_nearest):
         """Yield lists of pairs to be solved: without `k_nearest` all, else pairs with the lowest
@@ -406,13 +385,15 @@ class _Comparison:
     def take(self, pairs, results):
         """Take what `_Solver` returned for some pairs."""
         costs, converged, plans = results
-        for (i, j), cost in zip(pairs, costs, strict=False):
+        for (i, j), cost in zip(pairs, costs, strict=True):
             self._costs[i, j] = cost
             if self._symmetric:
                 self._costs[j, i] = cost
-        self._plans.update(zip(pairs, plans, strict=False))
-        self.n_solved += len(costs)
-        self._n_unconverged += converged.count(False)
+        solved = ~np.isnan(costs)
+        kept = zip(pairs, plans, solved, strict=False)
+        self._plans.update({pair: plan for pair, plan, is_solved in kept if is_solved})
+        self.n_solved += np.count_nonzero(solved)
+        self._n_unconverged += np.count_nonzero(solved & ~converged)
 
     def result(self, plans, seconds):
         """Return the `PairwiseResult`, with a warning if solvers ended at a limit."""
