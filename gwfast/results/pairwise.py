@@ -1,4 +1,4 @@
-"""What comparing all spaces with one another finds."""
+"""Costs of all pairs of spaces."""
 
 from __future__ import annotations
 
@@ -24,19 +24,15 @@ class PairwiseResult:
     Attributes
     ----------
     costs : (N, N) float64 ndarray
-        Objective of the plan found for each pair, an upper bound of the least one; zero
-        on the diagonal. Pairs that were skipped have infinity: neither space is among
-        the nearest ones of the other.
+        Objective of the plan of each pair, an upper bound of the least objective; zero on the
+        diagonal, infinity for pairs that were skipped.
     lower_bounds : (N, N) float64 ndarray
-        Costs are never below these (Memoli's first and second bound); zero if no bound
-        is known.
+        The larger of Memoli's first and second bound; zero if no bound is known.
     plans : dict or None
-        The plan of each pair ``(i, j)``, with ``i < j`` if the loss is symmetric, as a
-        SciPy CSR array; None if plans were not asked for.
-    n_solved, n_skipped : int
-        Numbers of pairs.
-    n_unconverged : int
-        Number of pairs whose solver ended at a limit.
+        The plan of each pair ``(i, j)``, with ``i < j`` if the loss is symmetric, as a SciPy CSR
+        array; None if plans were not asked for.
+    n_solved, n_skipped, n_unconverged : int
+        Numbers of pairs that were solved, that were skipped, and whose solver ended at a limit.
     seconds : float
 
     Examples
@@ -61,18 +57,12 @@ class PairwiseResult:
 
     @property
     def distances(self) -> Float64Array:
-        """Roots (N, N) of the costs: with the squared loss the Gromov-Wasserstein
-        distance (twice that of Memoli).
-        """
+        """Roots (N, N) of the costs: the Gromov-Wasserstein distance, twice Memoli's."""
         return np.sqrt(np.maximum(self.costs, 0.0))
 
     def nearest(self, k: int) -> Neighbors:
-        """The k nearest other spaces of each, nearest first; scores are distances.
-
-        Parameters
-        ----------
-        k : int
-            At most as many as were asked for as `k_nearest`.
+        """Return the k nearest spaces of each, nearest first; scores are distances. A `k_nearest`
+        that was given should be at least `k`.
         """
         k = min(as_count(k, "k"), len(self.costs) - 1)
         distances = self.distances
@@ -81,12 +71,8 @@ class PairwiseResult:
         return Neighbors(order, np.take_along_axis(distances, order, axis=1))
 
     def to_frame(self, names: ArrayLike | None = None) -> pd.DataFrame:
-        """The distances as a table of pandas.
-
-        Parameters
-        ----------
-        names : array-like of shape (N,) or None, default=None
-            Names of the spaces, in index and columns; None numbers them.
+        """Return the distances as a table of pandas; `names` of the spaces, or their numbers, are
+        its index and columns.
         """
         names = as_names(names, "names", len(self.costs))
         columns = dict(enumerate(self.distances.T))

@@ -88,18 +88,16 @@ def pairwise_gromov_wasserstein(
         0 is the exact problem, by conditional gradient; others start from the product plan.
     n_starts : int or None, default=None
         Number of random plans that exact problems start from beside the product plan and, if costs
-        are symmetric, two plans along leading eigenvectors; the lowest cost counts. None is no
-        random plan; 0 is the product plan alone.
+        are symmetric, two plans along leading eigenvectors; 0 is the product plan alone.
     k_nearest : int or None, default=None
-        If given, pairs are skipped if lower bounds show that neither space is among the k nearest
-        spaces of the other (only the squared loss has bounds).
+        If given, pairs are skipped if lower bounds (of the squared loss) show that neither space is
+        among the k nearest spaces of the other.
     plans : bool, default=False
         Whether to keep the plans.
     max_outer, tol, progress
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
-        Seconds after which it ends, with the best of the starts so far for a pair in hand; costs
-        of pairs that are not solved by then are NaN.
+        Seconds after which it ends; costs of pairs that are not solved by then are NaN.
     n_threads : int or None, default=None
         Number of pairs solved at a time in this process; None is one a core.
     n_jobs : int or None, default=None
@@ -194,7 +192,8 @@ class Spaces:
             if several is not None and len(several) != n:
                 raise ValueError(f"{name} must be as many as spaces, {n}, got {len(several)}")
         checked = []
-        for k, (mass, cost) in enumerate(zip(masses or [None] * n, geometries, strict=True)):
+        masses = [None] * n if masses is None else masses
+        for k, (mass, cost) in enumerate(zip(masses, geometries, strict=True)):
             mass = in_order(mass, f"masses[{k}]", cost.labels, of=f"spaces[{k}]")
             checked.append(as_marginal(mass, f"masses[{k}]", cost.n))
         if features is not None:
@@ -245,14 +244,8 @@ class _Solver:
     def _make_side(self, number, k):
         """Return the `Side` and the `Space` that a space is in pairs."""
         spaces = self.spaces
-        side = Side(
-            number,
-            spaces.geometries[k],
-            spaces.masses[k],
-            LOSSES[spaces.loss],
-            spaces.shift,
-            self._weight,
-        )
+        loss, masses = LOSSES[spaces.loss], spaces.masses[k]
+        side = Side(number, spaces.geometries[k], masses, loss, spaces.shift, self._weight)
         turned = self.options.n_starts != 0 and side.symmetric
         return side, Space(
             side.values,
