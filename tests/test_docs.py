@@ -48,14 +48,7 @@ CALLABLES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "module, name",
-    [
-        # It takes five seconds; tests/distributed measures less.
-        pytest.param(*one, marks=[pytest.mark.slow] * (one[1] == "measure"))
-        for one in CALLABLES
-    ],
-)
+@pytest.mark.parametrize("module, name", [*CALLABLES])
 @pytest.mark.usefixtures("answered")
 def test_example_runs(module, name, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")

@@ -3,7 +3,6 @@
 `words`: Spanish and French, in one process and on two workers of one thread each.
 `faults`: a cloud and its rotation; undisturbed, with a worker killed and another added
 in the middle, and with all processes killed and gone on from the checkpoint.
-`model`: what the cost model says of iterations, and what they take.
 `large`: ten iterations on clouds of many points, on workers of 4 GB.
 """
 
@@ -22,19 +21,16 @@ from statistics import median
 import numpy as np
 
 import gwfast
-from gwfast.distributed import cluster, measure, predict
+from gwfast.distributed import cluster
 from gwfast.distributed.team import Team
 from gwfast.solvers import checkpoint
 
 from ..common import pairs
-from ..common.clouds import DIMENSIONS, pair_of_clouds
+from ..common.clouds import pair_of_clouds
 from ..common.markdown import show
 from ..common.processes import command
 
 MEMORY = "4GB"
-# Columns of a million points; the clouds have DIMENSIONS.
-LARGE_RANK = 300
-TITLES = "what", "points", "tier", "workers", "predicted s", "measured s", "ratio"
 
 
 @contextlib.contextmanager
@@ -157,77 +153,18 @@ def killed(arguments):
         solved(*clouds, callback=die, **options)
 
 
-def model(arguments):
-    rows, machines = [], {}
-    for n_workers in (1, 2):
-        with workers(n_workers) as client:
-            machine = machines[n_workers] = measure(client, DIMENSIONS)
-            for n, tier in ((10_000, "dense"), (20_000, "dense"), (40_000, "tiled")):
-                rows += _compared(client, machine, n, n_workers, tier)
-            if n_workers == 2 and not arguments.quick:
-                rows += _compared(client, machine, 100_000, n_workers, "tiled")
-            if n_workers == 2:
-                large_machine = measure(client, LARGE_RANK)
-    show("The cost model", TITLES, rows)
-    for n_workers, machine in machines.items():
-        print(f"{n_workers} workers: {machine}", end="\n\n")
-    _projected(large_machine)
-
-
-def _compared(client, machine, n, n_workers, tier, max_outer=2, max_inner=6):
-    _, x, y, _ = pair_of_clouds(n)
-    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
-    options = dict(init="product", tier=tier)
-    options |= dict(max_outer=max_outer, max_inner=max_inner)
-    epsilon = gwfast.Epsilon(relative=0.05)
-    with timed() as seconds, cluster(client, n_shards=n_workers, min_points=n // 2):
-        solved(*clouds, epsilon=epsilon, **options)
-    found = predict(machine, n, n, clouds[0].rank, n_workers, tier=tier)
-    steps = median(seconds["iterate"])
-    once = median(seconds["contract"])
-    once += median(seconds["make"]) if tier == "dense" else 0.0
-    for what, said, took in (
-        ("Sinkhorn iteration", found.seconds, steps),
-        ("linearization", found.linearization, once),
-    ):
-        times = f"{said:.3f}", f"{took:.3f}", f"{said / took:.2f}"
-        yield what, n, tier, n_workers, *times
-
-
-def _projected(machine):
-    """A million points on machines of 16 cores, as fast a core, at 10 Gbit/s."""
-    faster = [
-        rate._replace(entry=rate.entry / 16, feature=rate.feature / 16) for rate in machine[:5]
-    ]
-    big = type(machine)(*faster, latency=2e-3, bandwidth=1.25e9)
-    rows = []
-    for n_workers in (8, 64, 512):
-        found = predict(big, 10**6, 10**6, LARGE_RANK, n_workers, tier="tiled")
-        rows.append(
-            (
-                n_workers,
-                f"{found.seconds:.2f}",
-                f"{found.communication / found.seconds:.0%}",
-                f"{found.n_bytes / 1e9:.2f}",
-                f"{found.linearization:.1f}",
-                f"{found.memory / 1e9:.1f}",
-                f"{(30 * 20 * found.seconds + 30 * found.linearization) / 60:.0f}",
-            )
-        )
-    titles = (
-        "machines", "s / iteration", "messages", "GB / iteration", "s / linearization",
-        "GB each", "minutes for 30 x 20 iterations",
-    )  # fmt: skip
-    show(f"A million points a side, {LARGE_RANK} columns", titles, rows)
-
-
 def large(arguments):
     n = arguments.n or 200_000
+    _, x, y, _ = pair_of_clouds(n)
+    clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
+    limits = dict(max_outer=1, max_inner=10, tier="tiled", init="product")
     with workers(2, memory=MEMORY) as client:
-        machine = measure(client, DIMENSIONS)
-        rows = [*_compared(client, machine, n, 2, "tiled", max_outer=1, max_inner=10)]
+        with timed() as seconds, cluster(client, n_shards=2, min_points=n // 2):
+            solved(*clouds, epsilon=gwfast.Epsilon(relative=0.05), **limits)
         found = client.run(_peak)
-    show(f"Clouds on 2 workers of {MEMORY}", TITLES, rows)
+    names = {"Sinkhorn iteration": "iterate", "linearization": "contract"}
+    rows = [(what, n, f"{median(seconds[name]):.3f}") for what, name in names.items()]
+    show(f"Clouds on 2 workers of {MEMORY}", ("what", "points", "s"), rows)
     print(f"most memory of a worker: {max(found.values()) / 1e9:.2f} GB")
 
 
@@ -239,11 +176,10 @@ def _peak():
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.distributed")
-    runs = dict(words=words, faults=faults, model=model, large=large, killed=killed)
+    runs = dict(words=words, faults=faults, large=large, killed=killed)
     parser.add_argument("what", choices=runs)
     parser.add_argument("--n", type=int, help="points a side")
     parser.add_argument("--file", help=argparse.SUPPRESS)
-    parser.add_argument("--quick", action="store_true", help="at most 40,000 points")
     arguments = parser.parse_args()
     runs[arguments.what](arguments)
 

@@ -40,9 +40,6 @@ class Cluster(Placement):
     def nbytes(self, shape):
         return VECTORS * sum(shape)
 
-    def map(self, function, items):
-        return self._engine.map(function, items)
-
 
 @contextlib.contextmanager
 def cluster(
@@ -50,7 +47,7 @@ def cluster(
 ) -> Iterator[None]:
     """A block in which large problems are solved by the workers of a Dask cluster.
 
-    The problems are those of two point clouds (or `LowRankCost`, or `PointFile`) under
+    The problems are those of two point clouds (or `LowRankCost`) under
     the squared loss. Every worker gets some rows of the first, its shard, and all of
     the second. A Sinkhorn iteration sends n + m numbers and gets as many, a
     linearization sends a small matrix and the potentials. Steps, tolerances, search and

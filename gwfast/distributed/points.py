@@ -10,7 +10,6 @@ from ..kernels import _exponentials, _products
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import contract
 from ..quadratic.stores import Right
-from .point_file import FilePart
 
 
 class Shared(NamedTuple):
@@ -19,7 +18,7 @@ class Shared(NamedTuple):
     """
 
     token: str
-    y: np.ndarray | FilePart
+    y: np.ndarray
     q: np.ndarray
     version: str = __version__
 
@@ -33,7 +32,7 @@ def right_of(shared, n_threads):
     key = shared.token, n_threads
     right = _RIGHTS.get(key)
     if right is None:
-        right = _RIGHTS[key] = Right(loaded(shared.y), n_threads)
+        right = _RIGHTS[key] = Right(owned(shared.y), n_threads)
     return right
 
 
@@ -44,7 +43,7 @@ class Points:
     """
 
     def __init__(self, x, right):
-        self._x, self._right, self._n_threads = loaded(x), right, right.n_threads
+        self._x, self._right, self._n_threads = owned(x), right, right.n_threads
 
     def sampled(self, core):
         """The lowest and the highest of some costs."""
@@ -98,11 +97,6 @@ class Points:
     def _product(self, left, cols):
         some = np.ascontiguousarray(self._right.features[cols])
         return Product(left, Panels(some, True, n_threads=self._n_threads))
-
-
-def loaded(x):
-    """Features, of an array or of a part of a file."""
-    return owned(x.features() if isinstance(x, FilePart) else x)
 
 
 def owned(x):

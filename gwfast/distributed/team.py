@@ -9,7 +9,6 @@ import numpy as np
 
 from ..quadratic import factored
 from ..quadratic.factory import WHOLE_TIERS
-from .point_file import part_of
 from .points import Shared
 from .shard import Missing
 
@@ -55,7 +54,7 @@ class Team:
         self._engine, self._problem = engine, problem
         self.tier = choose_tier(problem, tier, engine.wait(), len(self.rows))
         token = uuid.uuid4().hex
-        self._shared = Shared(token, part_of(problem.y), problem.q)
+        self._shared = Shared(token, problem.y.features, problem.q)
         self._handles = [None] * len(self.rows)
         self._addresses = [None] * len(self.rows)
         self._losses = [0] * len(self.rows)
@@ -118,7 +117,7 @@ class Team:
             for k in missing:
                 fewest = min(places, key=lambda one: (self._addresses.count(one), one))
                 self._addresses[k], rows = fewest, self.rows[k]
-                own = part_of(problem.x, rows), problem.p[rows]
+                own = problem.x.features[rows], problem.p[rows]
                 parts.append((fewest, *own, self._tier_at(fewest, places[fewest])))
             handles = self._engine.start(parts, self._shared)
             for k, handle in zip(missing, handles, strict=True):

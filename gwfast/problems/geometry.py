@@ -160,11 +160,6 @@ class PointCloud:
         return diagonal if (np.diag(diagonal) == self.signature).all() else None
 
     @property
-    def identity(self) -> tuple[Any, ...]:
-        """What tells these points from others."""
-        return (self.features,)
-
-    @property
     def rank(self) -> int:
         """Number of features."""
         return self.features.shape[1]

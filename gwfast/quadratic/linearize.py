@@ -2,7 +2,7 @@ import numpy as np
 
 from .factory import TIERS, WHOLE_TIERS, Tier, is_factored, is_placed, nbytes, tiers, work  # noqa
 from .factory import linearize as _linearize
-from .placement import Placement, in_force, over, placing  # noqa
+from .placement import Placement, in_force, placing  # noqa
 
 
 class State:

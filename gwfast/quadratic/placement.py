@@ -21,9 +21,6 @@ class Placement:
     def nbytes(self, shape):
         """Bytes that a solve of that many points takes in this process."""
 
-    def map(self, function, items):
-        """``function(*item)`` of each of a list, in its order."""
-
 
 @contextlib.contextmanager
 def placing(placement):
@@ -33,14 +30,6 @@ def placing(placement):
         yield
     finally:
         _IN_FORCE.reset(token)
-
-
-def over(function, items):
-    """``function(*item)`` of each of a list, by the `Placement` in force or here."""
-    placement = in_force()
-    if placement is None:
-        return [function(*item) for item in items]
-    return placement.map(function, items)
 
 
 def in_force():
