@@ -5,13 +5,12 @@ import os
 import sys
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).parents[1]) + os.sep
 # Files whose frames are on the way to the caller: contexts are entered by contextlib.
-INSIDE = PACKAGE, contextlib.__file__
+INSIDE = str(Path(__file__).parents[1]) + os.sep, contextlib.__file__
 
 
 def outside() -> int:
-    """The `stacklevel` of whoever called this package."""
+    """Return the `stacklevel` of whoever called this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         frame, level = frame.f_back, level + 1

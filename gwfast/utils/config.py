@@ -10,7 +10,7 @@ from ..kernels import IMPATIENT, PATIENCE, _rows, threads
 
 
 def versions() -> dict[str, str]:
-    """Of what results depend on."""
+    """Return the versions of what results depend on."""
     return {
         "gwfast": __version__,
         "python": platform.python_version(),
@@ -20,10 +20,8 @@ def versions() -> dict[str, str]:
 
 
 def config() -> dict[str, str]:
-    """Build and run-time facts."""
-    blas, runtimes = map(_libraries, ("blas", "openmp"))
-    version = _rows.openmp_version()
-    in_use = _rows.openmp_runtime()
+    """Return build and run-time facts."""
+    version, in_use = _rows.openmp_version(), _rows.openmp_runtime()
     if IMPATIENT:
         advice = " ".join(f"{name}={value}" for name, value in PATIENCE.items())
         in_use += f", loaded before gwfast: threads wait busily, unless {advice} is set"
@@ -31,10 +29,10 @@ def config() -> dict[str, str]:
         **versions(),
         "platform": platform.platform(),
         "OpenMP": f"yes ({version})" if version else "NO: every kernel is serial",
-        "OpenMP runtime": runtimes or "none",
+        "OpenMP runtime": _libraries("openmp") or "none",
         "of these, in use": in_use or "not known",
-        "instruction set": (f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})"),
-        "BLAS": blas or "not recognized",
+        "instruction set": f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})",
+        "BLAS": _libraries("blas") or "not recognized",
         "threads": (
             f"{threads.resolve_n_threads()} by default "
             f"(OpenMP would take {_rows.openmp_max_threads()})"
@@ -45,8 +43,8 @@ def config() -> dict[str, str]:
 def show_config() -> None:
     """Print versions, OpenMP, instruction set, BLAS and thread counts.
 
-    The default number of threads is ``OMP_NUM_THREADS`` where that is set, else the
-    physical cores that the process may use. ``GWFAST_ISA`` forces an instruction set.
+    The default number of threads is ``OMP_NUM_THREADS`` where that is set, else the physical cores
+    that the process may use. ``GWFAST_ISA`` forces an instruction set.
 
     Examples
     --------
@@ -62,10 +60,9 @@ def show_config() -> None:
 
 
 def _libraries(kind):
-    shown = []
-    for info in threads.libraries(kind):
-        name = info["filepath"].replace("\\", "/").rsplit("/", 1)[-1]
-        version = f" {info['version']}" if info["version"] else ""
-        n_threads = info["num_threads"]
-        shown.append(f"{info['internal_api']}{version} ({name}, {n_threads} threads)")
-    return "; ".join(shown)
+    return "; ".join(
+        f"{info['internal_api']} {info['version'] or ''}".rstrip()
+        + f" ({info['filepath'].replace(chr(92), '/').rsplit('/', 1)[-1]},"
+        f" {info['num_threads']} threads)"
+        for info in threads.libraries(kind)
+    )

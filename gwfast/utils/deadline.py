@@ -11,12 +11,8 @@ class OutOfTime(Exception):
 
 
 class Deadline:
-    """A time at which loops end with what they have. They look at it between calls of kernels.
-
-    Parameters
-    ----------
-    at : float, default=inf
-        By `time.perf_counter`.
+    """A time, by `time.perf_counter`, at which loops end with what they have. They look at it
+    between calls of kernels.
     """
 
     __slots__ = ("at",)
@@ -26,27 +22,19 @@ class Deadline:
 
     @classmethod
     def after(cls, time_limit: float | None) -> "Deadline":
-        """That in so many seconds from now; None is never.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming `time_limit`.
-        """
+        """Return the deadline in `time_limit` seconds from now; None is never."""
         if time_limit is None:
             return cls()
         return cls(time.perf_counter() + as_positive(time_limit, "time_limit"))
 
     def passed(self, spare: float = 0.0) -> bool:
-        """Whether it is nearer than `spare` seconds."""
+        """Return whether it is nearer than `spare` seconds."""
         return time.perf_counter() > self.at - spare
 
     @property
     def left(self) -> float | None:
         """Seconds until then, a nanosecond at least; None if there is no limit."""
-        if self.at == math.inf:
-            return None
-        return max(self.at - time.perf_counter(), 1e-9)
+        return None if self.at == math.inf else max(self.at - time.perf_counter(), 1e-9)
 
     def check(self, spare: float = 0.0) -> None:
         """Raise OutOfTime if it is nearer than `spare` seconds."""
@@ -54,7 +42,7 @@ class Deadline:
             raise OutOfTime
 
     def sooner(self, seconds: float) -> "Deadline":
-        """The deadline so much before this one; `stop` of this one ends both."""
+        """Return the deadline so much before this one; `stop` of this one ends both."""
         return _Sooner(self, seconds)
 
     def stop(self) -> None:
@@ -63,8 +51,6 @@ class Deadline:
 
 
 class _Sooner(Deadline):
-    """A deadline some seconds before another one, whenever that is."""
-
     __slots__ = ("_other", "_seconds")
 
     def __init__(self, other: Deadline, seconds: float) -> None:
@@ -80,20 +66,19 @@ NEVER = Deadline()
 
 
 class Patience:
-    """How long a search goes on: so many seconds, or half of them since the last time
-    that something lower was found.
+    """How long a search goes on: so many seconds, or half of them since the last time that
+    something lower was found.
     """
 
     def __init__(self, seconds: float):
-        self._seconds, self._began = seconds, time.perf_counter()
-        self._found = self._began
+        self._seconds = seconds
+        self._began = self._found = time.perf_counter()
 
     @property
     def goes_on(self) -> bool:
         now = time.perf_counter()
-        half = now - self._found < self._seconds / 2
-        return half and now - self._began < self._seconds
+        return now - self._found < self._seconds / 2 and now - self._began < self._seconds
 
     def renew(self) -> None:
-        """Something lower was found."""
+        """Note that something lower was found."""
         self._found = time.perf_counter()

@@ -24,18 +24,8 @@ def labels_of(x: Any, axis: int = 0) -> Labels:
 
 
 def in_order(x: T, name: str, *orders: Labels, of: str) -> T:
-    """Return `x` with the axes of a pandas object in the order of other labels.
-
-    Parameters
-    ----------
-    x : object
-        Anything but a pandas object is returned as it is.
-    name : str
-        The argument, for messages.
-    *orders : sequence or None
-        Labels for each axis, see `positions`.
-    of : str
-        The argument that has these labels, for messages.
+    """Return `x` with the axes of a pandas object in the order of the labels of each axis in
+    `orders`, see `positions`. Anything but a pandas object is returned as it is.
     """
     for axis, order in enumerate(orders):
         at = positions(labels_of(x, axis), order, name, of)
@@ -45,19 +35,12 @@ def in_order(x: T, name: str, *orders: Labels, of: str) -> T:
 
 
 def positions(labels: Labels, order: Labels, name: str, of: str) -> NDArray[Any] | None:
-    """Return where the labels of `order` are among `labels`.
+    """Return where the labels of `order`, the argument `of`, are among `labels`, the argument
+    `name`.
 
-    Returns
-    -------
-    (n,) int64 ndarray or None
-        None if there is nothing to move: labels are the same, or missing on a side, or differ
-        from an index that only numbers rows, or are of another number (which is checked where
-        the array is read).
-
-    Raises
-    ------
-    ValueError
-        If labels differ, or repeat in another order; the message names the argument `name`.
+    None if there is nothing to move: labels are the same, or missing on a side, or differ from an
+    index that only numbers rows, or are of another number (which is checked where the array is
+    read). Raise a ValueError if labels differ otherwise, or repeat in another order.
     """
     if labels is None or order is None or len(labels) != len(order):
         return None

@@ -18,42 +18,27 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-# Of what is free, the fraction that a solve may plan with.
-USABLE = 0.9
-# Of control groups, by version: the names of what they limit, what is taken, and the
-# part of that in files read and not used since.
+# Names of files of control groups, by version: what is limited, what is taken, and the part of that
+# in files read and not used since.
 GROUP_FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
 }
-# Version 1 says so many bytes, or a few less, where there is no limit.
-NO_LIMIT = 2**62
-# Limits of this process (`ulimit -v`, `-d`), and what of it they bound.
-PROCESS_LIMITS = {"RLIMIT_AS": "VmSize:", "RLIMIT_DATA": "VmData:"}
-UNITS = {"": 1, "B": 1, **{f"{p}B": 1000**k for k, p in enumerate("KMGT", start=1)}}
-UNITS |= {f"{p}IB": 1024**k for k, p in enumerate("KMGT", start=1)}
 
 
 def as_memory_limit(memory_limit: MemoryLimit) -> float:
-    """Bytes: of a number, of text such as "2.4GB", or of None, what is free."""
+    """Return bytes: of a number, of text such as "2.4GB", or 90 % of what is free for None."""
     if memory_limit is None:
         free = free_memory()
-        return math.inf if free is None else USABLE * free
+        return math.inf if free is None else 0.9 * free
+    expected = "memory_limit must be a number of bytes or text such as '2.4GB', got "
     if isinstance(memory_limit, str):
-        match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", memory_limit)
-        number, unit = match.groups() if match else ("", "")
-        try:
-            limit = float(number) * UNITS[unit.upper()]
-        except (KeyError, ValueError):
-            raise ValueError(
-                "memory_limit must be a number of bytes or text such as '2.4GB', got "
-                f"{memory_limit!r}"
-            ) from None
+        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([KMGT]?)(I?)B?\s*", memory_limit.upper())
+        if match is None or (match[3] and not match[2]):
+            raise ValueError(f"{expected}{memory_limit!r}")
+        limit = float(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2] or " ")
     elif isinstance(memory_limit, bool) or not isinstance(memory_limit, numbers.Real):
-        raise TypeError(
-            "memory_limit must be a number of bytes, text such as '2.4GB' or None, got "
-            f"{type(memory_limit).__name__}"
-        )
+        raise TypeError(f"{expected}{type(memory_limit).__name__}")
     else:
         limit = float(memory_limit)
     if not limit > 0:
@@ -62,7 +47,7 @@ def as_memory_limit(memory_limit: MemoryLimit) -> float:
 
 
 def free_memory() -> int | None:
-    """Bytes this process may still take, limits of its own (``ulimit -v``) and of a
+    """Return the bytes this process may still take, limits of its own (``ulimit -v``) and of a
     container counted; None if the system does not say.
     """
     known = [_free_of_machine(), *_free_of_groups(), *_free_of_process()]
@@ -102,7 +87,7 @@ def _limited_groups(second: int, **where: str | Path) -> list[tuple[int, int, Pa
             limit = int((group / GROUP_FILES[version][0]).read_text())
         except (OSError, ValueError):  # no such file, or "max": no limit
             continue
-        if limit < NO_LIMIT:
+        if limit < 2**62:  # version 1 says about 2^63 where there is no limit
             limited.append((limit, version, group))
     return limited
 
@@ -111,7 +96,7 @@ def _free_of_process() -> Iterator[int]:
     """What the limits of this process leave of its address space."""
     if resource is None:
         return
-    for name, bounded in PROCESS_LIMITS.items():
+    for name, bounded in (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:")):
         limit, _ = resource.getrlimit(getattr(resource, name))
         if limit != resource.RLIM_INFINITY:
             # BLAS takes its buffers, which any solve needs and which count as used.

@@ -1,11 +1,9 @@
 """Progress: events from whoever works, and where they go; all go to the log as well.
 
-The logger is ``gwfast``. It writes nothing by itself: whoever wants its records gives it a
-handler, as ``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file that was read,
-a solve that begins, a round of refinement, pairs and jobs that are done) and how each call ended;
-DEBUG also the starts that are tried, and iterations where they are reported. What goes wrong is a
-warning (`ConvergenceWarning`, to be had here by ``logging.captureWarnings(True)``) or an
-exception. Processes that work for this one (``n_jobs``) have loggers of their own.
+The logger is ``gwfast``. It writes nothing by itself: give it a handler, as
+``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file that was read, a solve that
+begins, a round of refinement, pairs and jobs that are done) and how each call ended; DEBUG also the
+starts that are tried, and iterations where they are reported.
 """
 
 import contextlib
@@ -26,8 +24,6 @@ log = logging.getLogger("gwfast")
 log.addHandler(logging.NullHandler())
 # Stages of which there are dozens in a solve, or thousands.
 _DETAILS = frozenset({"start", "round", "iteration"})
-# Seconds between lines about one kind of work, where no bar can be drawn.
-_LINE_EVERY = 1.0
 
 
 class ProgressEvent(NamedTuple):
@@ -60,29 +56,22 @@ def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
     """A function to report `ProgressEvent` to: False drops them, True shows a bar on stderr, and a
     function is called as ``progress(text, done, total)``. The log has them in any case.
     """
-    with _shown(progress) as show:
+    with contextlib.ExitStack() as stack:
+        if isinstance(progress, ProgressListener):
+            show = progress.report
+        elif callable(progress):
+            show = lambda event: progress(event.text, event.done, event.total)  # noqa: E731
+        elif not isinstance(progress, bool):
+            raise TypeError(f"progress must be a bool or callable, got {type(progress).__name__}")
+        else:
+            show = stack.enter_context(progress_bar()) if progress else None
 
         def report(event):
-            level = logging.DEBUG if event.stage in _DETAILS else logging.INFO
-            log.log(level, event.text)
-            show(event)
+            log.log(logging.DEBUG if event.stage in _DETAILS else logging.INFO, event.text)
+            if show is not None:
+                show(event)
 
         yield report
-
-
-@contextlib.contextmanager
-def _shown(progress):
-    if isinstance(progress, ProgressListener):
-        yield progress.report
-    elif callable(progress):
-        yield lambda event: progress(event.text, event.done, event.total)
-    elif not isinstance(progress, bool):
-        raise TypeError(f"progress must be a bool or callable, got {type(progress).__name__}")
-    elif not progress:
-        yield lambda event: None
-    else:
-        with progress_bar() as report_progress:
-            yield report_progress
 
 
 @contextlib.contextmanager
@@ -111,11 +100,12 @@ def reporting_on_terminal(
 
 @contextlib.contextmanager
 def progress_bar(total: int | None = None) -> Iterator[Reporter]:
-    """A bar of rich's on stderr that shows the last event; it pulses as long as nobody
-    knows the total. With `total` it counts. Without rich, lines; and in notebooks
-    without ipywidgets, where rich draws nothing but a warning.
+    """A bar of rich's on stderr that shows the last event; it pulses as long as nobody knows the
+    total. With `total` it counts. Without rich, lines; and in notebooks without ipywidgets, where
+    rich draws nothing but a warning.
     """
-    if not _can_draw():
+    bare = find_spec("rich") is None
+    if bare or (console(stderr=True).is_jupyter and find_spec("ipywidgets") is None):
         yield _lines()
         return
     from rich import progress as bars
@@ -139,20 +129,13 @@ def progress_bar(total: int | None = None) -> Iterator[Reporter]:
         bar.update(task, total=bar.tasks[0].completed)
 
 
-def _can_draw():
-    if find_spec("rich") is None:
-        return False
-    return not console(stderr=True).is_jupyter or find_spec("ipywidgets") is not None
-
-
 def _lines():
-    """A function that prints events: the first of each kind of work, and then one a
-    second at most."""
+    """Return a function that prints the first event of each kind of work, then one a second."""
     printed = {}
 
     def print_line(event):
         now = time.monotonic()
-        if now - printed.get(event.stage, -_LINE_EVERY) >= _LINE_EVERY:
+        if now - printed.get(event.stage, -1.0) >= 1.0:
             printed[event.stage] = now
             print(event.text, file=sys.stderr, flush=True)
 
@@ -160,7 +143,7 @@ def _lines():
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """rich's, where words and names may look like its markup: all text is literal."""
+    """Return a console of rich's; all text is literal, as names may look like rich's markup."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
