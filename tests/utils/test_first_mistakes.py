@@ -32,7 +32,7 @@ WORDS = [f"w{row}" for row in range(9)]
         (
             lambda: gwfast.align(X, X, epsilon="2 percent"),
             ValueError,
-            r"^epsilon must be .* such as \"2%\" for .*, got '2 percent'",
+            r"^epsilon must be .* such as \"2%\".*, got '2 percent'",
         ),
         (
             lambda: gwfast.align(X, X).translate(["casa"]),
