@@ -44,10 +44,6 @@ from .search.seeds import Seeds
 from .search.starts import PRODUCT
 from .small import SmallSolve, descend_all
 
-# Price of a marginal, as a fraction of the mean cost, below which small unbalanced problems
-# are solved in float64: with .005 float32 came to no end, with .02 both found one plan.
-SMALL_PRICE = 0.01
-
 
 @knows_pot_names(QUADRATIC)
 def gromov_wasserstein(
@@ -272,9 +268,9 @@ def solve(problem, options, search=None):
 
 def _with_small_price(problem, options):
     """Return the problem and the options, in float64 if missing a marginal costs so little that
-    float32 has no numbers for the plans on the way.
+    float32 has no numbers for the plans on the way: below 1 % of the mean cost.
     """
-    if not min(problem.rule.rho) < SMALL_PRICE * product_mean(problem):
+    if not min(problem.rule.rho) < 0.01 * product_mean(problem):
         return problem, options
     dense = problem.replace(x=problem.x.to_dense(), y=problem.y.to_dense())
     return dense, dataclasses.replace(options, dtype=DOUBLE.dtype.name)

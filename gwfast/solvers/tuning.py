@@ -29,9 +29,6 @@ from .gromov import solve
 from .options import InitLike, SolveOptions
 from .search.advice import warn_of
 
-# Epsilons that are tried, over the mean linearized cost.
-FRACTIONS = (0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006)
-
 
 @knows_pot_names(QUADRATIC, epsilon="epsilons")
 def tune_epsilon(
@@ -157,7 +154,8 @@ def _solved(problem, options, epsilon, key, rows, before=None):
 def _as_epsilons(epsilons):
     """Return a list of `Epsilon`."""
     if epsilons is None:
-        return [Epsilon(relative=fraction) for fraction in FRACTIONS]
+        fractions = 0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006
+        return [Epsilon(relative=fraction) for fraction in fractions]
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise TypeError(f"epsilons must be a sequence or None, got {type(epsilons).__name__}")
     checked = []

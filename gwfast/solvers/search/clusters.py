@@ -19,8 +19,6 @@ from .starts import Start
 # Clusters a side, few and many: the plan that leads to the lowest optimum is among the first 25
 # between 30 clusters on pairs of languages, and among the first 4 between 200.
 FEW, MANY = 30, 200
-# Random plans that are tried between few clusters, and how many of them go on between many.
-N_TRIED, N_LEFT = 1000, 40
 TINY = 1e-30
 
 
@@ -33,10 +31,10 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
         return []
     few, many = (_Coarse.of(problem, min(count, size), epsilon, rng) for count in (FEW, MANY))
     plans = []
-    for _ in range(N_TRIED // 50):
+    for _ in range(20):  # a thousand plans, of which 40 go on between many clusters
         deadline.check()
         plans.append(few.descended(few.random(rng, 50), 25, 3.0))
-    plans = many.aggregated(few.distinct(np.concatenate(plans), N_LEFT), few)
+    plans = many.aggregated(few.distinct(np.concatenate(plans), 40), few)
     for k in range(len(plans)):
         deadline.check()
         plans[k : k + 1] = many.descended(plans[k : k + 1], 10)

@@ -46,10 +46,6 @@ COARSE = Limits(max_outer=1000, max_inner=1000, tol=5e-3, marginal_tol=1e-3)
 FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # Time of the first plan of a problem after another level, in updates of its plan.
 UPDATES = 3
-# Seconds by which an iteration may end too late rather than not be made.
-GRACE = 0.5
-# Points a side of matrices from which on there are starts from clusters.
-MIN_CLUSTERED = 128
 
 
 class Found(NamedTuple):
@@ -65,7 +61,9 @@ def search(problem, options, report, starts=None):
     points. OutOfTime if there is no time for a first plan of all points.
     """
     several = starts is None or len(starts) > 1
-    limits, checkpoint = options.limits, options.checkpoint
+    checkpoint = options.checkpoint
+    # Damped steps may end above the lowest plan of a cycle, which a race compares.
+    limits = dataclasses.replace(options.limits, damps=not several)
     level, *higher = ladder(problem, options, races=starts is None)
     saved, rows, tie = checkpoint and checkpoint.load(), [], False
     if saved is not None:
@@ -97,7 +95,7 @@ def search(problem, options, report, starts=None):
         last = field[0].advance(limits, field[0].n_outer + 1).descent
         return Found(dataclasses.replace(last, status=Status.STOPPED), False, Candidates())
     if not field[0].n_outer:
-        limits.deadline.check(2 * field[0].descent.update_seconds - GRACE)
+        _check_time(field[0].descent, problem, limits)
     label, known = field[0].label, [*rows, *tried]
 
     def save(descent):
@@ -154,7 +152,7 @@ def _begun(level, higher, problem, options, report, starts):
     race_alone = Evidence.of(rows_of(rows, search.best, WON), search.best.descent.status)
     later = 0.5 * work(problem) / work(level.problem) if higher else 0.0
     plain = level.problem.is_plain and level.problem.x.symmetric and level.problem.y.symmetric
-    clusters = is_factored(problem) or (min(problem.shape) >= MIN_CLUSTERED and plain)
+    clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
     search.run(budget_of(search.best, later), clusters and race_alone.kinds <= 1)
     if search.best.label == field[0].label:
         field = [search.best, *field[1:]]
@@ -174,6 +172,7 @@ def _settled(field, level, problem, limits, **watch):
     """Return the entrants when they are ready for the next level, the best first."""
     far = limits.within(FLOAT32 if level.problem is problem else COARSE)
     most = max(limits.max_outer - 1, 1)
+    far = dataclasses.replace(far, damps=limits.damps)
     far = far.before(UPDATES * work(problem) / work(level.problem))
     field = [one.advance(far, most, **watch) if one.is_moving else one for one in field]
     return sorted(field, key=lambda one: one.gw_cost)
@@ -196,11 +195,9 @@ def _promoted(one, at, schedule, level, before, keeps):
 
 
 def _check_time(descent, problem, limits):
-    """Raise OutOfTime unless there is time for an iteration of the problem, by iterations on
-    fewer points.
-    """
+    """Raise OutOfTime unless an iteration of the problem ends at most half a second too late."""
     seconds = descent.update_seconds * work(problem) / work(descent.linearization.problem)
-    limits.deadline.check(2 * seconds - GRACE)
+    limits.deadline.check(2 * seconds - 0.5)
 
 
 def _default(level, problem, options, report):

@@ -18,10 +18,6 @@ from ...problems.quadratic import QuadraticProblem
 
 # Relative differences of costs and of sums of weights that are rounding.
 ROUNDING = 1e-10
-# Choices, as a multiple of the points, after which the search is given up.
-MOST_CHOICES = 2
-# Mass, as a fraction, that plans match otherwise if they are different solutions.
-APART = 0.25
 
 
 def isomorphisms(problem):
@@ -71,8 +67,8 @@ def has_symmetry(problem, plan):
 
 
 def are_apart(plan, other):
-    """Return whether plans differ by more than a few exchanged points."""
-    return bool(np.abs(plan - other).sum() > 2 * APART * plan.sum())
+    """Return whether plans match more than a quarter of their mass otherwise."""
+    return bool(np.abs(plan - other).sum() > 0.5 * plan.sum())
 
 
 class Canonical:
@@ -132,7 +128,7 @@ class _Search:
         self._weights = 1 / (np.e + costs) + 1 / (np.pi + costs.transpose(0, 2, 1))
         self._weights[:, np.arange(n), np.arange(n)] += 1.0  # a point's own color
         self._colors, self._own = np.random.default_rng(0).random((2, n))
-        self._left = MOST_CHOICES * n
+        self._left = 2 * n  # choices, of which each point needs one at most if none is wrong
 
     def refine(self, colors, n_colors=0):
         """Refine colors in place. Return points (k, n) by their sums, the rank of each, and the

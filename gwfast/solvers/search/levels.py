@@ -39,8 +39,6 @@ GROWTH, MIN_GROWTH = 3.5, 1.2
 FIRST_GIVEN, SPREAD_GIVEN = 3000, 6750
 # Entries from which on a float64 solve begins in float32.
 MIN_FLOAT32_ENTRIES = 1 << 16
-# Starts of a race that the estimate of memory allows for.
-N_STATES = 8
 
 
 class Level(NamedTuple):
@@ -188,7 +186,7 @@ def needs(
             for tier, size in bytes_of.items()
         }
     few = tuple(min(size, MIN_GROWTH * RACE_POINTS[factored]) for size in shape)
-    race = sized(tier="dense", shape=few, n_states=1 if factored else N_STATES)
+    race = sized(tier="dense", shape=few, n_states=1 if factored else 8)
     # A start, and profiles with up to four float64 matrices of a side.
     race += 8 * few[0] * few[1] + 48 * QUANTILES * sum(few) + 32 * max(few) ** 2
     return {tier: max(size, race) for tier, size in bytes_of.items()}

@@ -29,24 +29,16 @@ from .starts import start_plan
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
 # states within .2 after four iterations end in one optimum.
 SAME = 0.15
-# Relative difference of objectives below which neither of two entrants is dropped.
-CLOSE = 5e-3
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
-# Outer iterations in which an annealed start reaches the last epsilon.
-EARLY = 7
-# Clusterings without a search time, starts of each, and iterations of their annealing from a
-# threefold epsilon. Italian and Japanese need the third clustering.
-N_CLUSTERINGS, N_STARTS, N_ANNEALED = 5, 4, 22
+# Starts of a clustering, and iterations of their annealing from a threefold epsilon.
+N_STARTS, N_ANNEALED = 4, 22
 # Outer iterations after annealing, and relative differences from the best objective above which a
 # descent is given up: they keep the 93 descents that led lower on every fifth problem of families.
 LOOKS = (1, math.inf), (5, 0.1), (9, 0.03), (13, 0.015), (18, 0.005)
 # Budget of escapes without a search time, for matrices and for clouds: solves of the winner, or
 # entries of plans that are updated, if that is more, but at most 1000 outer iterations.
 SOLVES, ENTRIES = (1.5, 5.0), (2.5e7, 1.5e8)
-# Ranges of the deviation of log-normal noise on an escape's plan, and of the logarithm of its
-# first epsilon over the last: graphs need little noise, clouds so much that little is left.
-NOISE, RISE = (0.5, 5.0), (-1.0, 2.3)
 AHEAD, WON, WENT_ON, LOST, SKIPPED = "ahead", "won", "went on", "lost", "out of time"
 
 
@@ -163,8 +155,8 @@ def enter(starts, linearization, schedule, deadline, report, total=None):
 
 
 def annealed_early(schedule):
-    """Return the schedule, so steep that it ends in `EARLY` iterations."""
-    factor = (schedule.last / schedule.first) ** (1.0 / EARLY)
+    """Return the schedule, so steep that it ends in seven iterations."""
+    factor = (schedule.last / schedule.first) ** (1.0 / 7)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 
@@ -179,7 +171,7 @@ def race(field, limits, report, rounds=ROUNDS, max_outer=None):
         left, same = distinct(field)
         dropped += skipped + same
         late = any(one.is_late for one in left)
-        n_close = min(sum(one.gw_cost <= bound(left[0], CLOSE) for one in left), 2)
+        n_close = min(sum(one.gw_cost <= bound(left[0], 5e-3) for one in left), 2)
         keep = one_round.keep if one_round.keep >= 1 else int(one_round.keep * len(left))
         keep = 1 if late else max(keep, n_close)
         fate = SKIPPED if late else f"dropped in round {number}"
@@ -307,7 +299,7 @@ class Escapes:
         seeds, rng = itertools.count(self._options.seed), np.random.default_rng(self._options.seed)
         self._left = budget
         try:
-            for _ in range(N_CLUSTERINGS * clusters):
+            for _ in range(5 * clusters):  # Italian and Japanese need the third clustering
                 enough = self._left >= N_STARTS * N_ANNEALED or self._patience
                 if not (enough and self._goes_on()) or self._from_clusters(next(seeds)):
                     break
@@ -353,13 +345,14 @@ class Escapes:
         label, began = f"escape {number}", time.perf_counter()
         self._report(ProgressEvent("start", label, number))
         factors = rng.standard_normal(self._plan.shape, dtype=np.float32)
-        factors *= np.float32(rng.uniform(*NOISE))
+        # Graphs need little noise or none, clouds so much that hardly anything is left.
+        factors *= np.float32(rng.uniform(0.5, 5.0))
         plan = self._plan * np.exp(factors, out=factors)
         plan /= plan.sum()
         plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
-        first = max(1.0, np.exp(rng.uniform(*RISE))) * self._epsilon
+        first = max(1.0, np.exp(rng.uniform(-1.0, 2.3))) * self._epsilon
         schedule = annealed_early(Schedule(self._epsilon, first))
-        one = self._follow(entered(label, self._at, schedule, plan, began), EARLY)
+        one = self._follow(entered(label, self._at, schedule, plan, began), 7)
         self._note([one])
 
     def _follow(self, one, n_annealed):
