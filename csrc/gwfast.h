@@ -89,6 +89,14 @@ typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
 #undef real
 #undef GWF_TYPE
 
+/* A marginal rule for Sinkhorn iterations on one kernel (see `Rule` in _rows.pyx); anchors of rows
+ * are multiplied by `factor` in all. */
+typedef struct {
+    double *rows;
+    const double *columns;
+    double row_power, column_power, mass, rate, factor;
+} gwf_rule;
+
 /* The kernels for both types of number: SLOT(type, name, arguments) for each. Where the type is
  * void it is float or double, alike in all arguments; a single number is passed as double. What
  * each computes is said where it is defined (row_kernels.inc, product_kernels.inc, descent.inc). */
@@ -101,11 +109,14 @@ typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
     SLOT(double, gibbs_rows, const void *c, const double *f, const void *g, double inv_epsilon,   \
          void *out, ptrdiff_t rows, ptrdiff_t m)                                                  \
     SLOT(double, sinkhorn_rows, const void *k, const double *p, void *u, const void *v,           \
-         double omega, double cap, void *block, double *columns, ptrdiff_t rows, ptrdiff_t m)     \
+         double omega, const double *anchor, void *block, double *columns, ptrdiff_t rows,        \
+         ptrdiff_t m)                                                                             \
     SLOT(void, normal_rows, const void *k, const double *weights, const void *x, double *sums,    \
          void *block, double *columns, ptrdiff_t rows, ptrdiff_t m)                               \
     SLOT(void, rescale, void *scaling, const double *mass, const double *sum, double omega,       \
-         double cap, ptrdiff_t m)                                                                 \
+         const double *anchor, ptrdiff_t m)                                                       \
+    SLOT(double, settle, gwf_rule *rule, void *u, void *v, const double *q, double *sums,         \
+         ptrdiff_t n, ptrdiff_t m)                                                                \
     SLOT(void, plan_rows, void *k, const void *u, const void *v, double *sums, void *block,       \
          double *columns, ptrdiff_t rows, ptrdiff_t m)                                            \
     SLOT(void, sum_rows, const void *k, double *sums, void *block, double *columns,               \
@@ -154,8 +165,8 @@ typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
     SLOT(void, sparse_exp_cols, const int64_t *start, const int32_t *index, const float *c,        \
          const double *f, const float *top, double inv_epsilon, float *sum, ptrdiff_t rows)        \
     SLOT(double, sparse_sinkhorn_rows, const int64_t *start, const int32_t *index, const float *k, \
-         const double *p, float *u, const float *v, float omega, double cap, float *block,         \
-         ptrdiff_t rows)                                                                           \
+         const double *p, float *u, const float *v, float omega, const double *anchor,             \
+         float *block, ptrdiff_t rows)                                                             \
     SLOT(void, sparse_normal_rows, const int64_t *start, const int32_t *index, const float *k,     \
          const double *weights, const float *x, double *sums, float *block, ptrdiff_t rows)        \
     SLOT(void, sparse_product_rows, const int64_t *start, const int32_t *index, const float *k,    \

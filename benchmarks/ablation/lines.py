@@ -18,7 +18,7 @@ WHERE = {
     "damping": ["quadratic/cycles"],
     "small_descents": ["quadratic/small_descent"],
     "newton": ["linear/newton"],
-    "over_relaxation": ["linear/over_relaxation"],
+    "over_relaxation": ["linear/sinkhorn_solver"],
     "truncation": ["quadratic/stores:WholeStore"],
     "coarse_levels": ["solvers/search/levels:level_sizes", "solvers/search/driver:_promoted"],
     "second_look": [

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..linear.gibbs_kernel import ProductKernel
 from ..linear.log_domain import Potentials
+from ..linear.rules import Balanced
 from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver
 from ..quadratic.stores import WholeStore
 from ..results.coupling import FactoredCoupling
@@ -46,7 +47,7 @@ class Shard(Points):
 
     def __init__(self, x, p, tier, shared, n_threads):
         super().__init__(x, right_of(shared, n_threads))
-        self._solver = SinkhornSolver(np.array(p), np.array(shared.q), n_threads)
+        self._solver = SinkhornSolver(Balanced(np.array(p), np.array(shared.q)), n_threads)
         self._store = WholeStore(self._right, len(self._x), tier)
         self._buffer = self._store.buffer
         # The number of the kernel that there is, and of the plan that took its place.
@@ -102,7 +103,7 @@ class Shard(Points):
         left, solver = self._left(spec.core), self._solver
         kernel = self._store.kernel(left)
         potentials = Potentials(spec.f, spec.g)
-        return kernel, kernel.make(potentials, spec.epsilon, solver.q, solver.scalings)
+        return kernel, kernel.make(potentials, spec.epsilon, solver.scalings, solver.q)
 
     def _cost(self, core):
         # In the place of the kernel, where that is stored.

@@ -90,7 +90,7 @@ class ShardedKernel(Kernel):
         low, high = zip(*self.team.ask("sampled", (self.core,)), strict=True)
         return 2 * (max(high) - min(low))
 
-    def _make(self, potentials, epsilon, q, scalings):
+    def _make(self, potentials, epsilon, scalings, q):
         team = self.team
         team.balance()
         self._number, self._potentials = next(team.numbers), potentials
@@ -101,7 +101,7 @@ class ShardedKernel(Kernel):
             _kernels.rescale_columns(scalings.v, q, scalings.sums)
         return max(peaks)
 
-    def iterate(self, p, q, scalings, omega, max_iter, tol):
+    def iterate(self, p, q, scalings, omega, max_iter, tol, rule=None):
         error, done = np.inf, 0
         while done < max_iter and not error <= tol:
             answers = self.ask_scaled("iterate", scalings, omega)

@@ -3,7 +3,7 @@ from typing import Any
 from numpy import dtype, intp
 from numpy.typing import NDArray
 
-from ._rows import ColumnSums, Rows
+from ._rows import ColumnSums, Rows, Rule
 from .arrays import Float32Array, Float64Array, FloatArray
 
 LEAST_ENTRY: dict[dtype[Any], float]
@@ -19,8 +19,7 @@ def sinkhorn_passes(
     most: int = 1,
     tol: float = 0.0,
     n_threads: int = 1,
-    *,
-    cap: float = ...,
+    rule: Rule | None = None,
 ) -> tuple[float, int]: ...
 def normal_product(
     kernel: FloatArray | Rows,

@@ -21,6 +21,7 @@ from ._rows cimport (
     N_CHUNKS,
     ColumnSums,
     Loop,
+    Rule,
     added,
     begin_flush,
     check,
@@ -28,6 +29,7 @@ from ._rows cimport (
     end_flush,
     floats,
     gwf_kernels,
+    gwf_rule,
     holds_float64,
     isa,
     seconds,
@@ -49,7 +51,7 @@ LEAST_ENTRY = {
 
 def sinkhorn_passes(
     kernel, const double[::1] p, const double[::1] q, u, v, ColumnSums work not None,
-    double omega=1.0, ptrdiff_t most=1, double tol=0.0, int n_threads=1, *, double cap=INFINITY,
+    double omega=1.0, ptrdiff_t most=1, double tol=0.0, int n_threads=1, Rule rule=None,
 ):
     """Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read of the
     kernel; `most` of them, or up to that which finds an error of at most `tol`.
@@ -60,15 +62,13 @@ def sinkhorn_passes(
     A row or column whose sum has underflowed to zero gets the scaling 0, and none gets more than
     its type can hold: the mass that is missing shows in the next error instead of an infinity.
 
-    With a finite `cap`, ``u = min(p / (K v), cap)`` and ``v = min(q / (K' u), cap)``: for one, `p`
-    and `q` bound the marginals from above (Chizat, Peyré, Schmitzer and Vialard, Mathematics of
-    Computation 2018).
+    A `rule` bounds or damps the scalings that fit the masses, see `Rule`; it takes no `omega`.
 
     Returns
     -------
     error : float
         ``|u * (K v) - p|_1`` before the last iteration, the row error of the plan that it found;
-        ``|u * (K v) - min(p, cap * (K v))|_1`` with a cap, so that it vanishes at the solution.
+        with a rule the change of its row sums in the iteration.
     done : int
         Iterations made.
     """
@@ -79,8 +79,9 @@ def sinkhorn_passes(
     cdef double error[N_CHUNKS]
     cdef bint one
     cdef uint64_t before, outside
-    if omega != 1.0 and cap != INFINITY:
-        raise ValueError(f"omega must be 1 with a cap, got {omega}")
+    cdef gwf_rule *ruled = NULL if rule is None else rule.of(n, m)
+    cdef const double *anchors = ruled.rows if ruled else NULL
+    cdef double power = ruled.row_power if ruled else omega
     check("p", p.shape[0], n)
     check("q", q.shape[0], m)
     cdef char *rows = <char *>loop.vector("u", u, n, True)
@@ -94,16 +95,19 @@ def sinkhorn_passes(
                 # A team of one takes as long to make as a thousand entries to read.
                 for chunk in range(loop.chunks):
                     error[chunk] = pass_chunk(
-                        loop, work, chunk, 0, &p[0], rows, columns, omega, cap)
+                        loop, work, chunk, 0, &p[0], rows, columns, power, anchors)
             else:
                 for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
                     before = begin_flush()
                     error[chunk] = pass_chunk(
-                        loop, work, chunk, threadid(), &p[0], rows, columns, omega, cap)
+                        loop, work, chunk, threadid(), &p[0], rows, columns, power, anchors)
                     end_flush(before)
             work.reduce(n_threads)
-            loop.table.rescale(columns, &q[0], work.total(0), omega, cap, m)
             total = added(error, loop.chunks)
+            if ruled:
+                total += loop.table.settle(ruled, rows, columns, &q[0], work.total(0), n, m)
+            else:
+                loop.table.rescale(columns, &q[0], work.total(0), omega, NULL, m)
             done += 1
             work.took(one, seconds() - began)
         end_flush(outside)
@@ -112,7 +116,7 @@ def sinkhorn_passes(
 
 cdef double pass_chunk(
     Loop loop, ColumnSums work, ptrdiff_t chunk, int thread, const double *p, char *u,
-    const void *v, double omega, double cap,
+    const void *v, double omega, const double *anchors,
 ) noexcept nogil:
     """Make a pass over one chunk of rows; returns their error."""
     cdef ptrdiff_t i = chunk * loop.size, end = loop.end(chunk), rows
@@ -122,8 +126,8 @@ cdef double pass_chunk(
     while i < end:
         rows = min(loop.strip, end - i)
         error += loop.table.sinkhorn_rows(
-            loop.at(i, rows, thread), p + i, u + i * size, v, omega, cap, block,
-            work.total(chunk), rows, loop.m)
+            loop.at(i, rows, thread), p + i, u + i * size, v, omega,
+            anchors + i if anchors else NULL, block, work.total(chunk), rows, loop.m)
         i += rows
     return error
 
@@ -165,7 +169,7 @@ def rescale_columns(v, const double[::1] q, ColumnSums work not None, double ome
     check("v", len(v), work.m)
     check("q", q.shape[0], work.m)
     cdef uint64_t before = begin_flush()
-    table.rescale(scaling, &q[0], work.total(0), omega, INFINITY, work.m)
+    table.rescale(scaling, &q[0], work.total(0), omega, NULL, work.m)
     end_flush(before)
 
 

@@ -9,6 +9,11 @@ ctypedef fused real:
     double
 
 cdef extern from "gwfast.h" nogil:
+    ctypedef struct gwf_rule:
+        double *rows
+        const double *columns
+        double row_power, column_power, mass, rate, factor
+
     # `csrc/gwfast.h` names the arguments; void is float in `isa.f32`, double in `isa.f64`.
     ctypedef struct gwf_kernels:
         ptrdiff_t panel, lanes
@@ -19,12 +24,14 @@ cdef extern from "gwfast.h" nogil:
                                ptrdiff_t) noexcept nogil
         double (*gibbs_rows)(const void *, const double *, const void *, double, void *,
                              ptrdiff_t, ptrdiff_t) noexcept nogil
-        double (*sinkhorn_rows)(const void *, const double *, void *, const void *, double, double,
-                                void *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+        double (*sinkhorn_rows)(const void *, const double *, void *, const void *, double,
+                                const double *, void *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*normal_rows)(const void *, const double *, const void *, double *, void *, double *,
                             ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*rescale)(void *, const double *, const double *, double, double,
+        void (*rescale)(void *, const double *, const double *, double, const double *,
                         ptrdiff_t) noexcept nogil
+        double (*settle)(gwf_rule *, void *, void *, const double *, double *, ptrdiff_t,
+                         ptrdiff_t) noexcept nogil
         void (*plan_rows)(void *, const void *, const void *, double *, void *, double *,
                           ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*sum_rows)(const void *, double *, void *, double *, ptrdiff_t,
@@ -75,8 +82,8 @@ cdef extern from "gwfast.h" nogil:
         void (*sparse_exp_cols)(const int64_t *, const int32_t *, const float *, const double *,
                                 const float *, double, float *, ptrdiff_t) noexcept nogil
         double (*sparse_sinkhorn_rows)(const int64_t *, const int32_t *, const float *,
-                                       const double *, float *, const float *, float, double,
-                                       float *, ptrdiff_t) noexcept nogil
+                                       const double *, float *, const float *, float,
+                                       const double *, float *, ptrdiff_t) noexcept nogil
         void (*sparse_normal_rows)(const int64_t *, const int32_t *, const float *, const double *,
                                    const float *, double *, float *, ptrdiff_t) noexcept nogil
         void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *, const float *,
@@ -178,6 +185,13 @@ cdef class Loop:
     cdef ptrdiff_t end(self, ptrdiff_t chunk) noexcept nogil
     cdef void *beside(self, str name, x, bint writes=*) except NULL
     cdef void *vector(self, str name, x, ptrdiff_t size, bint writes=*) except NULL
+
+
+@cython.final
+cdef class Rule:
+    cdef gwf_rule rule
+    cdef readonly object rows, columns
+    cdef gwf_rule *of(self, ptrdiff_t n, ptrdiff_t m) except NULL
 
 
 @cython.final

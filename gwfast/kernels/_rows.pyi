@@ -73,3 +73,22 @@ class ColumnSums:
     def values(self) -> Float64Array: ...
     def prefers_one(self) -> bool: ...
     def took(self, one: bool, seconds: float) -> None: ...
+
+class Rule:
+    rows: Any
+    columns: Any
+    row_power: float
+    column_power: float
+    mass: float
+    rate: float
+    factor: float
+    def __init__(
+        self,
+        rows: Float64Array | None = None,
+        columns: Float64Array | None = None,
+        row_power: float = 1.0,
+        column_power: float = 1.0,
+        mass: float = 0.0,
+        rate: float = 0.0,
+    ) -> None: ...
+    def scale(self, factor: float) -> float: ...

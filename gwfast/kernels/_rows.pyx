@@ -446,7 +446,57 @@ cdef class Panels:
         return self.packed.nbytes
 
 
-# --- Column sums ----------------------------------------------------------------------
+# --- Marginal rules, and column sums --------------------------------------------------
+
+@cython.final
+cdef class Rule:
+    """A marginal rule for Sinkhorn iterations on one kernel.
+
+    Parameters
+    ----------
+    rows, columns : (n,) and (m,) float64 ndarray or None
+        Anchors: with a power of one the largest scalings, else what powers of the scalings that
+        fit the masses are multiplied by. None if the masses of the side are given.
+    row_power, column_power : float
+    mass : float
+        If positive, the mass that each iteration scales `u`, and the anchors of rows, to.
+    rate : float
+        If positive, each iteration multiplies `u` and divides `v` by the power ``1 / rate`` of the
+        quotient of the masses of rows and columns.
+    """
+
+    def __init__(
+        self, rows=None, columns=None, double row_power=1.0, double column_power=1.0,
+        double mass=0.0, double rate=0.0,
+    ):
+        self.rule = gwf_rule(NULL, NULL, row_power, column_power, mass, rate, 1.0)
+        if rows is not None:
+            self.rule.rows = <double *>floats("rows", rows, 1, True)
+            self.rows = rows.copy()  # iterations change it
+            self.rule.rows = <double *>floats("rows", self.rows, 1, True)
+        if columns is not None:
+            self.columns = columns
+            self.rule.columns = <const double *>floats("columns", columns, 1, True)
+
+    @property
+    def factor(self):
+        """Product of the factors of the anchors of rows."""
+        return self.rule.factor
+
+    def scale(self, double factor):
+        """Multiply the anchors of rows by a factor, which is returned."""
+        self.rule.factor *= factor
+        if self.rows is not None:
+            self.rows *= factor
+        return factor
+
+    cdef gwf_rule *of(self, ptrdiff_t n, ptrdiff_t m) except NULL:
+        if self.rows is not None:
+            check("rows of the rule", len(self.rows), n)
+        if self.columns is not None:
+            check("columns of the rule", len(self.columns), m)
+        return &self.rule
+
 
 @cython.final
 cdef class ColumnSums:

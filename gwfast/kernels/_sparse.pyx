@@ -16,6 +16,7 @@ from ._rows cimport (
     GWF_HUGE,
     ColumnSums,
     Loop,
+    Rule,
     added,
     begin_flush,
     centered,
@@ -24,6 +25,7 @@ from ._rows cimport (
     count_chunks,
     end_flush,
     floats,
+    gwf_rule,
     isa,
     row_floats,
     team,
@@ -267,7 +269,7 @@ def logsumexp_cols(
 def sinkhorn_passes(
     const int64_t[::1] start, const int32_t[::1] index, kernel, const double[::1] p,
     const double[::1] q, float[::1] u, float[::1] v, ColumnSums work not None, double omega=1.0,
-    ptrdiff_t most=1, double tol=0.0, int n_threads=1, *, double cap=INFINITY,
+    ptrdiff_t most=1, double tol=0.0, int n_threads=1, Rule rule=None,
 ):
     """As that of _kernels.pyx."""
     cdef ptrdiff_t n = p.shape[0], m = q.shape[0], chunk, i, done = 0
@@ -276,8 +278,9 @@ def sinkhorn_passes(
     cdef double total = INFINITY
     cdef float *block
     cdef uint64_t before, outside
-    if omega != 1.0 and cap != INFINITY:
-        raise ValueError(f"omega must be 1 with a cap, got {omega}")
+    cdef gwf_rule *ruled = NULL if rule is None else rule.of(n, m)
+    cdef const double *anchors = ruled.rows if ruled else NULL
+    cdef float power = <float>(ruled.row_power if ruled else omega)
     check("u", u.shape[0], n)
     check("v", v.shape[0], m)
     work.check(n, m, False)
@@ -290,13 +293,16 @@ def sinkhorn_passes(
                 i, block = chunk * k.size, <float *>work.block(chunk)
                 memset(block, 0, m * sizeof(float))
                 error[chunk] = isa.sparse_sinkhorn_rows(
-                    k.start + i, k.index, k.values, &p[i], &u[i], &v[0], <float>omega, cap, block,
-                    k.rows(chunk))
+                    k.start + i, k.index, k.values, &p[i], &u[i], &v[0], power,
+                    anchors + i if anchors else NULL, block, k.rows(chunk))
                 isa.fold(block, work.total(chunk), m)
                 end_flush(before)
             work.reduce(n_threads, k.chunks)
-            isa.f32.rescale(&v[0], &q[0], work.total(0), omega, cap, m)
             total = added(&error[0], k.chunks)
+            if ruled:
+                total += isa.f32.settle(ruled, &u[0], &v[0], &q[0], work.total(0), n, m)
+            else:
+                isa.f32.rescale(&v[0], &q[0], work.total(0), omega, NULL, m)
             done += 1
         end_flush(outside)
     return total, done

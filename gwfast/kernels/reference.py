@@ -89,22 +89,60 @@ def _rescale(scaling, mass, total, omega, most):
     return np.where((ratio > 0) & (relaxed < most), relaxed, plain)
 
 
-def sinkhorn_passes(
-    kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, *, cap=np.inf
-):
-    most_scaling = min(cap, np.finfo(kernel.dtype).max)
+def sinkhorn_passes(kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, rule=None):
+    most_scaling = np.finfo(kernel.dtype).max
     kernel = kernel.astype(np.float64)
     error, done = np.inf, 0
     while done < most and not error <= tol:
         row_sums = kernel @ v.astype(np.float64)
-        aim = p if cap == np.inf else np.minimum(p, cap * row_sums)
-        error = float(np.abs(u * row_sums - aim).sum())
-        scaling = _rescale(u.astype(np.float64), p, row_sums, omega, most_scaling)
+        if rule is None:
+            error = float(np.abs(u * row_sums - p).sum())
+            scaling = _rescale(u.astype(np.float64), p, row_sums, omega, most_scaling)
+        else:
+            scaling = _ruled(p, row_sums, rule.rows, rule.row_power)
+            error = float(np.abs((u - scaling) * row_sums).sum())
         work.values[:] = kernel.T @ scaling
         u[:] = scaling
-        v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most_scaling)
+        if rule is None:
+            v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most_scaling)
+        else:
+            error += _settle(rule, u, v, q, work.values)
         done += 1
     return error, done
+
+
+class Rule:
+    def __init__(
+        self, rows=None, columns=None, row_power=1.0, column_power=1.0, mass=0.0, rate=0.0
+    ):
+        self.rows = None if rows is None else rows.copy()
+        self.columns, self.row_power, self.column_power = columns, row_power, column_power
+        self.mass, self.rate = mass, rate
+
+
+def _ruled(mass, sums, anchor, power):
+    with np.errstate(divide="ignore"):
+        fitting = mass / sums
+    if anchor is None:
+        return np.where(sums > 0, fitting, 0.0)
+    if power == 1.0:
+        return np.where(mass > 0, np.minimum(fitting, anchor), 0.0)
+    return anchor * np.where(sums > 0, fitting, 0.0) ** power
+
+
+def _settle(rule, u, v, q, sums):
+    before, error = v @ sums, 0.0
+    v[:] = _ruled(q, sums, rule.columns, rule.column_power)
+    if rule.mass > 0.0:
+        factor, error = rule.mass / (v @ sums), abs(rule.mass - v @ sums)
+        if rule.rows is not None:
+            rule.rows *= factor
+    else:
+        factor = (before / (v @ sums)) ** (1.0 / rule.rate) if rule.rate > 0.0 else 1.0
+        v /= factor
+    u *= factor
+    sums *= factor
+    return error
 
 
 def normal_product(kernel, weights, x, row_sums, work, n_threads=1):
@@ -272,11 +310,10 @@ def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
 
 
 def sparse_sinkhorn_passes(
-    start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, *,
-    cap=np.inf,
+    start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, rule=None
 ):  # fmt: skip
     kernel = _dense(start, index, kernel, len(q)).astype(np.float32)
-    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol, cap=cap)
+    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol, rule=rule)
 
 
 def sparse_normal_product(start, index, kernel, weights, x, row_sums, work, n_threads=1):

@@ -1,15 +1,16 @@
-"""The Gibbs kernel of a linear problem, ``K_ij = exp((f_i + g_j - c_ij) / epsilon)``,
-by where it is kept. The solvers of linear problems iterate on any of them.
+"""The Gibbs kernel of a linear problem, ``K_ij = exp((f_i + g_j - c_ij) / epsilon)``: stored,
+made anew in each iteration, or on few entries. The solver of linear problems takes any.
 """
 
-from functools import partial
+import functools
 
 import numpy as np
+from scipy import sparse
 
-from ..kernels import _exponentials, _kernels, _products
+from ..kernels import _exponentials, _kernels, _products, _sparse
 from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
-from ..results.coupling import ArrayCoupling, FactoredCoupling
-from ..utils.blocks import row_blocks
+from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
+from .log_domain import OpaqueCost
 
 
 class Scalings:
@@ -21,26 +22,21 @@ class Scalings:
         self.u, self.v = aligned_empty(n, dtype), aligned_empty(m, dtype)
         self.sums = ColumnSums(n, m, dtype)
 
-    def reset(self):
-        self.u.fill(1.0)
-        self.v.fill(1.0)
-
     @property
     def cols(self):
         """Column sums (m,) of the plan, float64."""
         return self.v * self.sums.values
 
     def drift(self, p, q):
-        """Largest |log| of a scaling of a point that has mass; infinite if one died."""
+        """Return the largest absolute logarithm of the scaling of a point with mass."""
         return _kernels.drift(self.u, self.v, p, q)
 
 
 class Kernel:
-    """What the solver needs of a kernel. After `make` its `rows` are (n, m), an array
-    or `Rows`, and `epsilon` is known.
+    """A kernel. After `make` its `rows` are (n, m), an array or `Rows`, and `epsilon` is known.
 
-    Where marginals are free its `separable_potentials` are minus the terms of the
-    linearized cost that depend on one index and are left out of the kernel's cost.
+    Where marginals are free its `separable_potentials` are minus the terms of the linearized cost
+    that depend on one index and are left out of the kernel's cost.
 
     Attributes
     ----------
@@ -55,45 +51,42 @@ class Kernel:
         self.separable_potentials = separable_potentials
 
     def cost(self):
-        """The cost, for the log domain, in place of the kernel."""
+        """Return the cost for the log domain, which takes the place of the kernel."""
 
     def spread(self):
-        """How far costs differ, or more."""
+        """Return how far costs differ, or more."""
 
-    def least(self):
-        """The least cost."""
-
-    def make(self, potentials, epsilon, q, scalings):
-        """Make the kernel, and set the scalings to where iterations start: ones, but
-        for `v` where column sums come for free and both marginals are given, which is
-        set to fit them to `q`. Returns the largest exponent, as far as it is known.
+    def make(self, potentials, epsilon, scalings, q=None):
+        """Make the kernel and set the scalings to one, but fit `v` to masses `q` of columns where
+        column sums come for free. Return the largest exponent, as far as it is known.
         """
-        scalings.reset()
+        scalings.u.fill(1.0)
+        scalings.v.fill(1.0)
         self.epsilon = epsilon
-        return self._make(potentials, epsilon, q, scalings)
+        return self._make(potentials, epsilon, scalings, q)
 
-    def iterate(self, p, q, scalings, omega, max_iter, tol, cap=np.inf):
-        """See `_kernels.sinkhorn_passes`."""
-        given = p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol
-        return self._passes(*given, self.n_threads, cap=cap)
+    def iterate(self, p, q, scalings, omega, max_iter, tol, rule=None):
+        """Call `_kernels.sinkhorn_passes`, for a `Rule` of that module or given marginals."""
+        return self._passes(
+            p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol, self.n_threads, rule
+        )
 
-    def _passes(self, *given, cap):
-        return _kernels.sinkhorn_passes(self.rows, *given, cap=cap)
+    def _passes(self, *args):
+        return _kernels.sinkhorn_passes(self.rows, *args)
 
     def normal_product(self, weights, x, row_sums, scalings):
-        """``r = K x`` in `row_sums`, and ``K' (weights * r)`` in ``scalings.sums``."""
+        """Set `row_sums` to ``r = K x``, and ``scalings.sums`` to ``K' (weights * r)``."""
         x = x.astype(scalings.v.dtype, copy=False)
-        given = weights, x, row_sums, scalings.sums
-        _kernels.normal_product(self.rows, *given, self.n_threads)
+        _kernels.normal_product(self.rows, weights, x, row_sums, scalings.sums, self.n_threads)
 
     def row_sums(self, scalings):
-        """Row sums (n,) of the plan, in float64."""
-        sums, nothing = np.empty(len(scalings.u)), np.zeros(len(scalings.u))
-        self.normal_product(nothing, scalings.v, sums, scalings)
+        """Return the row sums (n,) of the plan, float64."""
+        sums = np.empty(self.shape[0])
+        self.normal_product(np.zeros(self.shape[0]), scalings.v, sums, scalings)
         return scalings.u * sums
 
     def column_sums(self, rows, scalings):
-        """Column sums (m,) of the plan whose row sums are `rows`, in float64."""
+        """Return the column sums (m,) of the plan whose row sums are `rows`, float64."""
         u, weights = scalings.u, np.zeros(len(rows))
         # A row without mass adds nothing, whatever the quotient.
         np.divide(u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=weights)
@@ -101,52 +94,56 @@ class Kernel:
         return scalings.cols
 
     def contract(self, x, y, scalings):
-        """``x' T y`` and the row sums of the plan T."""
+        """Return ``x' T y`` and the row sums of the plan T."""
         return contract(x, self.rows, y, scalings.u, scalings.v, self.n_threads)
 
     def coupling(self, solution):
-        """The plan of a `LinearSolution` for this kernel, as a `Coupling`."""
+        """Return the plan of a `LinearSolution` for this kernel, as a `Coupling`."""
 
 
 def contract(x, rows, y, u, v, n_threads):
-    """``x' T y`` and the row sums of ``T = diag(u) rows diag(v)``, rows read once."""
+    """Return ``x' T y`` and the row sums of ``T = diag(u) rows diag(v)``, rows read once."""
     moved, sums = aligned_empty((len(x), y.shape[1])), np.empty(len(x))
     panels = Panels(y, False, v, n_threads)
     _products.matmul(rows, panels, moved, v, sums, n_threads=n_threads)
+    return _contracted(x, moved, u, n_threads), sums * u
+
+
+def _contracted(x, moved, u, n_threads):
     moved *= u[:, None]
-    state = np.empty((x.shape[1], y.shape[1]))
+    state = np.empty((x.shape[1], moved.shape[1]))
     _products.gram(x, moved, state, n_threads)
-    return state, sums * u
+    return state
 
 
 class Buffer:
-    """A matrix (n, m) that kernels take turns to fill.
-
-    The kernel in it is the one that took the last `turn`. A reference to that kernel
-    would be a cycle, which keeps the matrix until the garbage collector comes by.
+    """A matrix (n, m) that kernels take turns to fill: the kernel in it took the last `turn`. (A
+    reference to that kernel would be a cycle, which keeps the matrix.)
     """
 
     def __init__(self, array):
         self.array, self.turn = array, 0
 
     def take(self):
-        """The number of a new turn, which ends the last one."""
+        """Return the number of a new turn, which ends the last one."""
         self.turn += 1
         return self.turn
 
 
 class StoredKernel(Kernel):
-    """A kernel that takes the place of its cost in a `Buffer`, and is replaced there by
-    the plan; ``fill(array)`` writes the cost. The buffer `holds` the "cost", the
-    "kernel", the "plan", or None of them.
+    """A kernel in an array, whose place the plan takes. ``fill(array)`` writes the cost there, or
+    `cost` is an array of its own. The array `holds` the "cost", the "kernel", the "plan", or None.
     """
 
-    def __init__(self, buffer, fill, n_threads, separable_potentials=None, *, holds=None):
-        super().__init__(buffer.array.shape, n_threads, separable_potentials)
-        self.rows, self._buffer, self._fill = buffer.array, buffer, fill
+    def __init__(self, array, fill, n_threads, separable_potentials=None, *, cost=None, holds=None):
+        self._buffer = array if isinstance(array, Buffer) else Buffer(array)
+        self.rows, self._fill, self._cost = self._buffer.array, fill, cost
+        super().__init__(self.rows.shape, n_threads, separable_potentials)
         self.holds, self._turn = holds, None
 
     def cost(self):
+        if self._cost is not None:
+            return self._cost
         if self.holds != "cost":
             self._fill(self.rows)
             self._take("cost")
@@ -159,18 +156,14 @@ class StoredKernel(Kernel):
         cost = self.cost()
         return float(cost.max()) - float(cost.min())
 
-    def least(self):
-        return float(self.cost().min())
-
-    def _make(self, potentials, epsilon, q, scalings):
+    def _make(self, potentials, epsilon, scalings, q):
         cost = self.cost()
         self._take("kernel")
-        return _exponentials.gibbs_kernel(
-            cost, potentials.f, potentials.g, epsilon, cost, self.n_threads
-        )
+        f, g = potentials.f, potentials.g
+        return _exponentials.gibbs_kernel(cost, f, g, epsilon, self.rows, self.n_threads)
 
     def coupling(self, solution):
-        """The plan, in the buffer; a RuntimeError if another kernel has taken that."""
+        """Return the plan, in the array; raise RuntimeError if another kernel has taken that."""
         if self._turn != self._buffer.turn:
             raise RuntimeError("another solve has overwritten the kernel of this plan")
         if self.holds == "kernel":
@@ -178,38 +171,38 @@ class StoredKernel(Kernel):
         return ArrayCoupling(self.rows, self.n_threads)
 
     def scale(self, scalings):
-        """Make the buffer the plan; returns its marginals."""
+        """Make the kernel the plan; return its marginals."""
         rows, cols = np.empty(self.shape[0]), np.empty(self.shape[1])
         self._take("plan")
-        _kernels.scale_to_plan(
-            self.rows, scalings.u, scalings.v, rows, cols, scalings.sums, self.n_threads
-        )
+        u, v, sums = scalings.u, scalings.v, scalings.sums
+        _kernels.scale_to_plan(self.rows, u, v, rows, cols, sums, self.n_threads)
         return rows, cols
 
 
 class ProductKernel(StoredKernel):
-    """A stored kernel of a cost that is a product, of `left` (n, k) and the `Panels` of
-    a (k, m) matrix in float32, made without storing the cost first.
+    """A stored kernel of a cost that is a product, of `left` (n, k) and the `Panels` of a (k, m)
+    matrix in float32, made without storing the cost first.
     """
 
-    def __init__(self, left, right, buffer, n_threads):
-        fill = partial(_products.matmul, left, right, n_threads=n_threads)
-        super().__init__(buffer, fill, n_threads)
+    def __init__(self, left, right, array, n_threads):
+        fill = functools.partial(_products.matmul, left, right, n_threads=n_threads)
+        super().__init__(array, fill, n_threads)
         self.left, self.right = left, right
 
-    def _make(self, potentials, epsilon, q, scalings):
+    def _make(self, potentials, epsilon, scalings, q):
         self._take("kernel")
-        sums = scalings.sums
-        given = self.left, self.right, potentials.f, potentials.g, epsilon
-        peak = _products.gibbs_product(*given, self.rows, sums, self.n_threads)
-        if self.separable_potentials is None:
+        f, g, sums = potentials.f, potentials.g, scalings.sums
+        peak = _products.gibbs_product(
+            self.left, self.right, f, g, epsilon, self.rows, sums, self.n_threads
+        )
+        if q is not None:
             _kernels.rescale_columns(scalings.v, q, sums)
         return peak
 
 
 class TiledKernel(Kernel):
-    """A kernel of a cost that is a product, never stored: every iteration makes it
-    anew, some rows at a time. `right` is that of `y`, transposed.
+    """A kernel of a cost that is a product, never stored: every iteration makes it anew, some rows
+    at a time. `right` are the panels of `y`, transposed.
     """
 
     def __init__(self, left, right, y, n_threads):
@@ -221,30 +214,105 @@ class TiledKernel(Kernel):
 
     def spread(self):
         # Of some rows, and twice as far as these say.
-        cost = self._costs(slice(None, None, max(len(self.left) // 64, 1)))
-        return 2 * (float(cost.max()) - float(cost.min()))
+        some = np.ascontiguousarray(self.left[:: max(len(self.left) // 64, 1)])
+        costs = aligned_empty((len(some), self.shape[1]))
+        _products.matmul(some, self.right, costs, n_threads=self.n_threads)
+        return 2 * (float(costs.max()) - float(costs.min()))
 
-    def least(self):
-        return min(float(self._costs(rows).min()) for rows in row_blocks(*self.shape))
-
-    def _costs(self, rows):
-        some = np.ascontiguousarray(self.left[rows])
-        made = aligned_empty((len(some), self.shape[1]))
-        _products.matmul(some, self.right, made, n_threads=self.n_threads)
-        return made
-
-    def _make(self, potentials, epsilon, q, scalings):
+    def _make(self, potentials, epsilon, scalings, q):
         self._potentials = potentials.f, potentials.g
         self.rows = Gibbs(self.left, self.right, *self._potentials, epsilon)
-        # To find the largest exponent costs as much as an iteration; sums that overflow
-        # show in the scalings.
+        # To find the largest exponent costs as much as an iteration; overflow shows in scalings.
         return -np.inf
 
     def coupling(self, solution):
+        scalings = solution.scalings
         # The marginals were summed over the scaled kernel, with its rounding.
         with np.errstate(divide="ignore"):
-            u, v = (
-                np.log(one, dtype=np.float64) for one in (solution.scalings.u, solution.scalings.v)
-            )
-        given = self.left, self.y, *self._potentials, self.epsilon, self.n_threads
-        return FactoredCoupling(*given, logarithms=(u, v))
+            u, v = (np.log(x, dtype=np.float64) for x in (scalings.u, scalings.v))
+        f, g = self._potentials
+        return FactoredCoupling(
+            self.left, self.y, f, g, self.epsilon, self.n_threads, logarithms=(u, v)
+        )
+
+
+class SparseKernel(Kernel):
+    """A kernel of a cost that is a product, of `left` (n, k) and the transpose of `right` (m, d),
+    `padded`, of which only a `Support` is kept.
+    """
+
+    # With a larger epsilon the support holds little of the plan, and potentials from there do not
+    # fit what is left out: on a noisy rotation of 200,000 points they led away.
+    anneals = False
+
+    def __init__(self, left, right, support, n_threads):
+        super().__init__((len(left), len(right)), n_threads)
+        self.left, self.right, self.support = left, right, support
+        self._kept = support.start, support.index
+        self.rows = aligned_empty(len(support.index))
+
+    def cost(self):
+        return self._cost
+
+    @functools.cached_property
+    def _cost(self):
+        return SparseCost(self.left, self.right, self.support, self.n_threads)
+
+    def spread(self):
+        return float(np.ptp(self._cost.values)) if len(self._cost.values) else 0.0
+
+    def _passes(self, *args):
+        return _sparse.sinkhorn_passes(*self._kept, self.rows, *args)
+
+    def normal_product(self, weights, x, row_sums, scalings):
+        x, sums = x.astype(np.float32, copy=False), scalings.sums
+        _sparse.normal_product(*self._kept, self.rows, weights, x, row_sums, sums, self.n_threads)
+
+    def coupling(self, solution):
+        u, v, support = solution.scalings.u, solution.scalings.v, self.support
+        plan = self.rows * np.repeat(u, np.diff(support.start))
+        plan *= v[support.index]
+        plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
+        csr = sparse.csr_array((plan, support.index, support.start), shape=self.shape)
+        return SparseCoupling(csr, self.n_threads)
+
+    def _make(self, potentials, epsilon, scalings, q):
+        left, f, g = padded(self.left), potentials.f, potentials.g
+        return _sparse.gibbs(
+            *self._kept, left, self.right, f, g, epsilon, self.rows, self.n_threads
+        )
+
+    def contract(self, x, y, scalings):
+        moved, sums = aligned_empty((len(x), self.right.shape[1])), np.empty(len(x))
+        v, n_threads = scalings.v, self.n_threads
+        _sparse.product(*self._kept, self.rows, v, self.right, moved, sums, n_threads)
+        state = _contracted(x, moved, scalings.u, n_threads)
+        return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
+
+
+class SparseCost(OpaqueCost):
+    """The cost on a `Support`, its `values` (nnz,) float32; what is outside costs infinitely much,
+    but rows and columns of which nothing is kept have sums of one, and finite potentials.
+    """
+
+    def __init__(self, left, right, support, n_threads):
+        self._kept, self._n_threads = (support.start, support.index), n_threads
+        self.values = np.empty(len(support.index), dtype=np.float32)
+        _sparse.cost(*self._kept, padded(left), right, self.values, n_threads)
+
+    def logsumexp_rows(self, g, epsilon, out):
+        _sparse.logsumexp_rows(*self._kept, self.values, g, epsilon, out, self._n_threads)
+
+    def logsumexp_cols(self, f, epsilon, out):
+        _sparse.logsumexp_cols(*self._kept, self.values, f, epsilon, out, self._n_threads)
+
+
+def padded(x):
+    """Return `x` with zero columns up to whole vectors, as the sparse kernels read it."""
+    width = -(-x.shape[1] // _sparse.LANES) * _sparse.LANES
+    if width == x.shape[1]:
+        return x
+    out = aligned_empty((len(x), width))
+    out[:, : x.shape[1]] = x
+    out[:, x.shape[1] :] = 0.0
+    return out

@@ -1,5 +1,5 @@
-"""Sinkhorn iterations on potentials, by log-sum-exp over the cost: twice the reads of
-the scaling form and an exp for every entry, but nothing can overflow.
+"""Sinkhorn iterations on potentials, by log-sum-exp over the cost: twice the reads of the scaling
+form and an exp for every entry, but nothing can overflow.
 """
 
 import dataclasses
@@ -8,54 +8,40 @@ import numpy as np
 
 from ..kernels import _exponentials
 from ..utils.deadline import NEVER
+from .rules import Side, Terms
 
-# A level of annealing ends when an iteration moves the potentials by less than SETTLED of
-# its epsilon, or after LEVEL_ITERATIONS. Potentials that still move by one epsilon in each
-# iteration have hundreds to go at the next level. On 24 problems of 300 points, 2.0 takes
-# 90, 17 and 3 times the Sinkhorn iterations of 0.1 (epsilon .02, .1, .5 %), and ends 10
-# to 90 times higher on most; 0.02 takes as long as 0.1.
-SETTLED, LEVEL_ITERATIONS = 0.1, 20
+# Fraction of its epsilon: a level of annealing ends when an iteration moves potentials by less.
+# Potentials that move by one epsilon have hundreds of iterations to go at the next level.
+SETTLED = 0.1
+# Iterations at a level of annealing, at most.
+LEVEL_ITERATIONS = 20
 # Ratio of the epsilons of successive levels.
 RATIO = 4.0
-
-
-def levels(epsilon, spread):
-    """Epsilons of annealing, each a fourth of the one before, from a part of `spread`,
-    which is how far the potentials may have to move, down to `epsilon`.
-    """
-    n_levels = int(np.log(max(spread / (RATIO * epsilon), 1.0)) / np.log(RATIO))
-    return [epsilon * RATIO**level for level in range(n_levels, -1, -1)]
-
-
-def log_total(logs):
-    """``log sum exp(logs)`` of a vector; SciPy's takes ten times as long, and an
-    unbalanced iteration has two of them.
-    """
-    peak = float(logs.max())
-    if peak == -np.inf:
-        return peak
-    return peak + float(np.log(np.exp(logs - peak).sum()))
+# What rules are that give both marginals.
+GIVEN = Terms(Side(), Side())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Potentials:
-    """Dual variables of a linear problem, in units of its cost; nobody changes them.
-
-    Attributes
-    ----------
-    f : (n,) float64 ndarray
-    g : (m,) float64 ndarray
+    """Dual variables `f` (n,) and `g` (m,) of a linear problem, float64, in units of its cost; of a
+    partial plan with the separable potentials `base` and the shift of its caps, if known.
     """
 
     f: np.ndarray
     g: np.ndarray
+    base: "Potentials | None" = None
+    shift: float = 0.0
 
-    def export(self):
-        """A tree from which `marginals.restored_potentials` makes them again."""
-        return {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+    def moved(self, base):
+        """Return potentials that are as far from another `base`, and have its shift."""
+        if self.base is None:
+            above = self.f - base.f
+            return Potentials(self.f, self.g, base, above[np.isfinite(above)].max(initial=-np.inf))
+        f, g = self.f + (base.f - self.base.f), self.g + (base.g - self.base.g)
+        return Potentials(f, g, base, self.shift)
 
     def absorb(self, u, v, epsilon):
-        """Potentials that make the plan which these make with the scalings `u`, `v`."""
+        """Return potentials of the plan that these make with the scalings `u`, `v`."""
         f, g = np.empty(len(self.f)), np.empty(len(self.g))
         _exponentials.absorb(self.f, u, epsilon, f)
         _exponentials.absorb(self.g, v, epsilon, g)
@@ -63,13 +49,13 @@ class Potentials:
 
 
 class OpaqueCost:
-    """A cost that is neither an array nor `Rows`, and is asked for what is needed of it."""
+    """A cost that is neither an array nor `Rows`."""
 
     def logsumexp_rows(self, g, epsilon, out):
-        """``out_i = log sum_j exp((g_j - c_ij) / epsilon)``."""
+        """Set ``out_i = log sum_j exp((g_j - c_ij) / epsilon)``."""
 
     def logsumexp_cols(self, f, epsilon, out):
-        """``out_j = log sum_i exp((f_i - c_ij) / epsilon)``."""
+        """Set ``out_j = log sum_i exp((f_i - c_ij) / epsilon)``."""
 
 
 class LogDomain:
@@ -81,72 +67,91 @@ class LogDomain:
             self.log_p, self.log_q = np.log(p), np.log(q)
 
     def fit_rows(self, cost, g, epsilon):
-        """Potentials (n,) with which the rows have their masses, for the `g` of
-        columns, which may be others than the problem's.
+        """Return potentials (n,) with which the rows have their masses, for the potentials `g` of
+        columns, which may be other columns than the problem's.
         """
-        return epsilon * (self.log_p - self.rows(cost, g, epsilon))
-
-    def rows(self, cost, g, epsilon):
-        """``log sum_j exp((g_j - c_ij) / epsilon)`` of each row (n,)."""
         sums = np.empty(len(self.log_p))
         if isinstance(cost, OpaqueCost):
             cost.logsumexp_rows(g, epsilon, sums)
         else:
-            given = cost, np.zeros(len(sums)), g, epsilon, sums, self.n_threads
-            _exponentials.logsumexp_rows(*given)
-        return sums
+            zeros = np.zeros(len(sums))
+            _exponentials.logsumexp_rows(cost, zeros, g, epsilon, sums, self.n_threads)
+        return epsilon * (self.log_p - sums)
 
     def fit_cols(self, cost, f, epsilon):
-        """Potentials (m,) with which the columns have their masses, for the `f` of rows."""
-        return epsilon * (self.log_q - self.cols(cost, f, epsilon))
-
-    def cols(self, cost, f, epsilon):
-        """``log sum_i exp((f_i - c_ij) / epsilon)`` of each column (m,)."""
+        """Return potentials (m,) with which the columns have their masses, for `f` of rows."""
         sums = np.empty(len(self.log_q))
         if isinstance(cost, OpaqueCost):
             cost.logsumexp_cols(f, epsilon, sums)
         else:
-            given = cost, f, np.zeros(len(sums)), epsilon, sums, self.n_threads
-            _exponentials.logsumexp_cols(*given)
-        return sums
+            zeros = np.zeros(len(sums))
+            _exponentials.logsumexp_cols(cost, f, zeros, epsilon, sums, self.n_threads)
+        return epsilon * (self.log_q - sums)
 
     def lost(self, potentials):
-        """Return the fraction of the points with mass, the larger of both sides, that
-        have no finite potential.
+        """Return the fraction of the points with mass, the larger of both sides, that have no
+        finite potential.
         """
         pairs = (potentials.f, self.log_p), (potentials.g, self.log_q)
         return max(_lost(*pair).sum() / np.isfinite(pair[1]).sum() for pair in pairs)
 
-    def mended(self, cost, potentials, epsilon):
-        """Return potentials with finite values for the points with mass that have none,
-        columns first, each fitted to the potentials of the other side.
+    def mended(self, cost, potentials, epsilon, terms=GIVEN):
+        """Return potentials with finite values for the points with mass that have none, columns
+        first, each fitted to the potentials of the other side.
         """
         f, g = potentials.f, potentials.g
         lost = _lost(g, self.log_q)
         if lost.any():
-            g = np.where(lost, self.fit_cols(cost, f, epsilon), g)
+            g = np.where(lost, terms.columns.ruled(self.fit_cols(cost, f, epsilon)), g)
         lost = _lost(f, self.log_p)
         if lost.any():
-            f = np.where(lost, self.fit_rows(cost, g, epsilon), f)
+            f = np.where(lost, terms.rows.ruled(self.fit_rows(cost, g, epsilon)), f)
         return Potentials(f, g)
 
-    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER):
-        """Potentials after iterations at the `levels`; when the deadline has passed,
-        potentials with which the columns at least have their masses.
+    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, terms_at=None):
+        """Return potentials after iterations at epsilons that fall by factors of four, from a part
+        of `spread`, how far potentials may have to move, to `epsilon`; and the shift of the anchors
+        of rows. ``terms_at(epsilon)`` are the `Terms` of the rule. After the deadline the columns
+        at least have their masses.
         """
-        alive = np.isfinite(self.log_p)
-        for level_epsilon in levels(epsilon, spread):
+        alive, shift = np.isfinite(self.log_p), 0.0
+        n_levels = int(np.log(max(spread / (RATIO * epsilon), 1.0)) / np.log(RATIO))
+        f, g = potentials.f, potentials.g
+        for level in range(n_levels, -1, -1):
+            eps = epsilon * RATIO**level
+            terms = terms_at(eps) if terms_at else GIVEN
+            if terms.mass:
+                # Caps that are too low rise at once, caps that are too high fall by little.
+                total = self._log_mass(g, self.fit_cols(cost, f, eps), eps)
+                moved = eps * (np.log(terms.mass) - total)
+                f, shift = f + moved, shift + moved
             for _ in range(LEVEL_ITERATIONS):
-                f = self.fit_rows(cost, potentials.g, level_epsilon)
+                before, f = f, terms.rows.ruled(self.fit_rows(cost, g, eps), shift)
                 if deadline.passed():
-                    return Potentials(f, self.fit_cols(cost, f, epsilon))
-                moved = np.abs(f[alive] - potentials.f[alive]).max()
-                potentials = Potentials(f, self.fit_cols(cost, f, level_epsilon))
-                if moved < SETTLED * level_epsilon:
+                    return Potentials(f, self.fit_cols(cost, f, epsilon)), shift
+                fitting = self.fit_cols(cost, f, eps)
+                former, g = g, terms.columns.ruled(fitting)
+                if terms.mass or terms.rate:
+                    total = self._log_mass(g, fitting, eps)
+                    if terms.mass:
+                        moved = eps * (np.log(terms.mass) - total)
+                        f, shift = f + moved, shift + moved
+                    else:
+                        rows = self._log_mass(former, fitting, eps)
+                        moved = eps * (rows - total) / terms.rate if rows > -np.inf else 0.0
+                        f, g = f + moved, g - moved
+                if np.abs(f[alive] - before[alive]).max() < SETTLED * eps:
                     break
-        return potentials
+        return Potentials(f, g), shift
+
+    def _log_mass(self, g, fitting, epsilon):
+        """Return the logarithm of the mass of the plan of `g`, if `fitting` fits the columns."""
+        alive = np.isfinite(self.log_q)
+        logs = self.log_q[alive] + (g[alive] - fitting[alive]) / epsilon
+        peak = float(logs.max())
+        return peak + float(np.log(np.exp(logs - peak).sum())) if peak > -np.inf else peak
 
 
 def _lost(potential, log_mass):
-    """Return which points with mass have no finite potential."""
+    """Return the points with mass that have no finite potential."""
     return np.isfinite(log_mass) & ~np.isfinite(potential)

@@ -1,40 +1,343 @@
-"""The marginal rules by name, and how one is made from what a caller passes."""
+"""Marginal rules: the masses that a plan must have, may have, or pays for.
 
+A rule is data. It knows its error, its penalty and, of a linear problem, how potentials that fit
+the masses exactly become those of the rule (`Terms`); the solver is one for all rules.
+
+Of unbalanced problems the penalties are divergences of products (Sejourne, Vialard and Peyre,
+NeurIPS 2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, that of entropy too:
+
+    sum L T T + rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q) + epsilon KL2(T | p q')
+
+With two plans in it, T and T0, the objective is linear in each but for divergences of that plan,
+weighted by the mass of the other, and a number times its mass (their Algorithm 1).
+"""
+
+import dataclasses
 import math
 import numbers
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..kernels import _kernels
 from ..utils.validation import MASS_TOLERANCE, as_marginal, as_masses, as_positive, one_of
-from .marginals import Balanced, Partial, Semirelaxed
-from .unbalanced import Unbalanced
 
 Marginals: TypeAlias = Literal["balanced", "semirelaxed", "partial", "unbalanced"]
 Rho: TypeAlias = float | tuple[float, float]
+# Relative excess of the mass of a side over that of a partial plan that is rounding.
+ALL_MOVES = 1e-9
+# Mass of a plan, relative to the first plan, that counts as none: float32 on 1e18 entries.
+VANISHED = 1e-20
+
+
+class Side(NamedTuple):
+    """What a rule makes of the potentials x that fit the masses of a side exactly: their
+    minimum with `anchor` if `power` is one, else ``anchor + power * (x - anchor)``.
+    """
+
+    power: float = 1.0
+    anchor: np.ndarray | None = None
+
+    def ruled(self, fitting, shift=0.0):
+        """Return the potentials of the rule, for an anchor that is higher by `shift`."""
+        if self.anchor is None:
+            return fitting
+        if self.power == 1.0:
+            return np.minimum(fitting, self.anchor + shift)
+        # A point without mass has the potential -inf, whatever its anchor.
+        moved = np.where(np.isfinite(fitting), fitting - self.anchor, 0.0)
+        return np.where(fitting == -np.inf, fitting, self.anchor + self.power * moved)
+
+
+class Terms(NamedTuple):
+    """A linear problem of a rule beside its cost: both sides, the `mass` that its plan must have
+    (0 if any), and `rate`, the sum of epsilon / rho, if potentials are translated after each
+    iteration by what is best (Sejourne, Vialard and Peyre, AISTATS 2022), else 0.
+    """
+
+    rows: Side
+    columns: Side
+    mass: float = 0.0
+    rate: float = 0.0
+
+
+class Relaxation(NamedTuple):
+    """An unbalanced linear problem beside its cost, in units of that cost: the prices of both
+    marginals and of a unit of mass, and the mass of the plan it was linearized at.
+    """
+
+    rho: tuple[float, float]
+    shift: float
+    mass: float
+
+
+def relative_entropy(a, b):
+    """Return ``sum a log(a / b)``, 0 where `a` is."""
+    alive = a > 0
+    return float(a[alive] @ np.log(a[alive] / b[alive]))
+
+
+def _product_divergence(divergence, mass, reference):
+    """Return ``KL(a x a | b x b)`` of measures with these masses, from ``KL(a | b)``."""
+    return 2.0 * mass * divergence + (mass - reference) ** 2
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Balanced:
+    """Both marginals are given, `p` (n,) and `q` (m,) in float64, with the `mass` of the plan;
+    `rho` are the prices of other marginals, for rules that have them.
+    """
+
+    name: ClassVar = "balanced"
+    has_free_marginals: ClassVar = False
+    takes_q: ClassVar = True
+    takes_mass: ClassVar = False
+    is_relaxed: ClassVar = False
+    # True if one iteration solves a linear problem.
+    is_direct: ClassVar = False
+    # Factor of epsilon in the linear problem at the product plan.
+    entropy_weight: ClassVar = 1.0
+
+    p: np.ndarray
+    q: np.ndarray
+    mass: float = 1.0
+    rho: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, p, q, mass=1.0):
+        """Return the rule for these masses, or a simpler one that is the same."""
+        return cls(p, q, mass)
+
+    def balanced(self):
+        """Return the rule with both marginals given, of total one."""
+        return Balanced(self.p / self.p.sum(), self.q / self.q.sum())
+
+    def bounded(self, cost, precision):
+        """Return the rule for costs of this size, with prices that can be computed."""
+        return self
+
+    def product(self):
+        """Return the marginals of the product plan, which is their product over its mass."""
+        if self.mass == 1.0:
+            return self.p, self.q
+        return self.mass * self.p, self.mass * self.q
+
+    def plan_mass(self, rows):
+        """Return the mass that changes of a plan with these row sums are relative to."""
+        return self.mass
+
+    def penalty(self, rows, cols):
+        """Return what these marginals add to the objective."""
+        return 0.0
+
+    def regularized(self, gw_cost, epsilon, entropy, rows, cols):
+        """Return the objective with the entropy of a plan that has these marginals."""
+        return gw_cost - 2 * epsilon * entropy
+
+    def error(self, rows, cols):
+        """Return the L1 distance of these marginals from what they must be."""
+        return _kernels.deviation(rows, self.p) + _kernels.deviation(cols, self.q)
+
+    def asked(self):
+        """Return the arguments of results about the marginals."""
+        return {"marginals": self.name, "p": self.p, "q": self.q}
+
+    def terms(self, base, epsilon, relaxation=None):
+        """Return the `Terms` of a linear problem whose cost lacks minus `base`, the separable
+        potentials; None where marginals are given.
+        """
+        return None
+
+    def mend(self, plan):
+        """Return a plan (n, m) near this one with these marginals up to rounding: cut down rows,
+        then columns, and share out the mass that is missing (Altschuler, Weed and Rigollet,
+        NIPS 2017, algorithm 2).
+        """
+        plan, least = np.maximum(plan, 0.0), 1e-300
+        plan *= self.mass / max(plan.sum(), least)
+        for axis, masses in ((1, self.p), (0, self.q)):
+            sums = np.maximum(plan.sum(axis=axis, keepdims=True), least)
+            plan *= np.minimum(np.expand_dims(masses, axis) / sums, 1.0)
+        rows = np.maximum(self.p - plan.sum(axis=1), 0.0)
+        cols = np.maximum(self.q - plan.sum(axis=0), 0.0)
+        missing = self.mass - plan.sum()
+        # Rounding alone would leave no entry of a sparse plan zero.
+        if missing > 1e-14 * self.mass:
+            plan += np.multiply.outer(rows, cols) * (missing / max(rows.sum() * cols.sum(), least))
+        return plan
+
+    def take(self, rows, cols):
+        """Return the rule for some of the points, their masses scaled to one."""
+        p, q = self.p[rows], self.q[cols]
+        return dataclasses.replace(self, p=p / p.sum(), q=q / q.sum())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Semirelaxed(Balanced):
+    """Only `p` is given and column sums are free; or only `q`, if `side` is 1, as in the half
+    steps of alternating projections.
+    """
+
+    name, has_free_marginals, takes_q, is_direct = "semirelaxed", True, False, True
+    side: int = 0
+
+    def error(self, rows, cols):
+        sums, masses = (cols, self.q) if self.side else (rows, self.p)
+        return float(np.abs(sums - masses).sum())
+
+    def terms(self, base, epsilon, relaxation=None):
+        free = Side(0.0, base.f if self.side else base.g)
+        return Terms(free, Side()) if self.side else Terms(Side(), free)
+
+    def mend(self, plan):
+        plan = np.maximum(plan, 0.0)
+        sums = plan.sum(axis=1, keepdims=True)
+        plan = np.where(sums > 0, plan, 1.0)
+        return plan * (self.p[:, None] / plan.sum(axis=1, keepdims=True))
+
+
+class Partial(Balanced):
+    """Plans of a given mass within larger marginals: ``T 1 <= p``, ``T' 1 <= q``. Linear problems
+    are solved by Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso,
+    NeurIPS 2020; Benamou et al., SIAM J. Sci. Comput. 2015), which are scalings with caps.
+    """
+
+    name, has_free_marginals, takes_mass = "partial", True, True
+
+    @classmethod
+    def of(cls, p, q, mass=1.0):
+        moves = max(p.sum(), q.sum()) <= (1.0 + ALL_MOVES) * mass
+        return Balanced(p, q, mass) if moves else cls(p, q, mass)
+
+    def error(self, rows, cols):
+        pairs = (rows, self.p), (cols, self.q)
+        excess = sum(np.maximum(sums - most, 0.0).sum() for sums, most in pairs)
+        return float(excess + abs(rows.sum() - self.mass))
+
+    def terms(self, base, epsilon, relaxation=None):
+        # A side of which all mass moves has no cap: its scalings would grow by little each time.
+        sides = (
+            Side() if masses.sum() <= (1.0 + ALL_MOVES) * self.mass else Side(1.0, anchor)
+            for masses, anchor in ((self.p, base.f), (self.q, base.g))
+        )
+        return Terms(*sides, mass=self.mass)
+
+
+class Unbalanced(Balanced):
+    """Marginals may be missed at the prices `rho`, in units of cost and infinite where a marginal
+    is given, times a Kullback-Leibler divergence. Totals are any: the `mass` of the plan that
+    solvers begin with is their geometric mean.
+    """
+
+    name, has_free_marginals, is_relaxed = "unbalanced", True, True
+
+    @classmethod
+    def of(cls, p, q, rho):
+        """Return the rule for these masses, of any totals."""
+        return cls(p, q, float(np.sqrt(p.sum() * q.sum())), rho)
+
+    @property
+    def entropy_weight(self):
+        return self.mass
+
+    def bounded(self, cost, precision):
+        """Return the rule with prices that can be computed: infinite where what plans miss for
+        them is rounding. Raise ValueError where totals differ and rounding of prices exceeds costs.
+        """
+        highest = max(self.rho)
+        if abs(self.p.sum() - self.q.sum()) <= MASS_TOLERANCE * self.p.sum():
+            # Plans miss marginals by cost / rho, and pay its square times rho.
+            most = 10.0 * cost / np.sqrt(precision.rounding)
+            rho = tuple(price if price <= most else np.inf for price in self.rho)
+            return dataclasses.replace(self, rho=rho)
+        most = 0.1 * cost / precision.rounding
+        if most < highest < np.inf:
+            raise ValueError(
+                f"rho must be at most {most:.1e} in {precision.dtype} where p and q have "
+                f"different totals, or infinite on one side, got {self.rho}"
+            )
+        return self
+
+    def product(self):
+        return self.p * (self.mass / self.p.sum()), self.q * (self.mass / self.q.sum())
+
+    def plan_mass(self, rows):
+        return max(float(rows.sum()), VANISHED * self.mass)
+
+    def penalty(self, rows, cols):
+        total = 0.0
+        for rho, sums, masses in self._priced(rows, cols):
+            mass, reference = float(sums.sum()), float(masses.sum())
+            divergence = relative_entropy(sums, masses) - mass + reference
+            total += rho * _product_divergence(divergence, mass, reference)
+        return total
+
+    def _priced(self, rows, cols):
+        """Return price, sums and masses of each side that is not given."""
+        sides = zip(self.rho, (rows, cols), (self.p, self.q), strict=True)
+        return [side for side in sides if side[0] < np.inf]
+
+    def regularized(self, gw_cost, epsilon, entropy, rows, cols):
+        mass, reference = float(rows.sum()), float(self.p.sum() * self.q.sum())
+        divergence = self._information(entropy, rows, cols) - mass + reference
+        return gw_cost + epsilon * _product_divergence(divergence, mass, reference)
+
+    def shift(self, epsilon, entropy, rows, cols):
+        """Return the price of a unit of mass, beside the linearized cost, in the linear problem
+        at a plan with this entropy and these marginals.
+        """
+        prices = sum(
+            rho * relative_entropy(sums, masses) for rho, sums, masses in self._priced(rows, cols)
+        )
+        return epsilon * self._information(entropy, rows, cols) + prices
+
+    def _information(self, entropy, rows, cols):
+        """Return ``sum T log(T / (p q'))``."""
+        pairs = (rows, self.p), (cols, self.q)
+        return -entropy - sum(
+            float(sums[sums > 0] @ np.log(masses[sums > 0])) for sums, masses in pairs
+        )
+
+    def terms(self, base, epsilon, relaxation=None):
+        sides = []
+        potentials = base.f - relaxation.shift, base.g
+        for rho, masses, origin in zip(relaxation.rho, (self.p, self.q), potentials, strict=True):
+            # Anchors are the potentials of the plan p q' exp(-cost / epsilon).
+            logs = np.log(masses, where=masses > 0, out=np.zeros(len(masses)))
+            power = 1.0 / (1.0 + epsilon / rho)
+            sides.append(Side(power, origin + epsilon * logs) if power < 1.0 else Side())
+        return Terms(*sides, rate=sum(epsilon / rho for rho in relaxation.rho))
+
+    def take(self, rows, cols):
+        """Return the rule for some of the points, with the totals of all."""
+        p, q = self.p[rows], self.q[cols]
+        p, q = p * (self.p.sum() / p.sum()), q * (self.q.sum() / q.sum())
+        return dataclasses.replace(self, p=p, q=q)
+
+
 RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, Partial, Unbalanced)}
 
 
 def as_rule(name, p, q, mass, shape, rho=None):
-    """A rule from what a caller may pass; masses None are uniform, `mass` None is one.
-    A TypeError or ValueError names the argument.
+    """Return the rule of a name; masses None are uniform, `mass` None is one. Raise TypeError or
+    ValueError naming the argument.
     """
-    kind = RULES[one_of(name, "marginals", RULES)]
-    if q is not None and not kind.takes_q:
+    rule = RULES[one_of(name, "marginals", RULES)]
+    if q is not None and not rule.takes_q:
         raise ValueError(f"q must be None with marginals={name!r}: it is free")
-    if mass is not None and not kind.takes_mass:
+    if mass is not None and not rule.takes_mass:
         raise ValueError("mass must be None unless marginals='partial'")
-    if kind is Unbalanced:
+    if rule is Unbalanced:
         return _unbalanced(p, q, rho, shape)
     if rho is not None:
         raise ValueError("rho must be None unless marginals='unbalanced'")
     p, q = as_marginal(p, "p", shape[0]), as_marginal(q, "q", shape[1])
     if mass is None:
-        return kind.of(p, q)
+        return rule.of(p, q)
     mass = as_positive(mass, "mass")
     if mass > 1.0:
         raise ValueError(f"mass must be at most 1, got {mass}")
-    return kind.of(p, q, mass)
+    return rule.of(p, q, mass)
 
 
 def _unbalanced(p, q, rho, shape):
@@ -49,18 +352,8 @@ def _unbalanced(p, q, rho, shape):
     return Unbalanced.of(p, q, rho)
 
 
-def neutral(cost, p, q):
-    """Return costs (n, m) with their mean wherever a point has no mass: no plan depends on
-    these entries, but units would.
-    """
-    if p.all() and q.all():
-        return cost
-    seen = np.multiply.outer(p > 0, q > 0)
-    return np.where(seen, cost, cost[seen].mean())
-
-
 def as_rho(rho):
-    """Prices of both marginals, from a number or a pair: positive, perhaps infinite."""
+    """Return prices of both marginals, from a number or a pair: positive, perhaps infinite."""
     if rho is None:
         raise ValueError("rho must be given with marginals='unbalanced'")
     pair = (rho, rho) if isinstance(rho, numbers.Real) else rho
@@ -69,6 +362,18 @@ def as_rho(rho):
     if len(pair) != 2:
         raise ValueError(f"rho must be a number or a pair of them, got {len(pair)} of them")
     return tuple(
-        math.inf if isinstance(one, numbers.Real) and one == math.inf else as_positive(one, "rho")
-        for one in pair
+        math.inf
+        if isinstance(price, numbers.Real) and price == math.inf
+        else as_positive(price, "rho")
+        for price in pair
     )
+
+
+def neutral(cost, p, q):
+    """Return costs (n, m) with their mean wherever a point has no mass: no plan depends on
+    these entries, but units would.
+    """
+    if p.all() and q.all():
+        return cost
+    seen = np.multiply.outer(p > 0, q > 0)
+    return np.where(seen, cost, cost[seen].mean())

@@ -20,10 +20,10 @@ from ..utils.labels import in_order, labels_of
 from ..utils.pot_names import LINEAR, knows_pot_names
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.validation import as_count, as_matrix, as_positive
-from .gibbs_kernel import Buffer, StoredKernel
+from .gibbs_kernel import StoredKernel
 from .newton import ITERATED_FROM
 from .rules import as_rule, neutral
-from .sinkhorn_solver import in_units
+from .sinkhorn_solver import SinkhornSolver, in_units
 
 
 @knows_pot_names(LINEAR)
@@ -98,11 +98,10 @@ def sinkhorn(
     tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
     n_threads = resolve_n_threads(n_threads, work=n * m)
 
-    limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
     # Few points have Newton's steps in float64 alone, which takes no longer there.
-    limits["precision"] = SINGLE if max(n, m) >= ITERATED_FROM else DOUBLE
+    precision = SINGLE if max(n, m) >= ITERATED_FROM else DOUBLE
     plan, potentials, marginals, n_iter, late = entropic_plan(
-        costs, rule, epsilon, n_threads, **limits
+        costs, rule, epsilon, n_threads, precision, tol=tol, max_iter=max_iter, deadline=deadline
     )
     plan = plan.astype(np.float32, copy=False)
     error = rule.error(*marginals)
@@ -131,8 +130,8 @@ def sinkhorn(
 def entropic_plan(
     cost, rule, epsilon, n_threads, precision=SINGLE, *, tol, max_iter, deadline=NEVER
 ):
-    """The plan of `sinkhorn` in that precision, its potentials in units of the cost,
-    its marginals, the number of iterations, and whether the deadline has passed.
+    """Return the plan of `sinkhorn` in that precision, its potentials in units of the cost, its
+    marginals, the number of iterations, and whether the deadline has passed.
     """
     # A constant in the cost changes no plan, and a unit of its own keeps any cost within float32.
     low, high = float(cost.min()) / 2, float(cost.max()) / 2
@@ -143,19 +142,18 @@ def entropic_plan(
         for rows in row_blocks(*cost.shape):
             out[rows] = (cost[rows].astype(np.float64) - middle) / scale
 
-    kernel = StoredKernel(Buffer(plan), fill, n_threads)
+    kernel = StoredKernel(plan, fill, n_threads)
     with single_threaded_blas(max(cost.shape)):
-        solver = rule.solver(n_threads, precision)
-        in_unit, filling = in_units(epsilon, scale, precision), time.perf_counter()
+        solver = SinkhornSolver(rule, n_threads, precision)
+        unit_epsilon, began = in_units(epsilon, scale, precision), time.perf_counter()
         kernel.cost()
         # What comes after the iterations reads plan and cost about as often.
-        deadline = deadline.sooner(time.perf_counter() - filling)
-        limits = dict(tol=tol, max_iter=max_iter, deadline=deadline)
-        found = solver.solve(kernel, in_unit, **limits)
+        deadline = deadline.sooner(time.perf_counter() - began)
+        solution = solver.solve(kernel, unit_epsilon, tol=tol, max_iter=max_iter, deadline=deadline)
         late = deadline.passed()
-        marginals = kernel.scale(found.scalings)
-    f, g = scale * found.potentials.f + middle, scale * found.potentials.g
-    return plan, (f, g), marginals, found.n_iter, late
+        marginals = kernel.scale(solution.scalings)
+    f, g = scale * solution.potentials.f + middle, scale * solution.potentials.g
+    return plan, (f, g), marginals, solution.n_iter, late
 
 
 def _warn(status, n_iter, error, tol):

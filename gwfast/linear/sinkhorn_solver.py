@@ -1,170 +1,372 @@
-"""Entropic optimal transport by Sinkhorn iterations that stay finite at any epsilon.
+"""Entropic linear problems under any marginal rule, by Sinkhorn iterations that stay finite at any
+epsilon.
 
 Two ways of computing the same iteration, and the passage between them:
 
-- *scaling*: with ``K_ij = exp((f_i + g_j - c_ij) / epsilon)`` made once, in the buffer
-  of the cost, an iteration is one read of K (``kernels.sinkhorn_passes``). Fast, but u
-  and v may leave the range of float32, and what underflowed in K is lost.
+- *scaling*: with ``K_ij = exp((f_i + g_j - c_ij) / epsilon)`` made once, an iteration is one read
+  of K (`kernels.sinkhorn_passes`). Fast, but u and v may leave the range of float32, and what
+  underflowed in K is lost.
 - *log domain*: f and g by log-sum-exp over the cost, see log_domain.py.
 
-The solver begins in the log domain where it has no potentials or they do not fit, goes on by
-scaling, and absorbs u and v into f and g (making the kernel anew) when they drift.
+The solver begins in the log domain if it has no potentials or they do not fit, goes on by scaling,
+and absorbs u and v into f and g (making the kernel anew) when they drift. A rule enters as data:
+anchors and powers of both sides (`Terms`, in scalings `Rule`).
 """
 
+import dataclasses
 import time
 from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels._rows import Rule
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
-from ..utils.precision import SINGLE
+from ..utils.precision import DOUBLE, SINGLE
 from .gibbs_kernel import Scalings
-from .log_domain import LogDomain, Potentials
+from .log_domain import GIVEN, LogDomain, Potentials
 from .newton import NewtonSteps, StepLimits
-from .over_relaxation import OverRelaxation
 
 # Iterations between two looks at the scalings and at how fast the error falls. On 36 linear
-# problems of 60 to 300 points, clouds, clusters and random costs, 4 took 14 % more iterations and
-# 16 4 %; on six descents in float64 16 took 36 % more, and with 4 one did not converge.
+# problems 4 took 14 % more iterations and 16 4 %; in float64 16 took 36 % more.
 LOOK_EVERY = 8
-# Factor of the error in an iteration above which the error stands still; below
-# `FloatPrecision.standstill` that is rounding rather than slow convergence. On the same
-# problems .98 and .995 made no difference.
+# Factor of the error in an iteration above which the error stands still.
 STALLED_RATE = 0.99
-# Fraction of the tolerance at which iterations stop: the rest is for the columns, whose
-# marginals are exact but for rounding. With all of it one of the 36 problems did not
-# converge, with half of it they took 8 % more iterations.
+# Fraction of the tolerance at which iterations stop; the rest is for the rounding of columns.
 MARGIN = 0.9
-# Fraction of the points of a side above which lost scalings mean that the potentials did
-# not fit the cost: its kernel overflowed.
-MOST_LOST = 0.5
-# Seconds that one call of a kernel takes at most where it can be split into several:
-# deadlines are looked at, and Ctrl-C is heard, between calls only.
+# Seconds of one call of a kernel, at most: deadlines and Ctrl-C are seen between calls only.
 LONGEST_CALL = 0.2
+# Kernels of one problem under a rule, at most: potentials may move beyond their numbers again.
+MOST_KERNELS = 16
+# Fraction of its mass that an unbalanced plan keeps at least from one problem to the next.
+KEPT_MASS = 1e-3
+# Over-relaxation at most: best at a plain rate of .9994. An omega of two diverges.
+MAX_OMEGA = 1.95
 
 
 class LinearSolution(NamedTuple):
-    """Solution of a linear problem."""
+    """Solution of a linear problem.
 
-    # Of the plan; they start the next problem.
+    `potentials` are those of the plan, and start the next problem; `scalings` are those of the
+    kernel, until the solver is used again. `error` is the change of row sums in the last iteration,
+    under a rule with free marginals.
+    """
+
     potentials: Potentials
-    # Of the kernel as it was made last, until the solver is used again.
     scalings: Scalings
     n_iter: int
-    # Of the marginals before the last iteration, where these depend on the potentials.
     error: float = np.nan
 
 
 class SinkhornSolver:
-    """Solves linear problems of one size whose marginals, `p` (n,) and `q` (m,) in
-    float64, are both given. All solutions use the same `scalings`, one after the other.
+    """Solves linear problems of one size under a marginal rule. All solutions use the same
+    `scalings`, one after the other.
     """
 
     mechanisms = ALL
 
-    def __init__(self, p, q, n_threads, precision=SINGLE):
-        self.p, self.q, self.n_threads, self.precision = p, q, n_threads, precision
-        self.scalings = Scalings(len(p), len(q), precision.dtype)
-        self.log_domain = LogDomain(p, q, n_threads)
+    def __init__(self, rule, n_threads, precision=SINGLE):
+        self.rule, self.p, self.q = rule, rule.p, rule.q
+        self.n_threads, self.precision = n_threads, precision
+        self.scalings = Scalings(len(rule.p), len(rule.q), precision.dtype)
+        self.log_domain = LogDomain(rule.p, rule.q, n_threads)
 
-    def solve(self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER):
-        """The `LinearSolution` for a kernel; `start` are the `Potentials` of a problem
+    def solve(self, kernel, epsilon, start=None, *, tol, max_iter, deadline=NEVER, relaxation=None):
+        """Return the `LinearSolution` for a kernel; `start` are the `Potentials` of a problem
         nearby, or None.
 
-        Iterations end when the L1 error of the marginals is below `tol`, after
-        `max_iter` of them, or when the deadline has passed.
+        Iterations end when the L1 error of the marginals, or with free marginals the L1 change of
+        row sums, is below `tol`, after `max_iter` of them, or when the deadline has passed. An
+        unbalanced plan is scaled to the geometric mean of its mass and ``relaxation.mass``.
         """
-        potentials = self._begin(kernel, start, epsilon, deadline)
-        p, q, scalings, limit = self.p, self.q, self.scalings, self.precision.drift
-        aim, allowed = MARGIN * tol, self.mechanisms
-        relaxation, newton, n_iter, pace = OverRelaxation(), None, 0, 0.0
+        problem = _Problem(self, kernel, epsilon, deadline, relaxation)
+        if not problem.begin(start):
+            return self.vanish(kernel)
+        scalings, limit = self.scalings, self.precision.drift
+        allowed, given = self.mechanisms, problem.terms is None
+        # Changes of caps yet to come add up.
+        aim = tol / 3 if not given and problem.terms.mass else MARGIN * tol
+        omega, before, newton, n_iter, n_made, pace = 1.0, np.inf, None, 0, 0, 0.0
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
             n_next = min(n_next, max_iter - n_iter)
-            if relaxation.omega != 1.0 and n_iter + n_next == max_iter:
+            if omega != 1.0 and n_iter + n_next == max_iter:
                 n_next -= 1  # only a plain iteration leaves the columns exact
             if n_next * pace > LONGEST_CALL:
                 n_next = max(int(LONGEST_CALL / pace), 1)
-            began, omega = time.perf_counter(), relaxation.omega
-            error, done = kernel.iterate(p, q, scalings, omega, n_next, aim)
+            began = time.perf_counter()
+            error, done = problem.iterate(omega, n_next, aim)
             n_iter += done
-            # Close is False for NaN: a broken kernel is seen right below, as a drift.
-            close, late = error <= aim, deadline.passed()
-            if n_iter >= max_iter or ((close or late) and omega == 1.0):
+            # Close is False for NaN: a broken kernel is seen right below, as a drift. Under a rule
+            # the first change of rows says nothing of the columns.
+            close, late = error <= aim and (given or n_iter > 1), deadline.passed()
+            if self.rule.is_direct or n_iter >= max_iter or ((close or late) and omega == 1.0):
                 break
             pace = (time.perf_counter() - began) / max(done, 1)
             if close or late or n_iter + 1 == max_iter:
-                relaxation.omega = 1.0
+                omega = 1.0
             elif n_iter == 1 or n_iter % LOOK_EVERY == 0:
-                if scalings.drift(p, q) > limit:
-                    potentials = self._renew(kernel, potentials, epsilon, deadline)
-                    relaxation = OverRelaxation()
+                if problem.drift() > limit:
+                    n_made += 1
+                    if not given and n_made > MOST_KERNELS:
+                        break
+                    if not problem.renew():
+                        return self.vanish(kernel)
+                    omega, before = 1.0, np.inf
                     continue
-                rate = relaxation.rate(error, LOOK_EVERY)
-                newton = newton or NewtonSteps(kernel.shape, self.precision)
-                # Three iterations are left for the plan after a step to have its columns.
-                limits = StepLimits(max_iter - n_iter - 3, aim, deadline)
-                if allowed.newton and newton.pays(error, rate, pace, limits):
-                    n_iter += newton.take(kernel, p, q, scalings, error, limits)
-                    relaxation = OverRelaxation()
-                    continue
-                if error < self.precision.standstill and rate > STALLED_RATE:
+                rate = (error / before) ** (1.0 / LOOK_EVERY)
+                if given and allowed.newton:
+                    newton = newton or NewtonSteps(kernel.shape, self.precision)
+                    # Three iterations are left for the plan after a step to have its columns.
+                    limits = StepLimits(max_iter - n_iter - 3, aim, deadline)
+                    if newton.pays(error, rate, pace, limits):
+                        n_iter += newton.take(kernel, self.p, self.q, scalings, error, limits)
+                        omega, before = 1.0, np.inf
+                        continue
+                if error < self.precision.standstill * problem.unit and rate > STALLED_RATE:
                     break
-                relaxation.adapt(error, rate)
-                if not allowed.over_relaxation:
-                    relaxation.omega = 1.0
-        if scalings.drift(p, q) > 2 * limit:
+                before = max(error, np.finfo(np.float64).tiny)
+                if given and allowed.over_relaxation:
+                    omega = next_omega(omega, rate)
+        if problem.drift() > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.
-            potentials = self._renew(kernel, potentials, epsilon, deadline)
-            kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
-        potentials = potentials.absorb(scalings.u, scalings.v, epsilon)
-        return LinearSolution(potentials, scalings, n_iter)
+            if not problem.renew():
+                return self.vanish(kernel)
+            problem.iterate(1.0, 1, 0.0)
+        return LinearSolution(problem.finish(), scalings, n_iter, error)
 
-    def _begin(self, kernel, start, epsilon, deadline):
-        """Make the kernel, through the log domain where it would overflow; returns the
-        potentials that it is made with.
-        """
+    def vanish(self, kernel):
+        """Return the plan without mass."""
+        kernel.make(Potentials(*map(np.zeros, kernel.shape)), 1.0, self.scalings)
+        self.scalings.u.fill(0.0)
+        nothing = Potentials(*(np.full(size, -np.inf) for size in kernel.shape))
+        return LinearSolution(nothing, self.scalings, 0, 0.0)
+
+
+class _Problem:
+    """A linear problem and the potentials that its kernel is made with.
+
+    A damped plan whose mass is below the numbers of its kernel is lifted: multiplied, with `p` and
+    `q`, by ``exp(lift)``.
+    """
+
+    def __init__(self, solver, kernel, epsilon, deadline, relaxation):
+        self.solver, self.kernel, self.epsilon = solver, kernel, epsilon
+        self.deadline, self.relaxation = deadline, relaxation
+        self.p, self.q, self.lift, self.shift = solver.p, solver.q, 0.0, 0.0
+        self.unit = relaxation.mass if relaxation else 1.0
+        self.base, self.rule, self.potentials = kernel.separable_potentials, None, None
+        self.terms = self._terms_at(epsilon)
+
+    def _terms_at(self, epsilon):
+        return self.solver.rule.terms(self.base, epsilon, self.relaxation)
+
+    def begin(self, start):
+        """Make the first kernel; return False if the plan has no mass."""
+        solver, kernel, epsilon = self.solver, self.kernel, self.epsilon
         if start is None:
-            start = Potentials(np.zeros(len(self.p)), np.zeros(len(self.q)))
+            base = self.base if self.terms else None
+            start = Potentials(*map(np.zeros, kernel.shape)) if base is None else base
             spread = kernel.spread()
-            if spread > self.precision.direct * epsilon:
-                given = kernel.cost(), start, epsilon, spread, deadline
-                start = self.log_domain.anneal(*given)
-        given = self.q, self.scalings
-        peak = kernel.make(start, epsilon, *given)
-        if peak > self.precision.peak:
+            if base is not None:
+                spread += np.ptp(base.f) + np.ptp(base.g)
+            if spread > solver.precision.direct * epsilon:
+                start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
+        elif self.relaxation:
+            pairs = (start.f, self.terms.rows.anchor), (start.g, self.terms.columns.anchor)
+            start = Potentials(
+                *(x if at is None else np.where(np.isfinite(x), x, at) for x, at in pairs)
+            )
+        elif self.terms:
+            if self.terms.mass:
+                start = start.moved(self.base)
+                self.shift = start.shift
+            if solver.log_domain.lost(start) > 0.0:
+                start = self._mended(start)
+        return self._make(start)
+
+    def _mended(self, potentials):
+        cost, epsilon, terms = self.kernel.cost(), self.epsilon, self.terms or GIVEN
+        return self.solver.log_domain.mended(cost, potentials, epsilon, terms)
+
+    def _annealed(self, potentials, spread):
+        kernel, solver = self.kernel, self.solver
+        potentials, self.shift = solver.log_domain.anneal(
+            kernel.cost(),
+            potentials,
+            self.epsilon,
+            spread,
+            self.deadline,
+            self._terms_at if self.terms else None,
+        )
+        return potentials
+
+    def _make(self, potentials):
+        """Make the kernel of potentials, or of others if they do not fit; return False if the plan
+        has no mass.
+        """
+        solver, kernel, epsilon = self.solver, self.kernel, self.epsilon
+        for attempt in range(3):
+            placed = potentials if self.terms is None else self._place(potentials)
+            peak = np.inf
+            if placed is not None:
+                q = self.q if self.terms is None else None
+                peak = kernel.make(placed, epsilon, solver.scalings, q)
+            elif attempt:
+                return False
+            if peak <= solver.precision.peak:
+                break
             # The potentials do not fit this cost, and the peak says by how much.
-            start = self._anneal(kernel, start, epsilon, deadline, peak * epsilon)
-            kernel.make(start, epsilon, *given)
-        return start
+            if self.terms is None:
+                if attempt:
+                    break
+                potentials = self._annealed(potentials, peak * epsilon * kernel.anneals)
+            else:
+                spread = kernel.spread() + np.ptp(self.base.f) + np.ptp(self.base.g)
+                potentials = self._annealed(potentials, spread * kernel.anneals)
+        else:
+            raise lost_to_rounding(epsilon, solver.precision)
+        self.potentials = placed
+        if self.terms is not None:
+            self._bind()
+        return True
 
-    def _renew(self, kernel, potentials, epsilon, deadline):
-        """Make the kernel anew around potentials that have moved. Points whose scalings
-        left the range of their type get potentials by one log-sum-exp; if most did, the
-        potentials did not fit the cost.
+    def _place(self, potentials):
+        """Return potentials within the anchors, lifted if need be; None if the plan is too small to
+        be lifted. Points that ask for a negligible mass lose it.
         """
-        logs = self.log_domain
-        absorbed = potentials.absorb(self.scalings.u, self.scalings.v, epsilon)
-        if 0.0 < logs.lost(absorbed) < MOST_LOST:
-            absorbed = logs.mended(kernel.cost(), absorbed, epsilon)
+        terms, epsilon, solver = self.terms, self.epsilon, self.solver
+        sides = [
+            (terms.rows, potentials.f, solver.p, self.shift),
+            (terms.columns, potentials.g, solver.q, 0.0),
+        ]
+        placed, masses, totals = [], [], []
+        for side, x, mass, shift in sides:
+            if side.anchor is not None and side.power in (0.0, 1.0):
+                x = side.ruled(x if side.power else np.where(mass > 0, 0.0, -np.inf), shift)
+            elif side.anchor is not None:
+                rho = epsilon * side.power / (1.0 - side.power)
+                excess = np.where(mass > 0, x - side.anchor, 0.0)
+                with np.errstate(over="ignore"):
+                    asked = mass * np.exp(excess / -rho)
+                totals.append(asked.sum())
+                mass = np.where(asked > 1e-30 * totals[-1], mass, 0.0)
+            placed.append(x)
+            masses.append(mass)
+        self.p, self.q = masses
+        self.lift = 0.0
+        if totals and self.unit > 0:
+            with np.errstate(divide="ignore"):
+                least = np.log(min(totals) / self.unit)
+            if not (least > -DOUBLE.peak and max(totals) < np.inf):
+                self.p, self.q = solver.p, solver.q
+                return Potentials(*placed) if self.deadline.passed() else None
+            if least < -10.0:
+                self.lift = -least
+                self.p, self.q = (mass * np.exp(self.lift) for mass in masses)
+                placed[0] = placed[0] + self.lift * epsilon
+        return Potentials(*placed)
+
+    def _bind(self):
+        """Make the `Rule` of the scalings of this kernel."""
+        terms, epsilon, (f, g) = self.terms, self.epsilon, (self.potentials.f, self.potentials.g)
+        most, anchors = 700.0 if self.solver.precision.dtype.itemsize == 8 else 85.0, []
+        for side, x, mass, shift in (
+            (terms.rows, f, self.p, self.shift + self.lift * epsilon),
+            (terms.columns, g, self.q, 0.0),
+        ):
+            if side.anchor is None:
+                anchors.append(None)
+                continue
+            weight = 1.0 if side.power == 1.0 else 1.0 - side.power
+            alive = mass > 0
+            logs = (np.where(alive, side.anchor + shift - x, 0.0)) * (weight / epsilon)
+            anchors.append(np.where(alive, np.exp(np.clip(logs, -most, most)), 0.0))
+        powers = terms.rows.power, terms.columns.power
+        self.rule = Rule(*anchors, *powers, terms.mass, terms.rate)
+        if terms.mass:
+            # Caps that are too low rise at once, caps that are too high fall by little.
+            total = float(self.kernel.row_sums(self.solver.scalings).sum())
+            self.solver.scalings.u *= self.rule.scale(terms.mass / total)
+
+    def iterate(self, omega, most, tol):
+        return self.kernel.iterate(
+            self.p, self.q, self.solver.scalings, omega, most, tol, self.rule
+        )
+
+    def drift(self):
+        return self.solver.scalings.drift(self.p, self.q)
+
+    def _absorbed(self):
+        scalings = self.solver.scalings
+        return self.potentials.absorb(scalings.u, scalings.v, self.epsilon)
+
+    def renew(self):
+        """Make the kernel anew around potentials that have moved; False if the plan has no mass.
+
+        Points whose scalings left the range of their type get potentials by one log-sum-exp; if
+        most did, the potentials did not fit the cost: its kernel overflowed.
+        """
+        logs, absorbed, spread = self.solver.log_domain, self._absorbed(), self.kernel.spread
+        if self.rule is not None:
+            self.shift += self.epsilon * np.log(self.rule.factor)
+            absorbed = Potentials(absorbed.f - self.lift * self.epsilon, absorbed.g)
+        if 0.0 < logs.lost(absorbed) < 0.5:
+            absorbed = self._mended(absorbed)
         if logs.lost(absorbed) > 0.0:
-            spread = kernel.spread()
-            absorbed = self._anneal(kernel, potentials, epsilon, deadline, spread)
-        return self._begin(kernel, absorbed, epsilon, deadline)
+            absorbed = self._annealed(self.potentials, spread() * self.kernel.anneals)
+        return self._make(absorbed)
 
-    def _anneal(self, kernel, potentials, epsilon, deadline, spread):
-        """Potentials that fit the cost, from those of a problem nearby; `spread` is how
-        far they may have to move.
-        """
-        spread = spread if kernel.anneals else 0.0
-        given = kernel.cost(), potentials, epsilon, spread, deadline
-        return self.log_domain.anneal(*given)
+    def finish(self):
+        """Return the potentials of the plan, scaled if it is unbalanced."""
+        scalings = self.solver.scalings
+        if self.terms is not None and not self.solver.rule.is_direct:
+            mass = float(scalings.v @ scalings.sums.values)
+            if not 0.0 < mass < np.inf:
+                raise lost_to_rounding(self.epsilon, self.solver.precision)
+            if self.relaxation is not None:
+                own = np.log(mass) - self.lift
+                # Where costs are far above the price of all mass the next plan, of other matches,
+                # may be worth having.
+                wanted = max((np.log(self.unit) + own) / 2, np.log(KEPT_MASS * self.unit))
+                # Half on either side, so that neither leaves its range.
+                for x in (scalings.u, scalings.v, scalings.sums.values):
+                    x *= np.exp((wanted - np.log(mass)) / 2)
+            elif self.terms.mass:
+                shift = self.shift + self.epsilon * np.log(self.rule.factor)
+                return dataclasses.replace(self._absorbed(), base=self.base, shift=shift)
+        return self._absorbed()
+
+
+def lost_to_rounding(epsilon, precision):
+    """Return the error of a plan that has no numbers."""
+    return ValueError(
+        "epsilon and rho must be nearer to the costs, and to one another, for this plan: at an "
+        f"epsilon of {epsilon:.1e} of the largest costs all is rounding in {precision.dtype}"
+    )
+
+
+def next_omega(omega, rate):
+    """Return the over-relaxation for an error that fell by `rate` an iteration under `omega`.
+
+    Near the solution Sinkhorn is a Gauss-Seidel iteration: if its plain rate is `eta`, the rate
+    under omega fulfills Young's ``(rate + omega - 1)^2 = rate omega^2 eta``, and the best omega is
+    ``2 / (1 + sqrt(1 - eta))`` (Lehmann, von Renesse, Sambale and Uschmajew, Optimization Letters
+    2022). An error that does not fall is a sign that the solution is far.
+    """
+    if not rate < 1.0:
+        return 1.0
+    if rate <= omega - 1.0:
+        return omega
+    eta = (rate + omega - 1.0) ** 2 / (rate * omega**2)
+    if eta >= 1.0:
+        return omega
+    return max(omega, min(2.0 / (1.0 + np.sqrt(1.0 - eta)), MAX_OMEGA))
 
 
 def in_units(epsilon, scale, precision=SINGLE):
-    """`epsilon` in units of `scale` that make the costs of order one; a ValueError if
-    that is too small for the precision to tell costs apart at all.
+    """Return `epsilon` in units of `scale` that make the costs of order one; raise ValueError if
+    it is too small for the precision to tell costs apart at all.
     """
     least = precision.min_epsilon
     if epsilon < least * scale:

@@ -9,10 +9,10 @@ import numpy as np
 from ..kernels import _kernels
 from ..kernels._rows import aligned_empty
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..linear.gibbs_kernel import Buffer, StoredKernel
+from ..linear.gibbs_kernel import StoredKernel
 from ..linear.log_domain import Potentials
-from ..linear.marginals import Balanced
-from ..linear.sinkhorn_solver import in_units
+from ..linear.rules import Balanced
+from ..linear.sinkhorn_solver import SinkhornSolver, in_units
 from ..problems.geometry import within_range
 from ..quadratic.certificate import LinearProgram
 from ..results.status import Status
@@ -229,19 +229,19 @@ class EntropicPlans:
         self._tol = max(call.number("tol_sinkhorn") * spread, MIN_INNER_TOL)
         self._start = call.start(name, shape, side.epsilon)
         self._n_threads = resolve_n_threads(None, work=math.prod(shape))
-        self._solver = rule.solver(self._n_threads, DOUBLE)
-        self._buffer = Buffer(aligned_empty(shape, np.float64))
+        self._solver = SinkhornSolver(rule, self._n_threads, DOUBLE)
+        self._plan = aligned_empty(shape, np.float64)
 
     def solve(self, cost):
         """The plan (n, m), in memory that the next one takes, and its potentials."""
         # An error if the costs cannot be told apart.
         in_units(self._epsilon, float(abs(cost).max()) or 1.0, DOUBLE)
-        kernel = StoredKernel(self._buffer, lambda out: np.copyto(out, cost), self._n_threads)
+        kernel = StoredKernel(self._plan, None, self._n_threads, cost=cost)
         limits = dict(tol=self._tol, max_iter=self._limit)
         with single_threaded_blas(max(self._shape)):
             found = self._solver.solve(kernel, self._epsilon, self._start, **limits)
             error = self._rule.error(*kernel.scale(found.scalings))
-        self._start, plan = found.potentials, self._buffer.array
+        self._start, plan = found.potentials, self._plan
         self.missed = not error <= self._tol
         if not error <= MAX_MARGINAL_ERROR:
             plan = self._rule.mend(plan)

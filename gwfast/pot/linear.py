@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels._transport import Transport
 from ..kernels.threads import resolve_n_threads
-from ..linear.marginals import Balanced
-from ..linear.rules import neutral
+from ..linear.rules import Balanced, neutral
 from ..linear.sinkhorn import entropic_plan
 from ..problems.dense_cost import check_extremes
 from ..results.result import ConvergenceWarning

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..kernels import _kernels
 from ..kernels.threads import single_threaded_blas
-from ..linear.rules import as_rho
-from ..linear.unbalanced import Unbalanced, relative_entropy
+from ..linear.rules import Unbalanced, as_rho, relative_entropy
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike

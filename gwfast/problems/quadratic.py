@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..linear.marginals import Balanced
-from ..linear.rules import Marginals, Rho, as_rule, neutral
+from ..linear.rules import Balanced, Marginals, Rho, as_rule, neutral
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array

@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..linear.gibbs_kernel import Kernel
-from ..linear.marginals import SemirelaxedSolver
-from ..linear.sinkhorn_solver import LinearSolution
-from ..linear.unbalanced import VANISHED, Relaxation, lost_to_rounding
+from ..linear.rules import VANISHED, Relaxation, Semirelaxed
+from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver, lost_to_rounding
 from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
 from ..utils.validation import one_of
@@ -96,7 +95,8 @@ class WholeStep:
 
     def __init__(self, linearization):
         self._linearization, self._rule = linearization, linearization.problem.rule
-        self._solver = self._rule.solver(linearization.n_threads, linearization.precision)
+        given = self._rule, linearization.n_threads, linearization.precision
+        self._solver = SinkhornSolver(*given)
         self._solver.mechanisms = linearization.mechanisms
 
     def __call__(self, epsilon, start, **options):
@@ -116,8 +116,9 @@ class AlternatingStep:
 
     def __init__(self, linearization):
         self._linearization, rule = linearization, linearization.problem.rule
-        given = rule.p, rule.q, linearization.n_threads, linearization.precision
-        self._solvers = [SemirelaxedSolver(*given, side) for side in (0, 1)]
+        given = linearization.n_threads, linearization.precision
+        rules = (Semirelaxed(rule.p, rule.q, side=side) for side in (0, 1))
+        self._solvers = [SinkhornSolver(half, *given) for half in rules]
 
     def __call__(self, epsilon, start, **options):
         linearization, n_inner, began = self._linearization, 0, time.perf_counter()
@@ -128,7 +129,7 @@ class AlternatingStep:
             n_inner += made[1].n_iter
         change, moved = linearization.distance_to(before)
         update = update._replace(change=change, moved=moved)
-        errors = [solver.error(update.rows, update.cols) for solver in self._solvers]
+        errors = [solver.rule.error(update.rows, update.cols) for solver in self._solvers]
         seconds = time.perf_counter() - began
         return Stepped(*made, update, n_inner, errors[1], sum(errors), seconds)
 
@@ -141,7 +142,8 @@ class UnbalancedStep:
 
     def __init__(self, linearization):
         self._linearization, self._rule = linearization, linearization.problem.rule
-        self._solver = self._rule.solver(linearization.n_threads, linearization.precision)
+        given = self._rule, linearization.n_threads, linearization.precision
+        self._solver = SinkhornSolver(*given)
 
     def __call__(self, epsilon, start, **options):
         linearization, solver = self._linearization, self._solver

@@ -12,12 +12,14 @@ import dataclasses
 import functools
 import time
 
+import numpy as np
+
 from ..linear.log_domain import Potentials
-from ..linear.marginals import restored_potentials
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
 from ..results.result import LiveStep, OuterStep
 from ..results.status import Status
+from ..utils.trees import as_saved
 from .acceleration import Accelerator
 from .cycles import Cycles
 from .methods import PGD, step_of
@@ -119,7 +121,7 @@ class OuterLoop:
         last = self.history[-1].seconds if self.history else 0.0
         return dict(
             linearization=self.linearization.export(),
-            potentials=self.potentials and self.potentials.export(),
+            potentials=self.potentials and vars(self.potentials),
             epsilons=dataclasses.asdict(self.epsilons),
             gw_cost=self.gw_cost,
             change=self.change,
@@ -267,7 +269,8 @@ class Before:
         """From a tree of `OuterLoop.export`, for a problem of this shape."""
         potentials = saved["potentials"]
         if potentials is not None:
-            potentials = restored_potentials(potentials, shape)
+            sides = zip("fg", shape, strict=True)
+            potentials = Potentials(*(as_saved(potentials[x], (n,), np.float64) for x, n in sides))
         history = [
             OuterStep(int(number), *map(float, others), int(n_inner), float(seconds))
             for number, *others, n_inner, seconds in saved["history"]

@@ -15,10 +15,9 @@ import functools
 import numpy as np
 
 from ..kernels import _sparse
-from ..linear.gibbs_kernel import Scalings
+from ..linear.gibbs_kernel import Scalings, SparseKernel
 from ..linear.log_domain import Potentials
-from ..linear.marginals import Balanced
-from ..linear.sparse_kernel import SparseKernel
+from ..linear.rules import Balanced
 from ..linear.support import Support
 from ..problems.epsilon import Schedule
 from ..utils.golden import golden
@@ -78,8 +77,8 @@ class SampledKernel(SparseKernel):
         cost.values -= np.float32(self.epsilon) * np.log(self.support.weights)
         return cost
 
-    def _make(self, potentials, epsilon, q, scalings):
-        peak = super()._make(potentials, epsilon, q, scalings)
+    def _make(self, potentials, epsilon, scalings, q):
+        peak = super()._make(potentials, epsilon, scalings, q)
         with np.errstate(over="ignore"):  # the peak tells
             self.rows *= self.support.weights
         return peak
@@ -114,7 +113,7 @@ class Sampled(Factored):
         scalings = Scalings(*sample.shape, np.float32)
         self.state, self._moved = whole.before, 0.0
         few, (f, g) = self.kernel(), (solution.potentials.f, solution.potentials.g)
-        few.make(solution.potentials, kernel.epsilon, None, scalings)
+        few.make(solution.potentials, kernel.epsilon, scalings)
         sample.weigh(few.rows)
         state, rows = self._contract(few, scalings)
         cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from ..kernels._rows import Shifted
-from ..linear import log_domain, newton, over_relaxation, sinkhorn_solver, unbalanced
+from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
-from ..linear.marginals import ALL_MOVES
 from ..linear.sinkhorn_solver import MARGIN, LinearSolution, in_units
 from ..results.result import OuterStep
 from ..results.status import Status
@@ -33,14 +32,14 @@ SHARED = dict(
     clearly_less=stopping.CLEARLY_LESS,
     look_every=sinkhorn_solver.LOOK_EVERY,
     stalled_rate=sinkhorn_solver.STALLED_RATE,
-    most_omega=over_relaxation.MAX_OMEGA,
+    most_omega=sinkhorn_solver.MAX_OMEGA,
     level_ratio=log_domain.RATIO,
     level_iterations=log_domain.LEVEL_ITERATIONS,
     level_settled=log_domain.SETTLED,
-    most_kernels=unbalanced.MOST_MADE,
-    all_moves=ALL_MOVES,
-    vanished=unbalanced.VANISHED,
-    kept_mass=unbalanced.KEPT_MASS,
+    most_kernels=sinkhorn_solver.MOST_KERNELS,
+    all_moves=rules.ALL_MOVES,
+    vanished=rules.VANISHED,
+    kept_mass=sinkhorn_solver.KEPT_MASS,
     most_priced=methods.MAX_RATIO,
     farthest=newton.FARTHEST,
     newton_below=newton.NEAR,

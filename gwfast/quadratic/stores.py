@@ -9,9 +9,8 @@ from scipy.special import logsumexp, rel_entr
 
 from ..kernels import _exponentials
 from ..kernels._rows import Panels, Product, aligned_empty
-from ..linear.gibbs_kernel import Buffer, ProductKernel, TiledKernel
+from ..linear.gibbs_kernel import Buffer, ProductKernel, SparseKernel, TiledKernel, padded
 from ..linear.log_domain import Potentials
-from ..linear.sparse_kernel import SparseKernel, padded
 from ..linear.support import Support
 from ..utils.validation import as_count
 

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..linear.marginals import Balanced
+from ..linear.rules import Balanced
 from ..problems.bounds import lower_bounds, signature
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import DenseCost

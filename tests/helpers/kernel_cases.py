@@ -182,11 +182,21 @@ def kept_cost(rng, n, m):
     return given | {"cost": matrix(rng, 1, len(given["index"]))[0], "epsilon": 0.05}
 
 
-def capped(rng, n, m):
-    """Passes of which some scalings reach the cap, others not."""
-    most = (2 / (n * m)) ** 0.5  # as large as they would be if all were equal
-    v = make.columns(rng, n, m) * np.float32(2 * most)
-    return {"v": v, "cap": float(np.float32(most)), "most": 3, "tol": -1.0}
+def ruled(name):
+    """Passes under a marginal rule: caps that some scalings reach, or damped sides."""
+
+    def arguments(rng, n, m):
+        most = (2 / (n * m)) ** 0.5  # as large as scalings would be if all were equal
+        v = make.columns(rng, n, m) * np.float32(2 * most)
+        rows, columns = (np.full(size, float(np.float32(most))) for size in (n, m))
+        kind = dict(mass=0.5) if name == "capped" else DAMPED
+        rule = Made("Rule", rows=rows, columns=columns, **kind)
+        return {"v": v, "rule": rule, "most": 3, "tol": -1.0}
+
+    return arguments
+
+
+DAMPED = dict(row_power=0.75, column_power=0.5, rate=2.0)
 
 
 def square(rng, n, m):
@@ -228,7 +238,12 @@ CASES = {
     "proximal_cost": Case("cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=make.with_zeros, weight=0.3),
     "sinkhorn_passes": PASSES,
     "sinkhorn_passes-relaxed": PASSES.but(**RELAXED),
-    "sinkhorn_passes-capped": Case("u v work", (6e-7, 1e-7), (4e-15, 1e-15), together=capped),
+    "sinkhorn_passes-capped": Case(
+        "u v work", (6e-7, 1e-7), (4e-15, 1e-15), together=ruled("capped")
+    ),
+    "sinkhorn_passes-damped": Case(
+        "u v work", (2e-6, 1e-7), (4e-14, 1e-14), together=ruled("damped")
+    ),
     "sinkhorn_passes-many": PASSES.but((6e-7, 1e-7), (4e-15, 1e-15), **MANY),
     "normal_product": Case("row_sums work", (6e-7, 0), (4e-15, 0)),
     "rescale_columns": RESCALED,
@@ -304,7 +319,10 @@ CASES = {
     "sparse_sinkhorn_passes": SPARSE_PASSES,
     "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),
     "sparse_sinkhorn_passes-capped": Case(
-        "u v work", (1e-6, 4e-7), summed=True, together=lambda *of: kept_kernel(*of) | capped(*of)
+        "u v work",
+        (1e-6, 4e-7),
+        summed=True,
+        together=lambda *of: kept_kernel(*of) | ruled("capped")(*of),
     ),
     "sparse_normal_product": Case("row_sums work", (1e-6, 0), together=kept_kernel),
     "sparse_product": Case(

@@ -191,7 +191,8 @@ def test_capped_scalings_bound_the_marginals(dtype, isa, seed):
     p, q = rng.random(n) / n, rng.random(m) / m
     u, v, work = np.ones(n, dtype), np.ones(m, dtype), _rows.ColumnSums(n, m, dtype)
     most, tol = 5000, 1e-13 if dtype == np.float64 else 1e-7
-    error, done = _kernels.sinkhorn_passes(kernel, p, q, u, v, work, most=most, tol=tol, cap=1.0)
+    rule = _rows.Rule(np.ones(n), np.ones(m))
+    error, done = _kernels.sinkhorn_passes(kernel, p, q, u, v, work, most=most, tol=tol, rule=rule)
     assert error <= tol and done < most
     assert 0 < (u == 1).mean() < 1 and 0 < (v == 1).mean() < 1
     plan = u[:, None].astype(float) * kernel * v

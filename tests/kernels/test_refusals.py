@@ -144,10 +144,6 @@ def test_kernel_refuses_scratch_of_another_size_or_type(case):
         ("matmul", {"b": matrix(RNG, WIDTH, 7)}, TypeError, "b"),
         ("copy_rows-product", {"rows": matrix(RNG, 6, 7)}, TypeError, "rows"),
         (
-            *("sinkhorn_passes-capped", {"omega": 1.5}, ValueError),
-            r"omega must be 1 with a cap, got 1\.5",
-        ),
-        (
             *("gibbs_kernel", {"out": buffer(6, 8)}, ValueError),
             r"out must .* \(6, 7\), got \(6, 8\)",
         ),

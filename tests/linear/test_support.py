@@ -9,10 +9,10 @@ from scipy.optimize import linprog
 from scipy.special import logsumexp
 
 from gwfast.linear import support
+from gwfast.linear.gibbs_kernel import SparseCost, SparseKernel, padded
 from gwfast.linear.log_domain import Potentials
-from gwfast.linear.marginals import Balanced
+from gwfast.linear.rules import Balanced
 from gwfast.linear.sinkhorn_solver import SinkhornSolver
-from gwfast.linear.sparse_kernel import SparseCost, SparseKernel, padded
 from gwfast.linear.support import Support, largest_products
 
 
@@ -113,7 +113,7 @@ def test_any_epsilon_is_solved_on_what_is_kept_from_no_potentials(k, epsilon):
     left, right, *_ = factors(60, 50, d=3)
     none = Potentials(np.zeros(60), np.zeros(50))
     p, q = masses(60, 0), masses(50, 1)
-    solver = SinkhornSolver(p, q, 1)
+    solver = SinkhornSolver(Balanced(p, q), 1)
     kernel = SparseKernel(left, padded(right), Support.nearest(left, right, none, (p, q), k, 1), 1)
     found = solver.solve(kernel, epsilon, tol=1e-4, max_iter=20_000)
     plan = kernel.coupling(found)
@@ -140,5 +140,5 @@ def test_potentials_that_do_not_fit_come_no_farther_from_those_of_all_entries():
     rough = g + off * epsilon * rng.standard_normal(n)
     start = Potentials(f + 200 * epsilon, rough)  # overflows
     kernel = SparseKernel(left, padded(right), kept, 1)
-    found = SinkhornSolver(p, p, 1).solve(kernel, epsilon, start, tol=1e-2, max_iter=99)
+    found = SinkhornSolver(Balanced(p, p), 1).solve(kernel, epsilon, start, tol=1e-2, max_iter=99)
     assert np.std(found.potentials.g - g) < 0.9 * off * epsilon

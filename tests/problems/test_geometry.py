@@ -14,6 +14,7 @@ from scipy import sparse
 import gwfast
 from gwfast import DenseCost, PointCloud, cosine_similarity
 from gwfast.kernels.threads import single_threaded_blas
+from gwfast.linear.rules import Balanced
 from gwfast.linear.sinkhorn_solver import SinkhornSolver
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.quadratic.factory import linearize
@@ -316,7 +317,7 @@ def assert_linearizes(x, y, left, right, loss, plan, tolerance=3e-6):
     check(linearization.start(plan.astype(np.float32)), plan)
     # What the linear solver makes of the kernel becomes the state.
     linearization.start()
-    kernel, solver = linearization.kernel(), SinkhornSolver(p, q, n_threads=1)
+    kernel, solver = linearization.kernel(), SinkhornSolver(Balanced(p, q), n_threads=1)
     solution = solver.solve(kernel, 1.0, tol=1e-3, max_iter=1)
     kernel.rows[:] = plan / np.outer(solution.scalings.u, solution.scalings.v)
     update = linearization.update(kernel, solution)

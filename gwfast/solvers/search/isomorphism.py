@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from ...linear.marginals import Balanced
+from ...linear.rules import Balanced
 from ...problems.quadratic import QuadraticProblem
 
 # Relative differences of costs and of sums of weights that are rounding.

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from ...kernels import _products
 from ...kernels._rows import Panels, aligned_empty
-from ...linear.gibbs_kernel import Buffer, StoredKernel
+from ...linear.gibbs_kernel import StoredKernel
+from ...linear.rules import Balanced
 from ...linear.sinkhorn_solver import SinkhornSolver
 from ...problems.geometry import LowRankCost, PointCloud
 from ...problems.low_rank import MIN_POINTS
@@ -294,7 +295,7 @@ def _row_quantiles(left, right, weights, deadline):
 
 def _couple(problem, fill, epsilon, n_threads, deadline=NEVER):
     """Return the rough plan of a linear problem whose cost `fill` writes."""
-    solver = SinkhornSolver(problem.p, problem.q, n_threads)
-    kernel = StoredKernel(Buffer(aligned_empty(problem.shape)), fill, n_threads)
+    solver = SinkhornSolver(Balanced(problem.p, problem.q), n_threads)
+    kernel = StoredKernel(aligned_empty(problem.shape), fill, n_threads)
     solution = solver.solve(kernel, epsilon, tol=1e-2, max_iter=100, deadline=deadline)
     return kernel.coupling(solution).toarray()
