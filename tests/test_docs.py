@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gwfast.results.status import Status
+import gwfast
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -76,7 +76,8 @@ def test_files_of_the_glossary_exist():
 
 def test_every_status_has_its_advice():
     page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    statuses = type(gwfast.sinkhorn([[0.0, 1.0], [1.0, 0.0]], epsilon=1.0).status)
     headings = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
-    assert sorted(headings) == sorted(status.value for status in Status)
-    for status in Status:
+    assert sorted(headings) == sorted(status.value for status in statuses)
+    for status in statuses:
         assert status.meaning in " ".join(page.split()), status

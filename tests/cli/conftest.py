@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers.cli import N
+from helpers.cli import N, main
 from helpers.vector_files import write_vectors
-
-from gwfast.__main__ import main
 
 
 def write_files(folder):

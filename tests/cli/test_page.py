@@ -10,10 +10,10 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from helpers.cli import render
 from helpers.outcomes import HARD, N, changed, outcome, sides
 
-from gwfast.cli import page
-from gwfast.cli.page import render
+import gwfast
 
 VOID = {"meta", "link", "input", "br"}
 NAMES = ("/data/<script>alert(1).vec", '../$a$ & "fr" #0072b2 id="k".vec')
@@ -141,7 +141,7 @@ def test_needs_nothing_beside_itself(text, parsed):
 
 
 def test_one_script_that_is_ours(text, parsed):
-    source = Path(page.__file__).parent / "templates" / "report.js"
+    source = Path(gwfast.__file__).parent / "cli" / "templates" / "report.js"
     assert [part.strip() for part in parsed.texts["script"]] == [source.read_text("utf-8").strip()]
     handlers = [name for _, name, _ in parsed.attributes if name.startswith("on")]
     assert handlers == []

@@ -5,12 +5,11 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.cli import ALIGN, FEW, N
+from helpers.cli import ALIGN, FEW, N, write
 from helpers.outcomes import HARD, outcome
 from helpers.outcomes import N as N_HARD
 
 import gwfast
-from gwfast.cli.outputs import write
 from gwfast.words import read_embeddings
 
 

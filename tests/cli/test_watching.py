@@ -1,11 +1,9 @@
 """What is shown of a solve that runs."""
 
 import pytest
+from helpers.cli import Watch
 
 import gwfast
-from gwfast.cli import watching
-from gwfast.cli.watching import Watch, duration
-from gwfast.utils.progress import ProgressEvent
 
 
 def steps(n, fall, seconds=20.0):
@@ -37,23 +35,12 @@ def test_lines_come_every_few_seconds(monkeypatch):
     """With the time that has gone by; one of five iterations had one, a minute apart
     where each took twelve seconds."""
     now = 0.0
-    monkeypatch.setattr(watching.time, "monotonic", lambda: now)
+    monkeypatch.setattr("gwfast.cli.watching.time.monotonic", lambda: now)
     watch, lines = Watch(1e-5, None), []
     for step in steps(20, 0.5, seconds=12.0):
         now = step.seconds
         lines.append(watch.line(watch.event(step)))
     assert None not in lines and lines[1].endswith("(24 s)")
-    lines = []
-    for number in range(1, 101):
-        now += 0.1
-        lines.append(watch.line(ProgressEvent("round", f"start {number}", number)))
-    assert 1 < 100 - lines.count(None) < 5
-    assert watch.line(ProgressEvent("solve", "solving")) is not None
-
-
-def test_durations():
-    shown = {0.2: "0 s", 99.4: "99 s", 101.0: "2 min", 5400.0: "90 min", 2.1e4: "5.8 h"}
-    assert {seconds: duration(seconds) for seconds in shown} == shown
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -5,16 +5,11 @@ import enum
 import inspect
 from importlib import import_module
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 import gwfast
 from gwfast import plot, pot, words
-from gwfast.linear import rules
-from gwfast.problems import losses
-from gwfast.quadratic import methods
-from gwfast.utils import precision
 
 PACKAGE = Path(gwfast.__file__).parent
 STUBS = sorted(PACKAGE.rglob("*.pyi"))
@@ -41,19 +36,6 @@ def test_public_functions_are_annotated(name, function):
     bare = [p.name for p in signature.parameters.values() if p.annotation is p.empty]
     assert set(bare) <= {"self", "cls"}
     assert signature.return_annotation is not signature.empty
-
-
-@pytest.mark.parametrize(
-    "choices, known",
-    [
-        (losses.LossName, losses.LOSSES),
-        (rules.Marginals, rules.RULES),
-        (methods.MethodName, methods.METHODS),
-        (precision.Dtype, precision.PRECISIONS),
-    ],
-)
-def test_annotations_name_all_choices(choices, known):
-    assert sorted(get_args(choices)) == sorted(known)
 
 
 @pytest.mark.parametrize("path", STUBS, ids=lambda path: path.stem)
