@@ -3,10 +3,6 @@
 
 #include <math.h>
 
-/* Rows that are priced before the best of their arcs enters. Linear programs of graphs and shapes
- * of 12 to 1000 points take the least time with 4. */
-#define ROWS 4
-
 /* Hang a component of the forest from a node, as its first subtree; until the tree is whole `depth`
  * has the last node in preorder below each top. */
 static void hang(gwf_tree *t, int32_t top, int32_t parent) {
@@ -36,7 +32,8 @@ static void regrets(gwf_tree *t, const double *cost, const gwf_f64 *with, double
     }
 }
 
-/* Return whether a row comes after another in the order of falling regrets, equal rows in theirs. */
+/* Return whether a row comes after another in the order of falling regrets, equal rows in theirs.
+ */
 static inline int is_after(const double *regret, int32_t row, int32_t other) {
     return regret[row] != regret[other] ? regret[row] < regret[other] : row > other;
 }
@@ -122,10 +119,9 @@ static void price(gwf_tree *t, const double *cost) {
     }
 }
 
-/* The arc that leaves where one from source to sink enters, by its lower end, on whose
- * side of the cycle it is, and how much flow it takes along. Flow goes from where both
- * ways to the root meet down to the source, to the sink, and up. Of several the last on
- * that way leaves, which keeps the tree strongly feasible. */
+/* Return the lower end of the arc that leaves if one from source to sink enters, its side of the
+ * cycle and its flow. Flow goes from where both ways to the root meet down to the source, to the
+ * sink, and up. Of several arcs the last on that way leaves: the tree stays strongly feasible. */
 static int32_t leaving(const gwf_tree *t, int32_t source, int32_t sink, int64_t *most,
                        int *from_source) {
     const int32_t n = (int32_t)t->n;
@@ -133,18 +129,10 @@ static int32_t leaving(const gwf_tree *t, int32_t source, int32_t sink, int64_t 
     *most = INT64_MAX;
     while (x != y) {
         if (t->depth[x] >= t->depth[y]) {
-            if (x < n && t->flow[x] < *most) {
-                *most = t->flow[x];
-                found = x;
-                *from_source = 1;
-            }
+            if (x < n && t->flow[x] < *most) *most = t->flow[x], found = x, *from_source = 1;
             x = t->parent[x];
         } else {
-            if (y >= n && t->flow[y] <= *most) {
-                *most = t->flow[y];
-                found = y;
-                *from_source = 0;
-            }
+            if (y >= n && t->flow[y] <= *most) *most = t->flow[y], found = y, *from_source = 0;
             y = t->parent[y];
         }
     }
@@ -173,10 +161,10 @@ static inline void shift(gwf_tree *t, int32_t node, int32_t depth, double of_sou
     t->potential[node] += node < t->n ? of_sources : -of_sources;
 }
 
-/* Let what is below the leaving arc, whose lower end is `last`, hang from `above` by
- * its node `top`: the way between the two is turned upside down, and carries `flow`
- * down to the top. In preorder each node of that way brings along what was before and
- * after the subtree of the one before it. */
+/* Let all below the leaving arc, whose lower end is `last`, hang from `above` by its node `top`:
+ * the way between the two is turned upside down, and carries `flow` down to the top. In preorder
+ * each node of that way brings along the nodes before and after the subtree of the node before it.
+ */
 static void hang_anew(gwf_tree *t, int32_t top, int32_t last, int32_t above, int64_t flow,
                       double of_sources) {
     int32_t *next = t->next, *before = t->before, *depth = t->depth;
@@ -237,7 +225,9 @@ ptrdiff_t gwf_tree_solve(gwf_tree *t, const double *cost, double tolerance, ptrd
     price(t, cost);
     while (without < n) {
         const ptrdiff_t row = t->row, left = n - (row > without ? row : without);
-        const ptrdiff_t rows = left < ROWS ? left : ROWS;
+        /* Four rows are priced before the best of their arcs enters: programs of 12 to 1000 points
+         * then take the least time. */
+        const ptrdiff_t rows = left < 4 ? left : 4;
         ptrdiff_t at = 0;
         const double reduced = with->least_of_rows(cost + row * m, t->potential + row,
                                                    t->potential + n, rows, m, -tolerance, &at);

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
-# What the loss has gradients in.
+# Arguments in which the loss has gradients.
 ENVELOPED = {
     "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
     "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
@@ -67,8 +67,7 @@ class ExactAnswer(Answer):
     @property
     def total(self) -> Any:
         made = super().total
-        # POT makes 0-d arrays of these losses where they are no floats of Python, as
-        # those of float64 are.
+        # POT makes 0-d arrays of these losses unless they are floats of Python.
         passes = self.problem.marginals == "semirelaxed" or isinstance(made, float)
         return made if passes or self.problem.arrays.kind != "numpy" else np.array(made)
 

@@ -3,7 +3,7 @@ Computational Mathematics, 2011, section 6), under the squared loss.
 
 Both bounds are optimal transport between distributions on a line. Quantile functions
 averaged over equal parts of the mass have smaller distances (Jensen), so the bounds
-stay bounds, and those of all pairs of spaces are one product of matrices.
+stay bounds, and one product of matrices bounds all pairs of spaces.
 """
 
 import numpy as np

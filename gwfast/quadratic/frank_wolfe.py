@@ -357,7 +357,7 @@ class ExactSolution:
 
 
 def nbytes(problem):
-    """Return an upper bound of the bytes of a solve beside its costs."""
+    """Return the peak memory of a solve beside its costs, in bytes, from above."""
     n, m = problem.shape
     squares, plan = n * n + m * m, n * m
     # Both sides, their parts in products, and scratch; transposes and losses.

@@ -338,7 +338,7 @@ def _solve_elsewhere(spaces, options, plans, pairs):
 
 
 class _Comparison:
-    """Which pairs are solved, and at what costs: none, or the pairs of a checkpoint."""
+    """Costs of all pairs so far, NaN before a pair is solved; a checkpoint has some at first."""
 
     def __init__(self, spaces, saved):
         self._symmetric, n = spaces.loss == "square", len(spaces.geometries)
