@@ -12,7 +12,7 @@ from .problems.epsilon import Epsilon
 from .problems.geometry import DenseCost, LowRankCost, PointCloud, cosine_similarity
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
-from .quadratic.stores import NeighborTier
+from .quadratic.neighbors import NeighborTier
 from .results.coupling import Coupling
 from .results.pairwise import PairwiseResult
 from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterStep, SinkhornResult

@@ -42,7 +42,7 @@ TITLES = (
 def solved(name, mechanisms):
     """Seconds, outer iterations and objective of one solve."""
     from gwfast import QuadraticProblem, gromov_wasserstein
-    from gwfast.quadratic.stopping import Limits
+    from gwfast.quadratic.judge import Limits
     from gwfast.solvers.gromov import solve
     from gwfast.solvers.options import SolveOptions
 

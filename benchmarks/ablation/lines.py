@@ -19,7 +19,7 @@ WHERE = {
     "small_descents": ["quadratic/small_descent"],
     "newton": ["linear/newton"],
     "over_relaxation": ["linear/sinkhorn_solver"],
-    "truncation": ["quadratic/stores:WholeStore"],
+    "truncation": ["quadratic.neighbors:WholeStore"],
     "coarse_levels": ["solvers/search/levels:level_sizes", "solvers/search/driver:_promoted"],
     "second_look": [
         "solvers/search/portfolio:Escapes", "solvers/search/clusters"

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from gwfast.quadratic.factory import TIERS
+from gwfast.quadratic.linearize import TIERS
 
 from ..common import settings
 from . import tables

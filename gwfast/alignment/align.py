@@ -18,8 +18,8 @@ from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import STATISTICS, Metric, PointCloud, Statistic
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier
-from ..quadratic.stopping import Limits
+from ..quadratic.judge import Limits
+from ..quadratic.linearize import Tier
 from ..results.coupling import matches_of
 from ..results.result import GWResult
 from ..results.tables import Neighbors

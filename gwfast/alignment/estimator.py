@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import Metric, Statistic
 from ..problems.losses import LossName
-from ..quadratic.factory import Tier
+from ..quadratic.linearize import Tier
 from ..solvers.options import InitLike
 from ..utils.labels import in_order, labels_of
 from ..utils.types import Float32Array, IntArray, MemoryLimit, PathLike

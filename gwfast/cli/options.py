@@ -10,7 +10,7 @@ import click
 from ..alignment.normalize import STEPS
 from ..problems.epsilon import as_epsilon
 from ..problems.geometry import STATISTICS
-from ..quadratic.factory import TierName
+from ..quadratic.linearize import TierName
 from ..words import CONVENTIONS
 from .wording import METHOD_LABELS
 

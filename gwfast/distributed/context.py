@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..quadratic.placement import Placement, placing
+from ..quadratic.linearize import Placement, placing
 from ..utils.validation import as_count
 from .sharded import Sharded
 from .team import Team

@@ -9,7 +9,7 @@ from .._version import __version__
 from ..kernels import _exponentials, _products
 from ..kernels._rows import Panels, Product, aligned_empty
 from ..linear.gibbs_kernel import contract
-from ..quadratic.stores import Right
+from ..quadratic.factored import Right
 
 
 class Shared(NamedTuple):

@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import ProductKernel
 from ..linear.log_domain import Potentials
 from ..linear.rules import Balanced
 from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver
-from ..quadratic.stores import WholeStore
+from ..quadratic.factored import whole_kernel
 from ..results.coupling import FactoredCoupling
 from .points import Points, right_of
 
@@ -48,8 +49,8 @@ class Shard(Points):
     def __init__(self, x, p, tier, shared, n_threads):
         super().__init__(x, right_of(shared, n_threads))
         self._solver = SinkhornSolver(Balanced(np.array(p), np.array(shared.q)), n_threads)
-        self._store = WholeStore(self._right, len(self._x), tier)
-        self._buffer = self._store.buffer
+        shape = len(self._x), self._right.panels.m
+        self._buffer = aligned_empty(shape) if tier == "dense" else None
         # The number of the kernel that there is, and of the plan that took its place.
         self._number = self._planned = self._kernel = None
         # The core of the cost that took the place of the kernel, and what has it.
@@ -101,7 +102,7 @@ class Shard(Points):
     def _made(self, spec):
         """A kernel, and its largest exponent."""
         left, solver = self._left(spec.core), self._solver
-        kernel = self._store.kernel(left)
+        kernel = whole_kernel(left, self._right, self._buffer)
         potentials = Potentials(spec.f, spec.g)
         return kernel, kernel.make(potentials, spec.epsilon, solver.scalings, solver.q)
 
@@ -110,7 +111,7 @@ class Shard(Points):
         if self._buffer is None:
             return super()._cost(core)
         if self._filled is None or not np.array_equal(self._filled[0], core):
-            kernel = self._store.kernel(self._left(core))
+            kernel = whole_kernel(self._left(core), self._right, self._buffer)
             self._filled = core, kernel
             self._number = self._planned = None
         return self._filled[1].cost()

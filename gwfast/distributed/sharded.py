@@ -12,14 +12,14 @@ import numpy as np
 from ..kernels import _kernels
 from ..linear.gibbs_kernel import Kernel
 from ..linear.log_domain import OpaqueCost
-from ..quadratic.factored import Factored
-from ..quadratic.stores import WholeStore
+from ..quadratic.factored import FactoredLinearization
+from ..quadratic.neighbors import Truncation
 from .coupling import ShardedCoupling
 from .shard import KernelSpec
 
 
-class Sharded(Factored):
-    """`Factored` on a team, which all forks share."""
+class Sharded(FactoredLinearization):
+    """A `FactoredLinearization` on a team."""
 
     is_elsewhere = True
 
@@ -28,43 +28,37 @@ class Sharded(Factored):
         super().__init__(problem, n_threads, team.tier)
         self.samples = False
 
-    def _prepare(self, tier):
-        self._store, self._buffer = ShardStore(self.team, self.n_threads), None
-
-    def _state_of(self, coupling):
+    def _moments_of(self, coupling):
         parts = [(coupling._rows(rows),) for rows in self.team.rows]
         return sum(self.team.ask("contract_plan", parts))
 
-    def _left(self):
+    def _left(self, moments):
         """What workers make the left factor of, once it is multiplied by theirs."""
-        return self._core().astype(np.float32)
+        return self.core(moments).astype(np.float32)
+
+    def kernel(self, state, epsilon, buffer=None):
+        kernel = ShardedKernel(self.team, self._left(state.moments), self.n_threads)
+        kernel.chosen = Truncation()
+        return kernel
 
     def _contract(self, kernel, scalings):
         states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
         return sum(states), np.concatenate(sums)
 
-    def _costs_between(self, rows, cols):
-        core = self._left()
+    def _costs_between(self, core, rows, cols):
         few = np.ascontiguousarray(self.problem.x.take(rows).features @ core)
         return ShardedCost(self.team, core, cols), CostOfFew(self.team, few)
 
-    def coupling(self, kernel, solution):
-        scalings = solution.scalings.u.copy(), solution.scalings.v.copy()
-        return self.snapshot(kernel, solution, scalings)
+    def snapshot(self, kernel, solution, *others):
+        return self.coupling(kernel, None, *others)
 
-    def snapshot(self, kernel, solution, scalings=None):
-        given = kernel.spec(solution.potentials), scalings
-        return ShardedCoupling(self.team, *given, self.n_threads)
-
-
-class ShardStore(WholeStore):
-    """Kernels on the workers."""
-
-    def __init__(self, team, n_threads):
-        self._team, self._n_threads = team, n_threads
-
-    def kernel(self, core, epsilon=None, potentials=None):
-        return ShardedKernel(self._team, core, self._n_threads)
+    def coupling(self, kernel, solution, before, state, epsilon):
+        if kernel is None:
+            kernel = self.kernel(before, epsilon)
+            kernel.epsilon = epsilon
+        scalings = solution and (solution.scalings.u.copy(), solution.scalings.v.copy())
+        spec = kernel.spec(state.potentials)
+        return ShardedCoupling(self.team, spec, scalings, self.n_threads)
 
 
 class ShardedKernel(Kernel):

@@ -7,8 +7,7 @@ import uuid
 
 import numpy as np
 
-from ..quadratic import factored
-from ..quadratic.factory import WHOLE_TIERS
+from ..quadratic.linearize import WHOLE_TIERS, factored_nbytes
 from .points import Shared
 from .shard import Missing
 
@@ -170,4 +169,4 @@ def choose_tier(problem, tier, places, n_shards):
 def size_of(problem, tier, n_shards):
     """Bytes that one of so many shards takes."""
     n, m = problem.shape
-    return factored.nbytes(problem, tier, 1, (-(-n // n_shards), m))
+    return factored_nbytes(problem, tier, 1, (-(-n // n_shards), m))

@@ -16,9 +16,9 @@ from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import linearize
+from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
+from ..quadratic.linearize import linearize
 from ..quadratic.methods import BAPG, as_method
-from ..quadratic.stopping import LOOK_EVERY, Limits, RelativeChange
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
 from ..solvers.options import SolveOptions
@@ -66,20 +66,20 @@ class FrobeniusChange(RelativeChange):
         exact = super().inner_tol(tol, rough, precision)
         return max(precision.inner_tol, min(exact, rough))
 
-    def in_kernel(self, limits, linearization, epsilon):
-        made = super().in_kernel(limits, linearization, epsilon)
+    def in_kernel(self, limits, linearization, magnitude, epsilon):
+        made = super().in_kernel(limits, linearization, magnitude, epsilon)
         kind = dict(frobenius=True, relative=True, every=LOOK_EVERY, tol=limits.tol)
         least = linearization.precision.inner_tol
         exact = super().inner_tol(limits.tol, np.inf, linearization.precision)
         return made and made | kind | dict(least=least, exact=exact)
 
-    def judge(self, seen):
-        settled = seen.moved <= seen.asked_tol or seen.change <= seen.floor
+    def judge(self, history, tol, cost_tol, *, confirms, precision):
+        last, before = history[-1], history[-2:][0]
+        settled = last.moved <= tol[0] or last.change <= last.floor
         # What moves that little is left to show whether it grows.
-        hidden = settled or seen.iteration <= LOOK_EVERY
-        since = (seen.iteration - 1) % LOOK_EVERY
-        grows = seen.moved_before < seen.moved > seen.precision.inner_tol
-        looks = since == 0 or seen.confirming
+        hidden = settled or len(history) <= LOOK_EVERY
+        grows = before.moved < last.moved > precision.inner_tol
+        looks = (len(history) - 1) % LOOK_EVERY == 0 or confirms
         return settled and looks and not grows, hidden
 
 
@@ -384,11 +384,11 @@ def _described(problem, options, solution):
         rows, cols = solution.marginals
         separable = _separable(problem, rows, cols)
         # POT's value of a plan without these marginals, at any rate.
-        bilinear = solution.stepped.update.bilinear
+        bilinear = solution.bilinear
         quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
         status, why = missed_rows(solution.linearization, rows, status)
         advice = why if why != status.advice else ""
-    elif problem.is_balanced and not solution.stepped.error <= MAX_MARGINAL_ERROR:
+    elif problem.is_balanced and not solution.steps[-1].error <= MAX_MARGINAL_ERROR:
         plan = rounded(plan, problem.p, problem.q)
         quad, linear = _value_of(plan, solution.linearization)
     errors = [moved for moved in solution.moves if not math.isnan(moved)]
@@ -406,7 +406,7 @@ def _value_of(plan, linearization):
     problem, linear = linearization.problem, 0.0
     if problem.linear_cost is not None:
         linear = float(np.vdot(problem.linear_cost, plan))
-    return quadratic_term(problem, linearization.start(plan), linear), linear
+    return quadratic_term(problem, linearization.initial(plan).objective, linear), linear
 
 
 def _separable(problem, rows, cols):

@@ -19,8 +19,8 @@ from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.judge import Limits
 from ..quadratic.methods import PGD
-from ..quadratic.stopping import Limits
 from ..solvers.options import SolveOptions
 from ..solvers.search.advice import conclude
 from ..solvers.search.driver import descend

@@ -1,5 +1,4 @@
-"""Acceleration of outer iterations by their last steps: Anderson's (J. ACM 1965), made
-safe at saddles.
+"""Acceleration of outer iterations by their last steps: Anderson's (J. ACM 1965), safe at saddles.
 
 The last steps tell the derivative of the map on the span of the moves. Newton's method for the
 fixed point takes a component of the step with the eigenvalue ``1 - mu`` times ``1 / mu``: a small
@@ -15,46 +14,106 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-from ..linear.log_domain import Potentials
 from ..utils.blocks import CACHED_BYTES, row_blocks
+from .state import State
 
 # Steps before the last one that are used.
 DEPTH = 5
-# Eigenvalues of 1 - G near which a component of the step is multiplied less than
-# Newton's method does, and at most by the inverse.
+# Eigenvalues of 1 - G near which a component is multiplied by less than in Newton's method.
 FLOOR = 0.05
 # Eigenvalues of a Gram matrix that are rounding, as a fraction of the largest.
 SINGULAR = 1e-6
-# Relative change of an outer iteration below which steps are trusted, and largest error
-# of marginals, as a fraction of the change, with which a step is not noise.
+# Relative change of an outer iteration below which steps are trusted, and largest error of the
+# marginals, as a fraction of the change, with which a step is not noise.
 MAX_CHANGE, CLEAR = 0.03, 0.5
-# Largest length of a foretold step in lengths of the last step, and largest factor by
-# which the change may exceed what is foretold.
+# Largest length of a foretold step in lengths of the last step, and largest factor by which the
+# change may exceed what is foretold.
 MAX_FORETOLD, MAX_GROWTH = 2.0, 1.5
-# Largest length of a move, in lengths of the last step: of the first move, and at any
-# time. A move that failed divides it by a factor that doubles with each failure; a move
-# that succeeded doubles it. Below 1.0 the state does not move, and reach doubles.
+# Largest length of a move in lengths of the last step, of the first move and of any. A move that
+# failed divides it, by a factor that doubles with each failure; a move that succeeded doubles it.
 FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
 
 
 class Lead(NamedTuple):
-    """Where steps lead: the weights, with sum one, of the points after them, oldest
-    first; and the length of the step from there, in lengths of the last step.
+    """Where steps lead: the weights, with sum one, of the states after them, oldest first, and
+    the length of the step from there, in lengths of the last step.
     """
 
     weights: list
     foretold: float = 1.0
 
 
-class Moved(NamedTuple):
-    """What an outer loop goes on from after a move, or after one that was undone: the
-    last change, the objective (NaN where it is not known), and where the next linear
-    problem starts (None: where the last one ended).
+class Going(NamedTuple):
+    """What a descent goes on from: a state, the change and the objective before it, the change
+    that is expected next as a fraction of that, and whether acceleration led there.
     """
 
+    state: State
     change: float
     gw_cost: float
-    potentials: Potentials | None = None
+    expected: float = 1.0
+    led: bool = False
+
+
+class Anderson(NamedTuple):
+    """The steps in memory, and the last move until the next iteration judges it.
+
+    Attributes
+    ----------
+    steps : tuple of (ndarray, State)
+        The sample of the state before, and the state after each step.
+    back : Going or None
+        What to go back to if the last move fails, and the `foretold` length of its next step.
+    """
+
+    steps: tuple = ()
+    back: Going | None = None
+    foretold: float = 1.0
+    reach: float = FIRST_REACH
+    shrinks: float = SHRINKS
+
+    def reset(self):
+        """Forget the last move, and all steps."""
+        return self._replace(steps=(), back=None)
+
+    def advance(self, linearization, before, after, step, *, may_move=True, **_):
+        """Judge the last move after an iteration, and make another if that succeeded.
+
+        Parameters
+        ----------
+        linearization : Linearization
+        before, after : State
+        step : judge.Step
+        may_move : bool
+            Whether another move could still be undone.
+
+        Returns
+        -------
+        Anderson, Going
+        """
+        reach, shrinks, back = self.reach, self.shrinks, self.back
+        going = Going(after, step.change, step.gw_cost)
+        if back is not None:
+            grown = step.change / (back.change * max(self.foretold, 1.0))
+            if grown <= 1.0:
+                reach, shrinks = min(2.0 * reach, MAX_REACH), max(shrinks / 2.0, SHRINKS)
+            elif grown > MAX_GROWTH:
+                reach, shrinks = reach / shrinks, 2.0 * shrinks
+                return Anderson(self.steps, None, 1.0, reach, shrinks), back
+        clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
+        if not (may_move and clear and linearization.accelerates) or step.corrected:
+            return Anderson((), None, 1.0, reach, shrinks), going
+        steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))
+        while linearization.n_matrices(state for _, state in steps) > linearization.n_kept:
+            steps = steps[1:]
+        lead = lead_of([(sample, state.sample) for sample, state in steps], reach)
+        if lead is None:
+            reach = reach if reach >= 1.0 else 2.0 * reach
+            return Anderson(steps, None, 1.0, reach, shrinks), going
+        states = [state for _, state in steps]
+        moved = going._replace(state=linearization.mixed(states, lead.weights), led=True)
+        back = going._replace(state=states[-1])
+        return Anderson(steps, back, lead.foretold, reach, shrinks), moved
 
 
 def lead_of(steps, reach=MAX_REACH):
@@ -81,8 +140,7 @@ def lead_of(steps, reach=MAX_REACH):
     basis = _orthonormal(moved / np.outer(scale, scale)) / scale[:, None]
     # The derivative of 1 - G on the span of the moves, and its absolute value.
     slope = -basis.T @ mixed @ basis
-    floor = FLOOR**2 * np.eye(len(slope))
-    absolute = linalg.sqrtm(slope @ slope + floor).real
+    absolute = linalg.sqrtm(slope @ slope + FLOOR**2 * np.eye(len(slope))).real
     weights = -basis @ np.linalg.solve(absolute, basis.T @ along)
     if not np.isfinite(weights).all():
         return None
@@ -95,8 +153,8 @@ def lead_of(steps, reach=MAX_REACH):
         share = (b + np.sqrt(b * b + a * excess)) / a
     weights *= share
     left = basis.T @ (along - mixed @ weights)
-    next_one = left - slope @ left
-    foretold = size + (a * share - 2.0 * b) * share - left @ left + next_one @ next_one
+    after = left - slope @ left
+    foretold = size + (a * share - 2.0 * b) * share - left @ left + after @ after
     made = np.zeros(len(weights) + 1)
     made[:-1] = weights
     made[1:] -= weights
@@ -104,85 +162,10 @@ def lead_of(steps, reach=MAX_REACH):
     return Lead(made.tolist(), float(np.sqrt(max(foretold, 0.0) / size)))
 
 
-def combined(weights, arrays):
-    """The weighted sum of arrays."""
-    return sum(weight * one for weight, one in zip(weights, arrays, strict=True))
-
-
-class Accelerator:
-    """Moves the state of a `Linearization` by its last steps, and judges the moves.
-
-    Attributes
-    ----------
-    trial : (float, Lead, Potentials) or None
-        Relative change before the last move, its `Lead`, and the potentials before it,
-        until the next iteration judges the move; None otherwise.
-    expected : float
-        The next change as a fraction of the last one.
-    """
-
-    expected = 1.0
-
-    def __init__(self, linearization):
-        self._linearization, self.trial = linearization, None
-        self._reach, self._shrinks = FIRST_REACH, SHRINKS
-
-    @property
-    def may_hide(self):
-        """Whether the next change may be small by chance."""
-        return self.trial is not None
-
-    def advance(self, stepped, change, gw_before, limits, further):
-        """Judge the last move after an iteration, and make another if it succeeded.
-
-        Parameters
-        ----------
-        stepped : Stepped
-            The iteration.
-        change : float
-            Relative change of the state.
-        gw_before : float
-            Objective before the iteration.
-        limits : Limits
-        further : bool
-            Whether another move could still be undone.
-
-        Returns
-        -------
-        Moved or None
-            None where the loop goes on from the iteration.
-        """
-        trial, self.trial = self.trial, None
-        if trial is not None:
-            before, lead, potentials = trial
-            grown = change / (before * max(lead.foretold, 1.0))
-            if grown <= 1.0:
-                self._reach = min(2.0 * self._reach, MAX_REACH)
-                self._shrinks = max(self._shrinks / 2.0, SHRINKS)
-            elif grown > MAX_GROWTH:
-                self._reach /= self._shrinks
-                self._shrinks *= 2.0
-                if self._linearization.retract():
-                    return Moved(before, gw_before, potentials)
-        clear = change <= MAX_CHANGE and stepped.error <= CLEAR * change
-        if not (further and clear and self._linearization.accelerates):
-            self.reset()
-        elif (lead := self._linearization.follow(self._reach)) is not None:
-            self.trial = change, lead, stepped.solution.potentials
-        elif self._reach < 1.0:
-            self._reach *= 2.0
-        return None
-
-    def reset(self):
-        """Forget the last move, and all steps."""
-        self.trial = None
-        self._linearization.forget()
-
-
 def _inner_products(steps):
-    """Return the inner products of three kinds of vectors: the moves (differences of
-    successive `before`), the differences of successive steps, and the last step. They
-    are summed block by block, as the differences are many copies.
+    """Return the inner products of three kinds of vectors: the moves (differences of successive
+    `before`), the differences of successive steps, and the last step. They are summed block by
+    block, as the differences are many copies.
     """
     count = len(steps) - 1
     made = [np.zeros((count,) * axes) for axes in (2, 2, 2, 1, 1)] + [0.0]
@@ -203,8 +186,8 @@ def _inner_products(steps):
 
 
 def _orthonormal(gram):
-    """A basis, orthonormal in the inner product of a Gram matrix (k, k), in columns;
-    without directions that are rounding.
+    """Return a basis, orthonormal in the inner product of a Gram matrix, in columns, without
+    directions that are rounding.
     """
     # LAPACK's own, as checks take longer than a few numbers do.
     values, vectors, _ = lapack.dsyev(gram)

@@ -1,322 +1,563 @@
-"""The linearized cost of any loss between any matrices of costs."""
+"""The linearized cost of any loss between any matrices of costs: two products of matrices.
 
-import copy
+An asymmetric cost has two linearized costs, one of its transpose; their mean is half the gradient
+of the objective. The product is linear in the plan, so that acceleration combines products.
+"""
+
 import functools
 
 import numpy as np
 
-from ..kernels import _kernels
-from ..kernels._rows import aligned_empty
+from ..kernels import _exponentials, _kernels, _products
+from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
-from ..problems.geometry import PointCloud
-from ..problems.leading import SPAN
-from ..problems.low_rank import has_low_rank
-from ..results.coupling import ArrayCoupling
-from ..utils.blocks import row_blocks
+from ..problems.dense_cost import moments
+from ..problems.leading import leading_eigenpairs
+from ..problems.losses import LOSSES
+from ..results.coupling import ArrayCoupling, Coupling
+from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
-from ..utils.trees import as_saved
-from . import low_rank_update, matrix_products
-from .acceleration import DEPTH, combined
-from .dense_terms import copies_costs, has_fixed_terms
-from .linearization import Linearization, Update
+from ..utils.precision import SINGLE
+from .acceleration import DEPTH
+from .low_rank import MOST, ROUNDED, LeadingFactors, Product, Reference, multiply, suits
 from .methods import PGD
-from .plain_terms import terms_of
-from .plan_cost import PlanCost
-from .products import ProductOperator, n_rooms
-from .small_descent import CHANGE, MOST_WORK, descent_of, suits_descent
+from .small_descent import suits_descent
+from .state import Linearization, State, combined, not_negative
 
-# `inner_fraction` of the float32 warm start of a float64 solve, which is to end at the
-# optimum of exact inner solutions. With 0.01 a descent of 1000 cells by SCOT's costs
-# left a saddle on another side than POT's, and took 301 outer iterations for 181; where
-# both lead to one optimum, times are the same.
-FAITHFUL_FRACTION = 0.001
-# Rows of a plan that stand for all in acceleration, by the bytes of a number; their
-# entries at most; and the least number of rows.
+# Bytes of costs up to which a transformed copy is kept: for few points transforming the costs in
+# each product would take longer than the product.
+COPIED_BYTES = 1 << 25
+# Range of centered costs that float32 represents without a unit of their own.
+MIN_RANGE, MAX_RANGE = 1e-30, 1e30
+# Entries of a float32 product up to which all products that acceleration combines are kept.
+KEPT_ENTRIES = 1 << 19
+# Rows of a plan that stand for all in acceleration, by the bytes of a number; their entries at
+# most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
 
 
-class Dense(Linearization):
-    """Any loss between any costs, and costs between the spaces: two products of
-    matrices, the state is the plan.
+class Side:
+    """The costs of one side as they are multiplied, ``h(C - shift) = scale * matrix / weight +
+    center``, and their products with the masses, in float64.
 
-    An asymmetric cost has two linearized costs, one of its transpose; their mean is
-    half the gradient of the objective. The product is linear in the plan, so that
-    acceleration combines products, and the plan stays.
+    With a `fixed` marginal the center is near the mean of a linear h, by mass, which leaves most
+    digits to the costs between points of much mass, or the middle of the range of another h;
+    otherwise it is zero. Unless the costs are copied, symmetric costs are transformed when they are
+    read, if h is linear, f the square, and the marginal fixed.
 
     Attributes
     ----------
-    cost : PlanCost
-    terms : MatrixTerms
+    matrix : (n, n) ndarray or Shifted
+        Once `make` was called, with entries in [-1, 1] times the weight.
+    linear, product, moved : (n,) ndarray
+        ``f(C - shift) @ p``, ``(h(C - shift) - center) @ p`` and, of a linear h, ``matrix @ p``,
+        with equal results for equal rows.
+    losses : (n, n) ndarray
+        ``f(C - shift) / loss_scale``, if the marginal is not fixed.
     """
 
-    # With a fraction of 0.1, 5 of 30 random problems (epsilon a tenth of the objective
-    # of the product plan) ended in another optimum than POT's exact inner solutions
-    # lead to, with 0.01 none. At less than half that epsilon 2 of 14 still do.
+    moved = losses = None
+
+    def __init__(self, geometry, middle, shift, h, f, masses, *, fixed, is_linear, copies):
+        self._geometry, self._shift, self.masses = geometry, shift, masses
+        self._h, self._f, self._fixed = h, f, fixed
+        # h is monotone, so its range is between the values of the extremes.
+        self._ends = [float(end) - shift for end in geometry.extremes]
+        low, high = (float(h(end)) for end in self._ends)
+        self.center = 0.0
+        if fixed:
+            self.center = float(h(middle - shift)) if is_linear else (low + high) / 2
+        self.scale = max(high - self.center, self.center - low) or 1.0
+        self._slope = slope = float(h(1.0) - h(0.0)) if is_linear else np.nan
+        self._is_simple = is_linear and fixed and geometry.symmetric
+        in_range = MIN_RANGE < self.scale < MAX_RANGE
+        self._reads = self._is_simple and in_range and not copies
+        if self._reads:
+            # Center and scale are numbers of float32, so that they are exact there.
+            self.center = slope * (float(np.float32(shift + self.center / slope)) - shift)
+            self.scale = slope / float(np.float32(slope / self.scale))
+
+    def make(self, weight, dtype, n_threads=1, deadline=NEVER):
+        """Make the matrix and the products. OutOfTime after the deadline."""
+        geometry, slope = self._geometry, self._slope
+        if not self._is_simple:
+            self._make_by_blocks(weight, dtype, deadline)
+            return
+        # Of a linear h the matrix is ``(C - middle) * factor``.
+        offset, self._factor = self.center / slope, slope / self.scale * weight
+        self._middle, made = self._shift + offset, None
+        if self._reads:
+            self.matrix = geometry.shifted(self._middle, self._factor)
+        else:
+            self.matrix = made = aligned_empty((geometry.n, geometry.n), dtype)
+        first, second = geometry.moments(
+            self._middle, self.masses, made, self._factor, n_threads, deadline
+        )
+        self.product, self.moved = slope * first, self._factor * first
+        first *= 2.0 * offset
+        second += first
+        second += offset * offset * float(self.masses.sum())
+        self.linear = second
+
+    def _make_by_blocks(self, weight, dtype, deadline):
+        """The same of any loss, and of costs that are not symmetric."""
+        geometry, p, fixed = self._geometry, self.masses, self._fixed
+        cost, n = geometry.matrix, geometry.n
+        self.matrix = np.empty((n, n), dtype=dtype)
+        self.linear, self.product = np.zeros(n), np.zeros(n)
+        if not fixed:
+            # f is convex: the largest loss is at an end of the range.
+            self.loss_scale = max(abs(float(self._f(end))) for end in self._ends) or 1.0
+            self.losses = np.empty((n, n), dtype=dtype)
+        for rows in row_blocks(n, n, CACHED_BYTES):
+            deadline.check()
+            block = np.subtract(cost[rows], self._shift, dtype=np.float64)
+            values, losses = self._h(block) - self.center, self._f(block)
+            self.linear[rows] += losses @ p
+            self.product[rows] += values @ p
+            if not geometry.symmetric:
+                # Both orientations, halved below: the mean of C and its transpose.
+                self.linear += losses.T @ p[rows]
+                self.product += values.T @ p[rows]
+            values *= weight / self.scale
+            self.matrix[rows] = values
+            if not fixed:
+                self.losses[rows] = losses / self.loss_scale
+        if not geometry.symmetric:
+            self.linear /= 2
+            self.product /= 2
+            if not fixed:
+                self.losses = (self.losses + self.losses.T) / 2
+        if not fixed:
+            self.product[:] = 0.0
+
+    def times(self, masses):
+        """``f(C - shift) @ masses``, the mean of both orientations."""
+        made = self.losses @ masses.astype(self.losses.dtype)
+        return self.loss_scale * made.astype(np.float64)
+
+    def leading_eigenpairs(self, rank, n_threads):
+        """Return the leading eigenpairs of the matrix, of symmetric costs with a linear h."""
+        span = self._geometry.leading_span(n_threads)
+        vectors, values, _ = span.eigenpairs(self._middle, rank)
+        return vectors, values * (span.unit * self._factor)
+
+
+class BilinearTerm:
+    """``left @ plan @ right`` of matrices of one dtype, or symmetric `Shifted`; unless both are
+    symmetric, the mean with the product of the transposes. The `orientations` are the left matrix
+    and the `panels` of the right one, as `multiply` takes them, and of asymmetric costs those of
+    the transposes.
+    """
+
+    def __init__(self, left, right, symmetric, n_threads, sides=None):
+        self.matrices, self.symmetric, self._sides = (left, right), symmetric, sides
+        self.shape, self._n_threads = (len(left), len(right)), n_threads
+        self.dtype, self.panels = np.dtype(np.float32), right
+        if not isinstance(right, Shifted):
+            self.dtype, self.panels = right.dtype, Panels(right, True, n_threads=n_threads)
+        self.orientations = [(left, self.panels)]
+        if not symmetric:
+            turned = np.ascontiguousarray(left.T), Panels(right, n_threads=n_threads)
+            self.orientations.append(turned)
+
+    @functools.cached_property
+    def leading(self):
+        """The `LeadingFactors` of both matrices."""
+        return LeadingFactors(self, self._n_threads)
+
+    def leading_eigenpairs(self, rank):
+        """Return the leading eigenpairs of both matrices, see problems/low_rank.py."""
+        if self._sides is not None:
+            return [side.leading_eigenpairs(rank, self._n_threads) for side in self._sides]
+        return [leading_eigenpairs(matrix, rank, self._n_threads) for matrix in self.matrices]
+
+    def multiply(self, plan, out, deadline=NEVER):
+        """Write the term of a plan to `out`, which is incomplete if time is up: OutOfTime."""
+        (left, right), *others = self.orientations
+        multiply(plan, right, out, self._n_threads, deadline)
+        multiply(left, out, out, self._n_threads, deadline)
+        for left, right in others:
+            turned = aligned_empty(self.shape, self.dtype)
+            multiply(plan, right, turned, self._n_threads, deadline)
+            multiply(left, turned, turned, self._n_threads, deadline)
+            out += turned
+            out *= 0.5
+
+    def multiply_outer(self, rows, cols, out):
+        """Write the term of the plan ``rows cols'``."""
+        left, right = self.matrices
+        np.multiply.outer(self._moved(left, rows, 0), self._moved(right, cols, 1), out=out)
+        if not self.symmetric:
+            out += np.multiply.outer(self._moved(left.T, rows), self._moved(right.T, cols))
+            out *= 0.5
+
+    def _moved(self, matrix, masses, side=None):
+        """``matrix @ masses``, with equal results for equal rows, which BLAS does not promise."""
+        known = None if side is None or self._sides is None else self._sides[side]
+        if known is not None and known.moved is not None and masses is known.masses:
+            return known.moved.astype(self.dtype)
+        made = aligned_empty((len(matrix), 1), self.dtype)
+        column = Panels(masses.astype(self.dtype)[:, None], n_threads=self._n_threads)
+        if not isinstance(matrix, Shifted):
+            matrix = np.ascontiguousarray(matrix)
+        _products.matmul(matrix, column, made, n_threads=self._n_threads)
+        return made[:, 0]
+
+
+class FusedTerm:
+    """Half of ``(1 - alpha) linear_cost``, less its middle, as a `matrix` in units of `cost_scale`.
+    With their weight the middle is `separable`, and `product` the rest of the costs times q.
+    """
+
+    def __init__(self, linear_cost, alpha, quadratic_scale, q, dtype, n_threads):
+        self._linear_cost, self._n_threads = linear_cost, n_threads
+        self._weight = weight = (1.0 - alpha) / 2
+        low, high = float(linear_cost.min()), float(linear_cost.max())
+        self._middle = middle = low + (high - low) / 2
+        self.cost_scale = max(alpha * quadratic_scale, weight * (high - low) / 2) or 1.0
+        self.separable = weight * middle
+        self.matrix = aligned_empty(linear_cost.shape, dtype)
+        factor = weight / self.cost_scale
+        first, _ = moments(linear_cost, middle, q, self.matrix, factor, n_threads)
+        self.product = weight * first
+
+    def half(self, plan):
+        """Return half of the linear term of a plan, without the middle."""
+        return self.cost_scale * _kernels.dot(plan, self.matrix, self._n_threads)
+
+    def value(self, plan, mass):
+        """Return ``<linear_cost, plan>`` of a plan of this mass."""
+        if self._weight == 0.0:
+            return float(np.vdot(self._linear_cost, plan))
+        return self._middle * mass + self.half(plan) / self._weight
+
+
+class DenseLinearization(Linearization):
+    """Any loss between any costs, and costs between the spaces; the moments are the product. The
+    `sides` and the `bilinear` and `fused` terms are made once.
+    """
+
+    # With a fraction of 0.1, 5 of 30 random problems (epsilon a tenth of the objective of the
+    # product plan) ended in another optimum than POT's exact inner solutions lead to, with 0.01
+    # none. At less than half that epsilon 2 of 14 still do.
     inner_fraction, inner_limit = 0.01, 200
     change_is_rounded = can_damp = True
 
-    def __init__(self, problem, n_threads, *, method=PGD, deadline=NEVER, **kind):
-        super().__init__(problem, n_threads, **kind)
+    def __init__(
+        self, problem, n_threads, *, method=PGD, precision=SINGLE, deadline=NEVER, mechanisms=ALL
+    ):
+        super().__init__(problem, n_threads, precision, mechanisms)
         self.method, self._deadline = method, deadline
-        self._fixed = has_fixed_terms(problem, method)
-        given = self.precision.dtype, n_threads, deadline
-        terms = terms_of(problem, method, *given)
-        self.cost_scale = terms.cost_scale
-        bounded = problem.rule.bounded(self.cost_scale, self.precision)
-        if bounded is not problem.rule:
-            self.problem = problem.replace(rule=bounded)
-        self._use(terms)
+        x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
+        loss.check(x.matrix, "cost_x")
+        loss.check(y.matrix, "cost_y")
+        self._is_fixed = fixed = has_fixed_terms(problem, method)
+        is_linear, shift, middles = loss.keeps_factors, 0.0, (0.0, 0.0)
+        if loss.shift_invariant and not method.alternating:
+            middles = x.middle_of(problem.p), y.middle_of(problem.q)
+            shift = common_shift(x, y, middles, fixed)
+        kind = dict(
+            fixed=fixed,
+            is_linear=is_linear,
+            copies=copies_costs(problem, method, precision.itemsize, problem.shape),
+        )
+        left = Side(x, middles[0], shift, loss.h1, loss.f1, problem.p, **kind)
+        right = Side(y, middles[1], shift, loss.h2, loss.f2, problem.q, **kind)
+        self.sides, self.alpha = (left, right), problem.alpha if problem.is_fused else 1.0
+        self.cost_scale, self.fused = left.scale * right.scale, None
+        if problem.is_fused:
+            self.fused = FusedTerm(
+                problem.linear_cost, self.alpha, self.cost_scale, problem.q, precision.dtype,
+                n_threads,
+            )  # fmt: skip
+            self.cost_scale = self.fused.cost_scale
+        # Sign and weight of the term go into the left matrix.
+        weight = -self.alpha * left.scale * right.scale / self.cost_scale
+        left.make(weight, precision.dtype, n_threads, deadline)
+        right.make(1.0, precision.dtype, n_threads, deadline)
+        symmetric, simple = x.symmetric and y.symmetric, left.moved is not None
+        spans = self.sides if simple and right.moved is not None else None
+        self.bilinear = BilinearTerm(left.matrix, right.matrix, symmetric, n_threads, spans)
+        self.bound_prices()
+        self.accelerates = accelerates(problem, method, mechanisms)
+        self._updates = suits(problem.shape, symmetric, mechanisms)
+        self.n_kept = n_kept(problem.shape, precision.itemsize, self._updates, self.accelerates)
+        most = max(SAMPLE_ENTRIES // problem.shape[1], LEAST_ROWS)
+        stride = problem.shape[0] // min(SAMPLE_ROWS[precision.itemsize], most)
+        self._sample = slice(None, None, max(stride, 1))
+        self._fixed = self._separable(problem.p, problem.q)
+        self.is_small = suits_descent(self)
 
-    def _use(self, terms):
-        """Set the terms, and allocate buffers of their precision."""
-        problem, self.terms, fused = self.problem, terms, terms.fused
-        given = terms.bilinear, self.n_threads, fused and fused.matrix, self.mechanisms
-        self.accelerates = accelerates(problem, self.method, self.mechanisms)
-        products = ProductOperator(*given, followed=self.accelerates)
-        self.cost = PlanCost(problem, terms, products, self.n_threads)
-        self._buffer = self.cost.buffer
-        if self._fixed:
-            self._started_at = terms.at_product(self.row_cost, self.col_cost)
-        self._was_exact = self._confirms = True
-        self._epsilon, self._change = 0.0, 1.0
-        # A sample of rows; and these rows of the plan that the cost belongs to, where
-        # acceleration has moved the cost away from the state.
-        self._some, self._led = sample(problem.shape, self.precision.itemsize), None
-        self.forget()
-
-    def rounded(self, precision):
-        """The same linearization in a lower precision, for a warm start."""
-        other = copy.copy(self)
-        other.precision = precision
-        other._use(self.terms.astype(precision.dtype))
-        other._confirms = False  # the solve after the warm start confirms its end
-        other.inner_fraction = FAITHFUL_FRACTION
-        return other
-
-    def use_increments(self, rounded):
-        """Make products near known ones by increments, in the precision and buffers of
-        a linearization that `rounded` returned.
-        """
-        self.cost.products.use_increments(rounded.cost.products, rounded._buffer.array)
-
-    def fork(self):
-        other = super().fork()
-        other.cost = self.cost.fork()
-        return other
-
-    def use_full_kernel(self):
-        if wanted := self._confirms and not self._was_exact:
-            self.cost.products.want_whole()
-            self.cost.drop()
-        return wanted
-
-    row_cost = property(lambda self: self.cost.row_cost)
-    col_cost = property(lambda self: self.cost.col_cost)
-
-    def start(self, plan=None, *, takes=False, epsilon=0.0):
-        self._epsilon = epsilon
-        problem, dtype = self.problem, self.precision.dtype
-        rows, cols = problem.rule.product()
-        takes, outer = takes and plan.dtype == dtype and plan.flags.carray, None
-        self.state = plan if takes else aligned_empty(problem.shape, dtype)
-        if plan is None:
-            outer = rows, cols / problem.mass
-            np.multiply.outer(*outer, out=self.state, casting="same_kind")
-        else:
-            if not takes:
-                np.copyto(self.state, plan, casting="same_kind")
-            if not problem.is_balanced:
-                rows, cols = self.state.sum(axis=1), self.state.sum(axis=0)
-        given = self.state, (rows, cols), self._change, epsilon, self._deadline
-        self.cost.set(*given, outer)
-        if plan is None and self._fixed:
-            return self._started_at
-        gw_cost, _ = self.cost.objective()
-        self._started_at = gw_cost if plan is None else self._started_at
-        return gw_cost
-
-    def start_from(self, coarse, rows, cols):
-        plan = np.zeros(self.problem.shape, dtype=np.float32)
-        plan[np.ix_(rows, cols)] = coarse.state
-        return self.start(plan, takes=True)
-
-    def export(self):
-        return dict(state=self.state, damping=self._damping)
-
-    def restore(self, saved, change, epsilon):
-        plan = as_saved(saved["state"], self.problem.shape, self.precision.dtype)
-        self._change, self._damping = change, float(saved["damping"])
-        self.start(plan, epsilon=epsilon)
-
-    def kernel(self, epsilon=None, start=None):
-        self._epsilon = epsilon or 0.0
-        step = epsilon if epsilon and self.method.proximal else None
-        moves = dict(change=self._change, epsilon=self._epsilon, step=step)
-        fill = functools.partial(self.cost.fill, **moves)
-        holds = "cost" if self.cost.is_there and not step else None
-        separable = None
-        if not self._fixed:
-            # Steps without the separable terms start from potentials of zero.
-            unit = self.cost_scale if self.method.marginal_terms else np.inf
-            separable = self.cost.separable_potentials(unit)
-        return StoredKernel(self._buffer, fill, self.n_threads, separable, holds=holds)
-
-    def update(self, kernel, solution):
-        before, led = self.state, self._led if self.cost.has_moved else None
-        self._was_exact = self.cost.products.is_exact
-        rows, cols = kernel.scale(solution.scalings)
-        self.state, self._buffer.array = kernel.rows, before
-        if self._damping:
-            rows, cols = mix(self.state, before, self._damping)
-        # The next product overwrites the array of the former plan.
-        start = before[self._some].copy() if led is None else led
-        after = self.state[self._some].copy()
-        if led is None:
-            change, moved = self.distance_to(before)
-        else:
-            # After acceleration only these rows of the former plan exist.
-            share = self.problem.p[self._some].sum() / self.problem.mass
-            change, moved = _kernels.distance(after, led, self.n_threads)
-            change, moved = change / share, moved * np.sqrt(len(before) / len(led))
-        # The change is that of the undamped step.
-        moved /= 1.0 - self._damping
-        change /= self.problem.rule.plan_mass(rows) * (1.0 - self._damping)
-        self._change = change
-        sums, epsilon = (rows, cols), self._epsilon
-        self.cost.set(self.state, sums, change, epsilon)
-        gw_cost, bilinear = self.cost.objective()
-        if self.accelerates:
-            self._step = start, after, self.cost.beside()
-        return Update(gw_cost, float(change), rows, cols, moved, bilinear=bilinear)
-
-    def distance_to(self, plan):
-        """L1 and Frobenius norm of the difference of the state from a plan."""
-        return _kernels.distance(self.state, plan, self.n_threads)
-
-    def apart(self, other):
-        return self.distance_to(other.state)[1] / self._largest
-
-    def coupling(self, kernel, solution):
-        return ArrayCoupling(self.state, self.n_threads)
-
-    snapshot = coupling
-
-    def linear_value(self, update):
-        fused = self.terms.fused
-        return 0.0 if fused is None else fused.value(self.state, update.rows.sum())
-
-    def tighten(self):
-        self.cost.products.tighten()
-
-    def standing(self):
-        """Marginals and entropy of the plan of the linearized cost."""
-        return self.cost.standing()
-
-    def _keep(self):
-        products = self.cost.products
-        products.keep(self._buffer.array)
-        if products.is_correction:
-            self.forget()
-        return products.memory.n_kept
-
-    def _move(self, weights, steps):
-        _, plans, beside = zip(*steps, strict=True)
-        self._led = combined(weights, plans).astype(self.precision.dtype)
-        self.cost.move(weights, combined(weights, beside))
-
-    def retract(self):
-        if is_kept := self.cost.products.memory.n_kept > 0:
-            _, self._led, beside = self._steps[-1]
-            self.cost.move([1.0], beside)
-        return is_kept
-
-    def forget(self):
-        super().forget()
-        self.cost.products.memory.forget_kept()
-
-    is_small, descent = property(suits_descent), descent_of
+    @property
+    def is_plain(self):
+        """Return whether all products are made of the matrices themselves."""
+        return not (self._updates or isinstance(self.bilinear.matrices[0], Shifted))
 
     @property
     def sample_stride(self):
         """Every how many rows acceleration goes by; 0 where there is none."""
-        return self._some.step if self.accelerates else 0
+        return self._sample.step if self.accelerates else 0
 
-    def take(self, descent):
-        """Make the plan of a `Descent` the state."""
-        self.state, self._change = descent.plan, float(descent.steps[-1, CHANGE])
-        self.cost.take(descent)
-        self.forget()
+    # --- states -----------------------------------------------------------------------------------
+
+    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
+        problem, dtype = self.problem, self.precision.dtype
+        rows, cols = problem.rule.product()
+        if plan is None:
+            outer, plan = (rows, cols / problem.mass), aligned_empty(problem.shape, dtype)
+            np.multiply.outer(*outer, out=plan, casting="same_kind")
+            base = aligned_empty(problem.shape, dtype)
+            if problem.mass == 1.0:
+                outer = problem.p, problem.q
+            self.bilinear.multiply_outer(*outer, base)
+            if self.fused is not None:
+                base += self.fused.matrix
+            product, value = Product.of(base), None
+        else:
+            plan = plan.toarray() if isinstance(plan, Coupling) else plan
+            plan = np.ascontiguousarray(plan, dtype)
+            if not problem.is_balanced:
+                rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+            product, value = self._product(plan, None, MOST * epsilon)
+        return self._state(plan, product, value, rows, cols, potentials)
+
+    def _state(self, plan, product, value, rows, cols, potentials, objective=None):
+        problem = self.problem
+        separable = self._fixed if problem.is_balanced else self._separable(rows, cols)
+        if objective is None:
+            value = self._dot(plan, product.matrix) if value is None else value
+            objective = self._objective(plan, value, rows, cols, separable)
+        entropy = np.nan
+        if problem.rule.is_relaxed:
+            entropy = _kernels.entropy(plan, self.n_threads)
+        sample = plan[self._sample].copy() if self.accelerates else None
+        return State(product, rows, cols, separable, potentials, objective, plan, sample, entropy)
+
+    def state_from(self, plan, product, rows, cols, potentials, objective):
+        """Return the state of a plan whose product is known as an array; None if it is not."""
+        made = self._product(plan, None, 0.0)[0] if product is None else Product.of(product)
+        return self._state(plan, made, None, rows, cols, potentials, objective)
+
+    def extended(self, state, coarse, rows, cols, epsilon=0.0):
+        plan = np.zeros(self.problem.shape, dtype=self.precision.dtype)
+        plan[np.ix_(rows, cols)] = state.plan
+        return self.initial(plan)
+
+    def restored_state(self, saved, potentials, epsilon):
+        """Return the state of the arrays that `Descent.export` made."""
+        plan = saved["plan"]
+        if plan.shape != self.problem.shape or plan.dtype != self.precision.dtype:
+            raise ValueError(f"expected a plan of shape {self.problem.shape}, got {plan.shape}")
+        return self.initial(plan, potentials=potentials, epsilon=epsilon)
+
+    def _separable(self, rows, cols):
+        """Return the separable terms for these marginals, (n,) and (m,), in units of cost."""
+        left, right = self.sides
+        if self.problem.is_balanced:
+            linear = left.linear, right.linear
+        else:
+            linear = left.times(rows), right.times(cols)
+        # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
+        constant = left.center * right.center / 2
+        row_cost = self.alpha * (linear[0] - right.center * left.product - constant)
+        column_cost = self.alpha * (linear[1] - left.center * right.product - constant)
+        if self.fused is not None:
+            row_cost = row_cost + self.fused.separable
+        return row_cost, column_cost
+
+    def _objective(self, plan, value, rows, cols, separable):
+        total = float(rows.dot(separable[0])) + float(cols.dot(separable[1]))
+        bilinear, penalty = self.cost_scale * value, self.problem.rule.penalty(rows, cols)
+        if self.fused is None:
+            return not_negative(total, bilinear) + penalty
+        linear = self.fused.half(plan) + self.fused.separable * float(rows.sum())
+        return total + bilinear + linear + penalty
+
+    def linear_value(self, state):
+        """``<linear_cost, T>`` of the plan."""
+        if self.fused is None:
+            return 0.0
+        return self.fused.value(state.plan, float(state.row_sums.sum()))
+
+    def bilinear_value(self, state):
+        """``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term."""
+        product = state.moments.array(self.precision.dtype, self.problem.shape)
+        value = self.cost_scale * _kernels.dot(state.plan, product, self.n_threads)
+        return value - (0.0 if self.fused is None else self.fused.half(state.plan))
+
+    # --- products ---------------------------------------------------------------------------------
+
+    def _product(self, plan, known, tolerance):
+        """Return the product of a plan and ``<plan, product>``. Its error, divided by epsilon and
+        averaged over the plan, is within the tolerance; it is whole if that is zero.
+
+        Of the residual operator E that updates leave out, ``<T, E T>`` is replaced by ``2 <T, E T0>
+        - <T0, E T0>`` with the plan T0 of the reference: E is self-adjoint, so the error is of
+        second order in ``T - T0``.
+        """
+        constant = None if self.fused is None else self.fused.matrix
+        reference = None if known is None else known.reference
+        found = self.bilinear.leading.of(plan) if self._updates else None
+        if found is not None and tolerance > 0.0:
+            rounding = ROUNDED * float(np.finfo(plan.dtype).eps)
+            factors = self.bilinear.leading
+            product = factors.updated(found, plan, reference, constant, tolerance, rounding)
+            if product is not None:
+                (part, projections), value = found, product.part.dot(found[1])
+                if reference is not None:
+                    rest = self._dot(plan, reference.base)
+                    value += 2.0 * rest - reference.part.dot(projections) - reference.offset
+                value += (-1.0 if reference else 1.0) * self._dot(plan, constant)
+                return product, value
+        base = aligned_empty(self.problem.shape, plan.dtype)
+        self.bilinear.multiply(plan, base, self._deadline)
+        if constant is not None:
+            base += constant
+        value = self._dot(plan, base)
+        if found is None:
+            return Product.of(base), value
+        part, projections = found
+        offset = value - part.dot(projections) - self._dot(plan, constant)
+        return Product(((base, 1.0),), None, Reference(base, part, offset)), value
+
+    def _dot(self, plan, matrix):
+        return 0.0 if matrix is None else _kernels.dot(plan, matrix, self.n_threads)
+
+    def kernel(self, state, epsilon, buffer=None):
+        array = aligned_empty(self.problem.shape, self.precision.dtype)
+        separable, cost, product = None, None, state.moments
+
+        def fill(out):
+            product.write(out)
+            if self.method.proximal:
+                _exponentials.proximal_cost(out, state.plan, epsilon, self.n_threads)
+
+        if not self.method.proximal:
+            cost = product.matrix
+        if not self._is_fixed:
+            # Steps without the separable terms start from potentials of zero.
+            unit = self.cost_scale if self.method.marginal_terms else np.inf
+            separable = self.separable_potentials(state, unit)
+        return StoredKernel(array, fill, self.n_threads, separable, cost=cost)
+
+    def state_of(self, kernel, solution, before, *, slack=0.0, share=1.0):
+        rows, cols = kernel.scale(solution.scalings)
+        plan, epsilon = kernel.rows, kernel.epsilon
+        change, _ = self._distances(before, plan, rows)
+        tolerance = share * min(slack * change, MOST) * epsilon
+        product, value = self._product(plan, before.moments, tolerance)
+        return self._state(plan, product, value, rows, cols, solution.potentials)
+
+    def distances(self, before, after):
+        return self._distances(before, after.plan, after.row_sums)
+
+    def _distances(self, before, plan, rows):
+        if before.plan is not None:
+            change, moved = _kernels.distance(plan, before.plan, self.n_threads)
+        else:
+            # After acceleration only these rows of the former plan exist.
+            some, (p, mass) = self._sample, (self.problem.p, self.problem.mass)
+            after = np.ascontiguousarray(plan[some])
+            change, moved = _kernels.distance(after, before.sample, self.n_threads)
+            change /= p[some].sum() / mass
+            moved *= np.sqrt(len(plan) / len(after))
+        return float(change / self.problem.rule.plan_mass(rows)), moved
+
+    def mixed(self, states, weights):
+        last, dtype = states[-1], self.precision.dtype
+        sample = combined(weights, [state.sample for state in states]).astype(dtype)
+        product = last.moments.mixed([state.moments for state in states], weights)
+        made = last._replace(moments=product, sample=sample, plan=None, objective=np.nan)
+        if self.problem.is_balanced:
+            return made
+        rows, cols = (
+            np.maximum(combined(weights, [state[k] for state in states]), 0.0) for k in (1, 2)
+        )
+        entropy = combined(weights, [state.entropy for state in states])
+        separable = self._separable(rows, cols)
+        return made._replace(row_sums=rows, column_sums=cols, separable=separable, entropy=entropy)
+
+    def damped(self, before, after, damping):
+        """Return the mean of two states, with this weight of the former one."""
+        weights, dtype = (damping, 1.0 - damping), self.precision.dtype
+        if before.plan is None:
+            return after
+        plan = combined(map(dtype.type, weights), (before.plan, after.plan))
+        plan[plan < _kernels.LEAST_ENTRY[dtype]] = 0.0
+        rows, cols = (plan.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
+        product = after.moments.mixed([before.moments, after.moments], weights)
+        base = product.array(dtype, self.problem.shape)
+        return self._state(plan, Product.of(base), None, rows, cols, after.potentials)
+
+    def exactness(self, last, before, after):
+        corrected = after.moments.is_whole and not last.moments.is_whole
+        return before.moments.is_exact, corrected
+
+    def sharpened(self, before, after, epsilon):
+        if after.moments.is_whole:
+            return after
+        product, value = self._product(after.plan, None, 0.0)
+        objective = self._objective(
+            after.plan, value, after.row_sums, after.column_sums, after.separable
+        )
+        return after._replace(moments=product, objective=objective)
+
+    def n_matrices(self, states):
+        return len({id(base) for state in states for base, _ in state.moments.terms})
+
+    def deviation(self, state):
+        plan = state.plan - np.outer(self.problem.p, self.problem.q)
+        return float(np.linalg.norm(plan)) / self._largest
+
+    def apart(self, state, other):
+        return _kernels.distance(state.plan, other.plan, self.n_threads)[1] / self._largest
+
+    @functools.cached_property
+    def _largest(self):
+        return np.sqrt(self.problem.p.max() * self.problem.q.max())
+
+    def coupling(self, kernel, solution, before, state, epsilon):
+        return ArrayCoupling(state.plan, self.n_threads)
+
+    snapshot = coupling
 
 
-def sample(shape, itemsize):
-    """A slice: rows of a plan, evenly spread, that stand for all."""
-    most = max(SAMPLE_ENTRIES // shape[1], LEAST_ROWS)
-    return slice(None, None, max(shape[0] // min(SAMPLE_ROWS[itemsize], most), 1))
+def common_shift(x, y, middles, fixed):
+    """Return a number to subtract from both costs under a shift-invariant loss, which keeps large
+    offsets out of the squares: the mean of both middles, or 0.0 if a marginal is not `fixed` and
+    the offset is within the range of the costs.
+    """
+    shift, ranges = sum(middles) / 2, [high - low for low, high in (x.extremes, y.extremes)]
+    return shift if fixed or abs(shift) > max(ranges) else 0.0
 
 
-def mix(plan, before, share):
-    """Mix the former plan into a plan, in place, with this share; returns the sums."""
-    for some in row_blocks(*plan.shape):
-        rows = plan[some]
-        rows *= 1.0 - share
-        rows += share * before[some]
-        rows[rows < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
-    return (plan.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
+def has_fixed_terms(problem, method):
+    """Return whether the separable terms are constant, as with two fixed marginals."""
+    return problem.is_balanced and not method.alternating
+
+
+def copies_costs(problem, method, itemsize, shape):
+    """Return whether products of that shape read transformed copies of the costs; otherwise they
+    transform the costs of the caller, some rows at a time.
+    """
+    simple = LOSSES[problem.loss].keeps_factors and has_fixed_terms(problem, method)
+    simple = simple and problem.x.symmetric and problem.y.symmetric
+    few = itemsize * max(shape) ** 2 <= COPIED_BYTES
+    return few or itemsize != SINGLE.itemsize or not simple
 
 
 def accelerates(problem, method, mechanisms=ALL):
-    """Whether the state is linear in the plan, and acceleration is allowed."""
+    """Return whether the state is linear in the plan, and acceleration is allowed."""
     linear = problem.is_balanced or problem.rule.is_relaxed
     return mechanisms.acceleration and linear and not method.proximal
 
 
-def nbytes(problem, shape, itemsize, method, n_states):
-    """Bytes that a solve of that shape takes beside its costs, with `n_states` plans
-    that take turns.
+def n_kept(shape, itemsize, updates, followed):
+    """Return how many matrices the last states keep at most: the reference of `updates`, and the
+    last products if acceleration combines them (`followed`).
     """
-    n, m = shape
-    plan, symmetric = n * m, problem.x.symmetric and problem.y.symmetric
-    size = _size(problem, shape, 4, method, n_states)
-    if itemsize > 4:
-        # A warm start in float32, whose buffers serve increments later.
-        increments = 20 * plan if method is PGD else 0
-        size = increments + (size if method is PGD else 0)
-        size += _size(problem, shape, 8, method, 1)
-        size += 16 * (plan + min(n, m) ** 2)  # Newton's steps
-    if n * m * (n + m) <= MOST_WORK:
-        # What the compiled loop works in, and plan and cost of each of its descents.
-        size += itemsize * plan * (12 + n_states)
-        if itemsize > 4:
-            size += 4 * (1 if symmetric else 2) * (n * n + m * m)  # costs in float32
-    if has_low_rank(problem, shape):
-        # Eigenvectors; other parts of the low-rank warm start are freed before.
-        size += 4 * 8 * SPAN * (n + m)
-    if low_rank_update.suits(shape, symmetric, ALL):
-        size += low_rank_update.nbytes(shape, itemsize, DEPTH)
-    return size
-
-
-def _size(problem, shape, itemsize, method, n_states):
-    """Bytes of matrices with this itemsize."""
-    n, m = shape
-    squares, plan, larger = n * n + m * m, n * m, max(n, m)
-    symmetric = problem.x.symmetric and problem.y.symmetric
-    # The buffer, and of an asymmetric cost the product of the second orientation; kept
-    # products; and the states.
-    sides = 1 if symmetric else 2
-    plans = sides + problem.is_fused + method.alternating + n_states
-    updates = low_rank_update.suits(shape, symmetric, ALL)
-    plans += n_rooms(shape, itemsize, updates, accelerates(problem, method))
-    matrices = 0
-    if copies_costs(problem, method, itemsize, shape):
-        # The right factor is stored a second time, packed.
-        fixed = has_fixed_terms(problem, method)
-        matrices = sides * squares + m * m + (0 if fixed else squares)
-    for side in (problem.x, problem.y):
-        matrix = None if isinstance(side, PointCloud) else side.matrix
-        if matrix is None or not matrix.flags.forc:
-            matrices += larger**2  # a copy in C order
-    rows = 6 * max(SAMPLE_ROWS.values()) * m
-    size = itemsize * (matrices + plans * plan + rows)
-    return size + matrix_products.nbytes(larger, larger, itemsize)
+    if followed and (shape[0] * shape[1] <= KEPT_ENTRIES or itemsize > 4):
+        return DEPTH + 1
+    return 1 if updates else 2 * followed

@@ -1,290 +1,476 @@
-"""The linearized cost between point clouds, of which only factors are ever formed."""
+"""The linearized cost between point clouds, of which only factors are ever formed.
 
-import copy
+Under the squared loss ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features
+and the moments ``A = X' T Y``: no cost is formed, and the objective is a sum over d x d' entries
+(Scetbon, Peyre and Cuturi, ICML 2022, for factored costs in general). A `CrossCost` between the
+spaces adds its factors to the features of both sides. Where a marginal is free the separable terms
+move the plan, so that its marginals belong to the state.
+"""
+
+import functools
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from ..kernels import _products
+from ..kernels._kernels import mass_entropy
 from ..kernels._rows import Panels, Product, aligned_empty
+from ..linear.gibbs_kernel import ProductKernel, SparseKernel, TiledKernel, padded
 from ..linear.log_domain import LogDomain, Potentials
 from ..results.coupling import ArrayCoupling, Coupling, FactoredCoupling
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
-from ..utils.trees import as_saved
-from .acceleration import combined
-from .factored_terms import FactoredTerms
-from .linearization import Linearization, Update, not_negative
 from .methods import PGD
-from .stopping import STALLED_AFTER
-from .stores import CHOICE_BYTES, NeighborStore, NeighborTier, Right, WholeStore, upper_mean
+from .neighbors import (
+    LOOKED_AT,
+    MEASURED,
+    RENEW,
+    SETTLED,
+    TRUNCATED_BELOW,
+    TRUNCATED_FROM,
+    Neighborhood,
+    NeighborTier,
+    Truncation,
+    mass_outside,
+    upper_mean,
+)
+from .state import Linearization, State, combined, not_negative
 
-# Draws of each row of a plan that a sample has, and how many times as many points the
-# smaller side must have for samples to pay: 5000 words take .85 of the time, 20,000
-# take .29. (With 64 draws 20,000 words take five linearizations in place of four.)
+# Draws of each row of a plan that a sample has, and how many times as many points the smaller side
+# must have for samples to pay: 5000 words take .85 of the time, 20,000 take .29.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
-# `inner_limit` beside samples where a Sinkhorn iteration takes as long as a product.
-FEW_PASSES = 8
+# Inner iterations at most while the plan still moves fast; and beside samples in the tier "tiled".
+MOST_INNER, FEW_PASSES = 200, 8
 # Coarse points from which potentials are extended to all.
 EXTENDED = 1500
-# Bytes that a sample takes for each draw: as it is drawn, in compressed rows, and as
-# weights and kernels.
-SAMPLE_BYTES = 24
-# Whole rows that say what a plan on few entries lacks: at the end, and in between; and
-# the chance with which that is more than the bound.
-MEASURED, LOOKED_AT, CHANCE = 1 << 12, 1 << 9, 0.05
-# Inner iterations at most while the plan still moves fast.
-MOST_INNER = 200
-# `inner_fraction` beside samples, which mend the marginals as well. (20,000 words took
-# 61 Sinkhorn iterations with .03, 27 with .3, and as many linearizations.)
-SAMPLED_FRACTION = 1.0
 
 
-class Factored(Linearization):
-    """Squared loss between point clouds: the state is the small matrix ``A = X' T Y``.
-    A `CrossCost` between the spaces adds its factors to the features of both sides.
+class Right:
+    """The right factor of kernels in the forms that they read."""
 
-    ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features, so
-    that no cost is ever formed and the objective is a sum over d x d' entries
-    (Scetbon, Peyre and Cuturi, ICML 2022, for factored costs in general).
+    def __init__(self, features, n_threads):
+        self.features, self.n_threads = features, n_threads
+        self.panels = Panels(features, True, n_threads=n_threads)
+
+    @functools.cached_property
+    def rows(self):
+        return padded(self.features)
+
+
+def whole_kernel(left, right, buffer):
+    """Return the kernel of the product of `left` and a `Right` in a buffer, or without one a kernel
+    that is made anew in each iteration.
+    """
+    if buffer is None:
+        return TiledKernel(left, right.panels, right.features, right.n_threads)
+    return ProductKernel(left, right.panels, buffer, right.n_threads)
+
+
+class FactoredLinearization(Linearization):
+    """Squared loss between point clouds; the moments are the small matrix ``A = X' T Y``, of a
+    `CrossCost` beside them the diagonal of its factors, whose part of the cost is constant.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    n_threads : int
+    tier : {"dense", "tiled", "neighbors"} or NeighborTier
+    mechanisms : Mechanisms, default=ALL
     """
 
-    # For such costs the objective is concave in the plan, so that each step descends
-    # even where the linear problem is solved roughly.
+    # For such costs the objective is concave in the plan, so that each step descends even where
+    # the linear problem is solved roughly.
     inner_fraction = 0.1
-    # The state A sums over all entries, whose roundings cancel.
-    change_is_rounded = False
-    method = PGD
-    # How many of the last changes were rounding.
-    _n_rounded = 0
+    method, precision = PGD, SINGLE
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
-        super().__init__(problem, n_threads, mechanisms=mechanisms)
-        self.accelerates = mechanisms.acceleration
-        self.samples = mechanisms.samples and is_sampled(problem.shape, tier)
+        super().__init__(problem, n_threads, SINGLE, mechanisms)
+        x, y, between = problem.x, problem.y, problem.between
+        self.tier, neighbors = tier, NeighborTier.of(tier)
+        self._k = neighbors.k if neighbors else None
+        self._alpha, self._half, linear = 1.0, 0.0, 0.0
+        if between is not None:
+            self._alpha, linear = problem.alpha, between.scale
+            self._half = (1.0 - problem.alpha) / 2
+        quadratic = self._alpha * x.scale * y.scale
+        self.cost_scale = max(quadratic, self._half * linear) or 1.0
+        self._weight = -2.0 * (quadratic / self.cost_scale)
+        self._constant = self._half * linear / self.cost_scale
+        # The sums of single rows and columns show rounding, the moments do not.
+        self.change_is_rounded = self.can_damp = not problem.is_balanced
+        self.accelerates = mechanisms.acceleration and problem.is_balanced
+        self.samples = self.accelerates and mechanisms.samples and is_sampled(problem.shape, tier)
+        # Iterations that take about as long as the two products: one reads an entry in the time
+        # of about ten multiply-adds. A choice of neighbors takes as long as hundreds.
+        more = between.rank if between is not None else 0
+        self.ranks = x.rank + more, y.rank + more
+        self.inner_limit = min(max(sum(self.ranks) // 10, 10), MOST_INNER)
         if self.samples:
-            self.inner_fraction = SAMPLED_FRACTION
-        self._terms = terms = FactoredTerms(problem)
-        self.cost_scale = terms.cost_scale
-        self.row_cost, self.col_cost = terms.separable(problem.p, problem.q)
-        # Iterations that take about as long as the two products: one reads an entry in
-        # the time of about ten multiply-adds.
-        self.inner_limit = min(max(sum(terms.ranks) // 10, 10), MOST_INNER)
-        if self.samples and tier == "tiled":
-            self.inner_limit = FEW_PASSES
-        self._prepare(tier)
+            # Samples mend the marginals as well: 20,000 words take 27 iterations for 61.
+            self.inner_fraction = 1.0
+            self.inner_limit = FEW_PASSES if tier == "tiled" else self.inner_limit
+        elif self._k and problem.is_balanced:
+            self.inner_limit = MOST_INNER
+        if problem.is_balanced:
+            self._fixed = self._separable(problem.p, problem.q)
+        self.bound_prices()
 
-    def _prepare(self, tier):
-        """Allocate what all kernels share."""
-        right = Right(self._terms.right, self.n_threads)
-        neighbors, masses = NeighborTier.of(tier), (self.problem.p, self.problem.q)
-        if neighbors is None:
-            truncates = self.mechanisms.truncation and not self.samples
-            truncates = truncates and self.problem.is_balanced and tier == "dense"
-            self._store = WholeStore(right, self.problem.shape[0], tier, truncates)
-        else:
-            self._store = NeighborStore(right, masses, neighbors.k)
-            if self.problem.is_balanced:
-                # A choice of neighbors takes as long as hundreds of inner iterations.
-                self.inner_limit = MOST_INNER
-        self._buffer = self._store.buffer
+    # --- states -----------------------------------------------------------------------------------
 
-    def fork(self):
-        other = super().fork()
-        # The choice of entries belongs to one state.
-        other._store = copy.copy(self._store)
-        return other
-
-    def start(self, plan=None, *, takes=False, epsilon=0.0):
-        """Set the state; None is the product plan, which needs no matrix, and a plan
-        may be a `Coupling`.
-        """
-        problem = self.problem
+    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
+        problem, rule, entropy = self.problem, self.problem.rule, np.nan
         if plan is None:
-            self.state = self._terms.product_state(problem.p, problem.q)
+            rows, cols = rule.product()
+            moments, mass = self._product_moments(rows, cols) / problem.mass, problem.mass
+            entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
         else:
-            self.state = self._state_of(as_coupling(plan, self.n_threads))
-        return self._objective(problem.p, problem.q)
+            plan = as_coupling(plan, self.n_threads)
+            moments = self._moments_of(plan)
+            rows, cols = problem.p, problem.q
+            if not problem.is_balanced:
+                rows, cols = plan.marginals
+            if rule.is_relaxed:
+                entropy = plan.entropy()
+        return self._state(moments, rows, cols, potentials, entropy)
 
-    def _state_of(self, coupling):
-        terms = self._terms
-        moved, made = coupling.apply(terms.right), np.empty(terms.ranks)
-        _products.gram(terms.left, moved, made, self.n_threads)
-        return terms.needed(made)
+    def _state(self, moments, rows, cols, potentials, entropy=np.nan, support=None):
+        problem = self.problem
+        separable = self._fixed if problem.is_balanced else self._separable(rows, cols)
+        objective = self._objective(moments, rows, cols, separable)
+        if support is None:
+            support = Neighborhood() if self._k else Truncation(None, self._truncates_below)
+        return State(
+            moments, rows, cols, separable, potentials, objective, sample=moments, entropy=entropy,
+            support=support,
+        )  # fmt: skip
 
-    def deviation(self):
+    def restored_state(self, saved, potentials, epsilon):
+        """Return the state of the arrays that `Descent.export` made."""
+        moments = saved["moments"]
+        if moments.shape != tuple(self.ranks):
+            raise ValueError(f"expected moments of shape {self.ranks}, got {moments.shape}")
+        sums = saved["row_sums"], saved["column_sums"]
+        return self._state(moments, *sums, potentials, float(saved["entropy"]))
+
+    @property
+    def _truncates_below(self):
+        problem, allowed = self.problem, self.mechanisms.truncation and not self.samples
+        few = min(problem.shape) < TRUNCATED_FROM or not problem.is_balanced
+        return -1.0 if few or not allowed or self.tier != "dense" else TRUNCATED_BELOW
+
+    def _product_moments(self, rows, cols):
+        (x, y), between = (self.problem.x, self.problem.y), self.problem.between
+        means = [x.mean(rows), y.mean(cols)]
+        if between is not None:
+            means = [
+                np.append(means[0], rows @ between.left), np.append(means[1], cols @ between.right),
+            ]  # fmt: skip
+        return self._needed(np.outer(*means))
+
+    def _moments_of(self, coupling):
+        moved, made = coupling.apply(self.right.features), np.empty(self.ranks)
+        _products.gram(self.left_features, moved, made, self.n_threads)
+        return self._needed(made)
+
+    def extended(self, state, coarse, rows, cols, epsilon=0.0):
+        problem, moments, entropy = self.problem, state.moments, state.entropy
+        sums, potentials = [problem.p, problem.q], None
+        if not problem.is_balanced:
+            # Each point keeps as much of its mass as the nearest coarse one.
+            before, sums = coarse.problem, []
+            for kept, masses, few, cloud, some in (
+                (state.row_sums, problem.p, before.p, problem.x, rows),
+                (state.column_sums, problem.q, before.q, problem.y, cols),
+            ):
+                shares = np.divide(kept, few, out=np.zeros_like(kept), where=few > 0)
+                nearest = cKDTree(cloud.points[some]).query(cloud.points)[1]
+                sums.append(masses * shares[nearest])
+                # Each pair of points becomes several.
+                entropy += kept.sum() * np.log(len(masses) / len(few))
+        made = self._state(moments, *sums, None, entropy)
+        if epsilon and state.potentials is not None:
+            potentials = self._extended_potentials(moments, state.potentials, rows, cols, epsilon)
+        return made._replace(potentials=potentials)
+
+    def _extended_potentials(self, moments, coarse, rows, cols, epsilon):
+        """Return potentials of all points for the cost at these moments, from the potentials of
+        some: the first iterations mend what is lost.
+        """
+        some, few = (slice(None, None, max(len(part) // EXTENDED, 1)) for part in (rows, cols))
+        f, g = coarse.f[some].copy(), coarse.g[few].copy()
+        to_some, of_few = self._costs_between(self._left(moments), rows[some], cols[few])
+        # Masses of both levels sum to one, so that sums over few points stand for sums over all.
+        exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
+        return Potentials(exact.fit_rows(to_some, g, epsilon), exact.fit_cols(of_few, f, epsilon))
+
+    def _costs_between(self, left, rows, cols):
+        """Return the cost of all rows and some columns, and of some rows and all columns."""
+        some = Panels(
+            np.ascontiguousarray(self.right.features[cols]), True, n_threads=self.n_threads
+        )
+        return Product(left, some), Product(np.ascontiguousarray(left[rows]), self.right.panels)
+
+    # --- the cost ---------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def left_features(self):
+        """Features of x (n, r), and beside them the factors of the costs between the spaces."""
+        return self._beside(self.problem.x, "left")
+
+    @functools.cached_property
+    def right(self):
+        """The `Right` of the features of y (m, s), likewise."""
+        return Right(self._beside(self.problem.y, "right"), self.n_threads)
+
+    def _beside(self, side, name):
+        between = self.problem.between
+        if between is None:
+            return side.features
+        return np.ascontiguousarray(np.hstack([side.features, getattr(between, name)]))
+
+    @property
+    def _inside(self):
+        return np.s_[: self.problem.x.rank, : self.problem.y.rank]
+
+    @property
+    def _own(self):
+        """Index of the diagonal of the factors of the costs between the spaces."""
+        (rows, cols), (r, s) = self._inside, self.ranks
+        return np.arange(rows.stop, r), np.arange(cols.stop, s)
+
+    def _needed(self, moments):
+        """Return the needed entries of ``left.T @ T @ right``; others are zero."""
+        if self.problem.between is None:
+            return moments
+        made = np.zeros_like(moments)
+        made[self._inside], made[self._own] = moments[self._inside], moments[self._own]
+        return made
+
+    def core(self, moments):
+        """Return the linearized cost between the features of both sides."""
+        x, y, inside = self.problem.x, self.problem.y, moments[self._inside]
+        if x.signs is None or y.signs is None:
+            inside = x.signature @ inside @ y.signature
+        else:
+            inside = x.signs[:, None] * inside * y.signs
+        if self.problem.between is None:
+            return self._weight * inside
+        made = np.zeros_like(moments)
+        made[self._inside], made[self._own] = self._weight * inside, self._constant
+        return made
+
+    def _separable(self, rows, cols):
+        x, y, between = self.problem.x, self.problem.y, self.problem.between
+        row_cost = self._alpha * (x.scale**2 * x.square_times(rows))
+        column_cost = self._alpha * (y.scale**2 * y.square_times(cols))
+        if between is not None:
+            row_cost += self._half * between.row
+            column_cost += self._half * between.col
+        return row_cost, column_cost
+
+    def _objective(self, moments, rows, cols, separable):
+        total = rows @ separable[0] + cols @ separable[1]
+        bilinear = self.cost_scale * np.vdot(self.core(moments), moments)
+        penalty = self.problem.rule.penalty(rows, cols)
+        if self.problem.between is None:
+            return not_negative(total, bilinear) + penalty
+        # The linearized cost has half of the linear term.
+        linear = self._linear_value(moments, rows, cols)
+        return float(total + bilinear + self._half * linear) + penalty
+
+    def _linear_value(self, moments, rows, cols):
+        between = self.problem.between
+        if between is None:
+            return 0.0
+        product = between.scale * float(moments[self._own].sum())
+        return product + float(rows @ between.row + cols @ between.col)
+
+    def linear_value(self, state):
+        """``<linear_cost, T>`` of the plan."""
+        return self._linear_value(state.moments, state.row_sums, state.column_sums)
+
+    def _left(self, moments):
+        """Return the left factor of the linearized cost; the right one is the features of y."""
+        x, core = self.left_features, self.core(moments)
+        left = aligned_empty((len(x), core.shape[1]))
+        panels = Panels(core.astype(np.float32), n_threads=self.n_threads)
+        _products.matmul(x, panels, left, n_threads=self.n_threads)
+        return left
+
+    def kernel(self, state, epsilon, buffer=None):
+        potentials, separable = state.potentials, None
+        if not self.problem.is_balanced:
+            separable = self.separable_potentials(state, self.cost_scale)
+            potentials = potentials or separable
+        left, support, n_threads = self._left(state.moments), state.support, self.n_threads
+        if self._k:
+            zeros = Potentials(*map(np.zeros, self.problem.shape))
+            support = self._chosen(left, support, potentials or zeros, epsilon)
+        if support.entries is not None:
+            kernel = SparseKernel(left, self.right.rows, support.entries, n_threads)
+        else:
+            if self.tier == "dense" and buffer is None:
+                buffer = aligned_empty(self.problem.shape)
+            kernel = whole_kernel(left, self.right, buffer)
+        kernel.chosen, kernel.separable_potentials = support, separable
+        return kernel
+
+    def _chosen(self, left, support, potentials, epsilon):
+        """Return the neighbors of the last state, or others if exponents have moved."""
+        right = self.right.features
+        if (
+            support.entries is not None
+            and support.moved(left, right, potentials) <= RENEW * epsilon
+        ):
+            return support
+        masses = self.problem.p, self.problem.q
+        return Neighborhood.chosen(left, right, potentials, masses, self._k, self.n_threads)
+
+    def buffer_of(self, kernel):
+        return kernel.rows if isinstance(kernel, ProductKernel) else None
+
+    # --- the next state ---------------------------------------------------------------------------
+
+    def _contract(self, kernel, scalings):
+        """Return the moments and row sums of the plan."""
+        moments, rows = kernel.contract(self.left_features, self.right.features, scalings)
+        return self._needed(moments), rows
+
+    def state_of(self, kernel, solution, before, **products):
+        problem, scalings, support = self.problem, solution.scalings, kernel.chosen
+        moments, rows = self._contract(kernel, scalings)
+        if problem.is_balanced:
+            cols = scalings.cols
+        else:
+            cols = kernel.column_sums(rows, scalings)
+        if self._k:
+            # Marginals that are met more exactly than that take mass to where it does not belong.
+            outside = self._outside(kernel, solution, rows, LOOKED_AT)
+            support = support._replace(left_out=float(outside.mean()))
+        after = self._state(moments, rows, cols, solution.potentials, support=support)
+        if problem.rule.is_relaxed:
+            after = after._replace(entropy=self._entropy(before, after, kernel.epsilon))
+        elif not self._k:
+            change, masses = self.distances(before, after)[0], (problem.p, problem.q)
+            support = support.after(kernel, scalings, masses, change)
+            after = after._replace(support=support)
+        return after
+
+    def _outside(self, kernel, solution, rows, n_rows):
+        right = self.right
+        return mass_outside(
+            kernel, solution.potentials, right.panels, right.features, rows, n_rows, self.n_threads
+        )
+
+    def _entropy(self, before, after, epsilon):
+        """Return the entropy of the plan, whose logarithm is ``(f + g - cost) / epsilon`` with the
+        cost of the former state.
+        """
+        logs = -np.vdot(self.core(before.moments), after.moments)
+        potentials = after.potentials
+        for potential, sums in ((potentials.f, after.row_sums), (potentials.g, after.column_sums)):
+            logs += sums[sums > 0] @ potential[sums > 0]
+        return -float(logs) / epsilon
+
+    def distances(self, before, after):
+        change = relative_change(before.moments, after.moments)
+        if not self.problem.is_balanced:
+            pairs = (after.row_sums, before.row_sums), (after.column_sums, before.column_sums)
+            moved = max(float(np.abs(now - old).sum()) for now, old in pairs)
+            change = max(change, moved / self.problem.rule.plan_mass(after.row_sums))
+        return change, np.nan
+
+    def mixed(self, states, weights):
+        last, moments = states[-1], combined(weights, [state.moments for state in states])
+        rows, cols = last.row_sums, last.column_sums
+        if not self.problem.is_balanced:
+            rows = combined(weights, [state.row_sums for state in states])
+            cols = combined(weights, [state.column_sums for state in states])
+            return self._state(moments, rows, cols, last.potentials, last.entropy, last.support)
+        return last._replace(moments=moments, sample=moments, objective=np.nan)
+
+    def damped(self, before, after, damping):
+        """Return the mean of two states, with this weight of the former one."""
+        made = self.mixed([before, after], [damping, 1.0 - damping])
+        return made._replace(objective=after.objective)
+
+    def exactness(self, last, before, after):
+        return not self._k and before.support.entries is None, False
+
+    def sharpened(self, before, after, epsilon):
+        support = after.support
+        if not self._k:
+            return after._replace(support=Truncation())
+        if support.entries is None:
+            return None
+        left = self._left(after.moments)
+        if support.moved(left, self.right.features, after.potentials) <= SETTLED * epsilon:
+            return None
+        return after._replace(support=support._replace(entries=None))
+
+    def is_noise(self, change, state):
+        # The moments of centered points are nearly zero under the product plan.
+        if self.is_elsewhere or not self.problem.is_balanced:
+            return False
+        moved = change * np.linalg.norm(state.moments)
+        return moved <= SINGLE.rounding / 2 * self._largest
+
+    @functools.cached_property
+    def _largest(self):
+        """The largest norm of the part of the moments that is of points."""
+        problem = self.problem
+        return float(np.sqrt(problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)))
+
+    def _deviation(self, state):
         # Of the points only: other features are squared lengths and ones.
         sides = zip((self.problem.x, self.problem.y), (self.problem.p, self.problem.q), strict=True)
         means = np.outer(*(x.mean(p)[: x.n_coordinates] for x, p in sides))
-        state = self.state[: means.shape[0], : means.shape[1]]
-        return (state - means) / (largest_state(self.problem) or 1.0)
+        moments = state.moments[: means.shape[0], : means.shape[1]]
+        return (moments - means) / (self._largest or 1.0)
 
-    def start_from(self, coarse, rows, cols):
-        self.state = coarse.state
-        return self._objective(self.problem.p, self.problem.q)
+    def deviation(self, state):
+        return float(np.linalg.norm(self._deviation(state)))
 
-    def extend_potentials(self, coarse, rows, cols, epsilon):
-        # Some of the coarse points do: the first iterations mend what is lost.
-        some, few = (slice(None, None, max(len(one) // EXTENDED, 1)) for one in (rows, cols))
-        coarse = Potentials(coarse.f[some].copy(), coarse.g[few].copy())
-        rows, cols = rows[some], cols[few]
-        to_some, of_few = self._costs_between(rows, cols)
-        # Masses of both levels sum to one, so that sums over few points stand for sums over all.
-        exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
-        return Potentials(
-            exact.fit_rows(to_some, coarse.g, epsilon), exact.fit_cols(of_few, coarse.f, epsilon)
-        )
+    def apart(self, state, other):
+        return float(np.linalg.norm(self._deviation(state) - self._deviation(other)))
 
-    def _costs_between(self, rows, cols):
-        """The cost of all rows and some columns, and of some rows and all columns."""
-        left, y = self._left(), self._terms.right
-        some = Panels(np.ascontiguousarray(y[cols]), True, n_threads=self.n_threads)
-        few = np.ascontiguousarray(left[rows])
-        return Product(left, some), Product(few, self._store.right.panels)
-
-    def _left(self):
-        """Left factor of the linearized cost; the right one is the features of y."""
-        x, core = self._terms.left, self._core()
-        left = aligned_empty((len(x), core.shape[1]))
-        core = Panels(core.astype(np.float32), n_threads=self.n_threads)
-        _products.matmul(x, core, left, n_threads=self.n_threads)
-        return left
-
-    def kernel(self, epsilon=None, start=None):
-        return self._store.kernel(self._left(), epsilon, start)
-
-    def use_full_kernel(self):
-        if not self._store.is_partial:
-            return self._store.use_all()
-        return self._store.renew(self._left(), *self._last)
+    def least_error(self, state):
+        return state.support.left_out if self._k else 0.0
 
     def left_out(self, kernel, solution):
-        if not self._store.is_partial:
+        if not self._k or kernel is None:
             return 0.0
         rows = kernel.row_sums(solution.scalings)
-        given = kernel, solution.potentials, rows, MEASURED
-        return upper_mean(self._store.outside(*given), CHANCE)
+        return upper_mean(self._outside(kernel, solution, rows, MEASURED))
 
-    def update(self, kernel, solution):
-        before = self.state
-        self.state, rows = self._contract(kernel, solution.scalings)
-        cols = solution.scalings.cols
-        self._step = self.before, _ = before, self.state
-        self._last = kernel.epsilon, solution.potentials
-        change = relative_change(before, state := self.state)
-        rounded = not self.is_elsewhere and is_rounding(self.problem, change, state)
-        self._n_rounded = self._n_rounded + 1 if rounded else 0
-        change = 0.0 if self._n_rounded > STALLED_AFTER else change
-        self._look_outside(kernel, solution, rows)
-        masses = self.problem.p, self.problem.q
-        self._store.truncate(kernel, solution.scalings, masses, change)
-        return Update(self._objective(rows, cols), change, rows, cols)
+    def snapshot(self, kernel, *others):
+        return self.coupling(kernel if self._k else None, *others)
 
-    def _look_outside(self, kernel, solution, rows):
-        """Measure what the plan lacks. Marginals that are met more exactly than that
-        take mass to where it does not belong: on a million points 60 iterations more
-        led potentials away, and with them the choice of neighbors.
-        """
-        if self._store.is_partial:
-            given = kernel, solution.potentials, rows, LOOKED_AT
-            self.least_error = float(self._store.outside(*given).mean())
-
-    def _contract(self, kernel, scalings):
-        terms = self._terms
-        state, rows = kernel.contract(terms.left, terms.right, scalings)
-        return terms.needed(state), rows
-
-    def coupling(self, kernel, solution):
-        coupling = kernel.coupling(solution)
-        if self._buffer is not None and coupling.form == "sparse":
-            # A limit ended the loop on a truncated kernel; the buffer is free.
-            self._buffer.take()
-            coupling.csr.toarray(out=self._buffer.array)
-            return ArrayCoupling(self._buffer.array, self.n_threads)
-        return coupling
-
-    def snapshot(self, kernel, solution):
-        if self._store.is_partial:
-            return kernel.coupling(solution)
-        right, potentials = self._terms.right, solution.potentials
-        f, g, epsilon = potentials.f, potentials.g, kernel.epsilon
-        return FactoredCoupling(kernel.left, right, f, g, epsilon, self.n_threads)
-
-    def _move(self, weights, steps):
-        self.state = combined(weights, [after for _, after in steps])
-
-    def retract(self):
-        self.state = self._steps[-1][1]
-        return True
-
-    def export(self):
-        return dict(state=self._steps[-1][1] if self._steps else self.state)
-
-    def restore(self, saved, change, epsilon):
-        self.state = as_saved(saved["state"], self._terms.ranks, np.float64)
-
-    def _core(self, state=None):
-        """The linearized cost at a state (this one by default) between the features."""
-        return self._terms.core(self.state if state is None else state)
-
-    def _objective(self, rows, cols):
-        separable = rows @ self.row_cost + cols @ self.col_cost
-        bilinear = self.cost_scale * np.vdot(self._core(), self.state)
-        if not self.problem.is_fused:
-            return not_negative(separable, bilinear)
-        # The linearized cost has half of the linear term.
-        half = (1.0 - self.problem.alpha) / 2
-        linear = self._terms.linear_value(self.state, rows, cols)
-        return float(separable + bilinear + half * linear)
-
-    def linear_value(self, update):
-        return self._terms.linear_value(self.state, update.rows, update.cols)
+    def coupling(self, kernel, solution, before, state, epsilon):
+        if kernel is not None:
+            coupling = kernel.coupling(solution)
+            if self.tier == "dense" and coupling.form == "sparse":
+                # A limit ended the loop on a truncated kernel.
+                return ArrayCoupling(coupling.csr.toarray(), self.n_threads)
+            return coupling
+        left, (f, g) = self._left(before.moments), (state.potentials.f, state.potentials.g)
+        return FactoredCoupling(left, self.right.features, f, g, epsilon, self.n_threads)
 
 
 def as_coupling(plan, n_threads):
-    """A plan, or a `Coupling`, as a `Coupling` in float32."""
+    """Return a plan, or a `Coupling`, as a `Coupling` in float32."""
     if isinstance(plan, Coupling):
         return plan
     return ArrayCoupling(plan.astype(np.float32, copy=False), n_threads)
 
 
 def relative_change(before, after):
-    """Relative change of a state in the Frobenius norm."""
+    """Return the relative change of moments in the Frobenius norm."""
     size = np.linalg.norm(after)
     return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
-def largest_state(problem):
-    """The largest norm of the part of a state that is of points."""
-    squares = problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)
-    return float(np.sqrt(squares))
-
-
-def is_rounding(problem, change, state):
-    """Return whether a relative change of a state is rounding error. It is for centered
-    points under the product plan: their state is nearly zero.
-    """
-    moved = change * np.linalg.norm(state)
-    return moved <= SINGLE.rounding / 2 * largest_state(problem)
-
-
 def is_sampled(shape, tier):
-    """Whether plans of this shape are so large that samples of them pay."""
+    """Return whether plans of this shape are so large that samples of them pay."""
     large = min(shape) >= MIN_POINTS_PER_DRAW * DRAWS
     return large and NeighborTier.of(tier) is None
-
-
-def nbytes(problem, tier, n_threads, shape):
-    """Bytes that a solve of that shape takes beside its factors."""
-    n, m = shape
-    between = problem.between.rank if problem.is_fused else 0
-    r, s = problem.x.rank + between, problem.y.rank + between
-    # Both features as the kernels read them, products with them in a step (float64 for
-    # a moment), and column sums of chunks.
-    shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
-    if is_sampled(shape, tier):
-        shared += SAMPLE_BYTES * DRAWS * n
-    if tier == "dense":
-        return shared + 4 * n * m
-    neighbors = NeighborTier.of(tier)
-    kept = CHOICE_BYTES * neighbors.k * (n + m) if neighbors else 0
-    return shared + kept + n_threads * max(4 * 2**20, 4 * 64 * m)

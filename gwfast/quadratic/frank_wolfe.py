@@ -27,7 +27,7 @@ from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from ..utils.deadline import NEVER, Deadline
 from .certificate import MAX_ERROR, objective
-from .dense_terms import common_shift
+from .dense import common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a difference of.
 ROUNDING = 1e-13
@@ -145,7 +145,8 @@ class FrankWolfe:
         rule, loss, shift, fused = problem.rule, LOSSES[problem.loss], 0.0, problem.is_fused
         geometries = problem.x.to_dense(), problem.y.to_dense()
         if loss.shift_invariant:
-            shift = common_shift(*geometries, rule.p, rule.q, problem.is_balanced)
+            middles = geometries[0].middle_of(rule.p), geometries[1].middle_of(rule.q)
+            shift = common_shift(*geometries, middles, problem.is_balanced)
         # The losses of a side whose marginal is given are constants.
         fixed = not rule.takes_mass, not rule.takes_mass and rule.takes_q
         self._fixed, weight = fixed, problem.alpha if fused else 1.0

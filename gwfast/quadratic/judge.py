@@ -1,1 +1,377 @@
-from .stopping import Limits, RelativeChange, Unjudged  # noqa
+"""When a descent ends, and how it goes on: a pure function of its past steps."""
+
+import dataclasses
+import itertools
+import math
+from typing import NamedTuple
+
+from ..results.status import Status
+from ..utils.deadline import NEVER, Deadline
+from ..utils.precision import FloatPrecision
+from ..utils.validation import as_count, as_positive
+
+# Outer iterations without a smaller change that count as standing still.
+STALLED_AFTER = 20
+# Factor of a change below which it is clearly smaller.
+CLEARLY_LESS = 0.8
+# POT looks at the first iteration, and at each of so many after it, at no others.
+LOOK_EVERY = 10
+# Rounding of a plan, relative to it, above which a small change must be followed by another: at so
+# small an epsilon a rounding error may grow to the whole plan within an iteration.
+UNSTABLE = 1e-3
+# Largest change of a plan that counts as converged where it is rounding.
+MAX_ROUNDED = 0.01
+# Fraction of the mass of the product plan below which an unbalanced plan is lost.
+GONE = 1e-4
+# Iterations among which a proximal plan has to be the lowest before its steps are damped. Of 200
+# random semi-relaxed problems one ended above POT's loss with 20, none with 200.
+WANDERS = 200
+# Number of times that steps are halved before the loop ends: some semi-relaxed problems need 7.
+MOST_DAMPED = 8
+# Factor by which inner solutions may get tighter because the objective rose or the loop stands
+# still; and the least share of the slack of products.
+MAX_TIGHTENING, LEAST_SHARE = 16, 2**-8
+# Largest slack of products near known ones, as a fraction of the last change, in the end.
+SLACK = 0.2
+
+
+class Step(NamedTuple):
+    """The numbers of one outer iteration."""
+
+    gw_cost: float
+    gw_before: float  # NaN if that is not known
+    epsilon: float
+    change: float  # of the state, relatively
+    moved: float  # of the plan, in the Frobenius norm
+    error: float  # of the marginals that the step fits, as a fraction of the mass
+    marginal_error: float  # of all
+    n_inner: int
+    seconds: float = 0.0  # since the descent began
+    mass: float = 1.0  # of the plan, as a fraction of the mass of the product plan
+    magnitude: float = 1.0  # of the terms that cancel in the objective
+    floor: float = 0.0  # change that may be rounding
+    led: bool = False  # whether acceleration had moved the state before
+    returned: bool = False  # whether the plan is nearer to the plan before the last than to that
+    exact: bool = True  # whether product and kernel were
+    corrected: bool = False  # whether the product is the first exact one after approximate ones
+    deviates: bool = True  # whether the plan is not the product plan
+    is_noise: bool = False  # whether the change is rounding of a state that is nearly zero
+
+
+class RelativeChange:
+    """The state and the objective change by at most the tolerance, relatively."""
+
+    def inner_tol(self, tol, rough, precision):
+        """Error of the marginals at which the inner iterations of a last plan end; `rough` is the
+        error for plans that still change.
+        """
+        # An error of the marginals moves the plan by about as much in the next iteration.
+        return max(3 * tol, precision.inner_tol)
+
+    def in_kernel(self, limits, linearization, magnitude, epsilon):
+        """Return the rule as limits of a `kernels._descent.Descent`, for an epsilon in units of
+        `cost_scale`, or None if that cannot judge by the rule.
+        """
+        precision = linearization.precision
+        floor = precision.rounding / epsilon
+        if floor > UNSTABLE:
+            return None
+        return dict(
+            tol=max(limits.tol, floor),
+            still=precision.cost_rounding * magnitude / linearization.cost_scale,
+            exact=self.inner_tol(limits.tol, math.inf, precision),
+            least=0.0,
+            relative=False,
+            frobenius=False,
+            every=1,
+        )
+
+    def judge(self, history, tol, cost_tol, *, confirms, precision):
+        """Return whether the loop has settled, and whether acceleration would hide it.
+
+        Parameters
+        ----------
+        history : sequence of Step
+        tol, cost_tol : (float, float) and float
+            The tolerance asked for and the one that rounding allows, and the change of the
+            objective that is within it.
+        confirms : bool
+            Whether the iteration before had settled but for a last look.
+        precision : FloatPrecision
+        """
+        last = history[-1]
+        # The moments of centered points are nearly zero under the product plan.
+        noise = all(step.is_noise for step in history[-STALLED_AFTER:])
+        # The error of the marginals explains a change of the objective, of which nothing is known
+        # before a state that a sample led to.
+        moved = abs(last.gw_cost - last.gw_before) - last.error * last.magnitude
+        return (noise or last.change <= tol[1]) and not moved > cost_tol, False
+
+
+class Unjudged(RelativeChange):
+    """Only `max_outer` ends the loop while the plan moves, with a last iteration as rough as the
+    others.
+    """
+
+    def inner_tol(self, tol, rough, precision):
+        return rough
+
+    def in_kernel(self, limits, linearization, magnitude, epsilon):
+        made = super().in_kernel(limits, linearization, magnitude, epsilon)
+        kind = dict(tol=linearization.precision.inner_tol, still=math.inf, relative=True)
+        return made and made | kind
+
+    def judge(self, history, tol, cost_tol, *, confirms, precision):
+        return history[-1].change <= precision.inner_tol, False
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """When a descent ends; see `gromov_wasserstein`.
+
+    With a deadline, `after` is what comes after the descent and still has to fit in, as a multiple
+    of the time that a new state takes. Candidates of a race do not damp their steps (`damps`).
+    """
+
+    max_outer: int
+    max_inner: int
+    tol: float
+    marginal_tol: float
+    rule: RelativeChange = dataclasses.field(default_factory=RelativeChange)
+    deadline: Deadline = NEVER
+    after: float = 0.0
+    damps: bool = True
+
+    def __post_init__(self):
+        as_count(self.max_outer, "max_outer")
+        as_count(self.max_inner, "max_inner")
+        as_positive(self.tol, "tol")
+        as_positive(self.marginal_tol, "marginal_tol")
+
+    def clock(self, seconds):
+        """Return the deadline of a linear problem before a state that takes so many seconds."""
+        return self.deadline.sooner((1 + self.after) * seconds)
+
+    def late(self, seconds):
+        """Return whether another iteration, whose state takes that long, would end too late; its
+        kernel is made in about the same time.
+        """
+        return self.deadline.passed((2 + self.after) * seconds)
+
+    def within(self, first):
+        """Return the limits `first` where these are not tighter."""
+        return dataclasses.replace(
+            first,
+            max_outer=min(first.max_outer, self.max_outer),
+            max_inner=min(first.max_inner, self.max_inner),
+            deadline=self.deadline,
+            after=self.after,
+        )
+
+    def before(self, after):
+        """Return the limits if something comes after that takes so many states more."""
+        return dataclasses.replace(self, after=self.after + after)
+
+
+class Options(NamedTuple):
+    """What is judged by: the limits, and what holds for the descent."""
+
+    limits: Limits
+    precision: FloatPrecision
+    last_epsilon: float  # of the schedule
+    rounds: bool = True  # whether rounding shows in the change
+    proximal: bool = False
+    alternating: bool = False
+    damps: bool = False  # whether steps may be damped
+    inner_limit: int = 200  # of the first linear problem
+    inner_fraction: float = 0.01
+    n_kept: int = 6  # matrices that acceleration keeps
+
+
+class Verdict(NamedTuple):
+    """How a descent goes on after its last step."""
+
+    status: Status | None = None  # why it ends; None if it goes on
+    settled: bool = False  # whether nothing moves
+    confirms: bool = False  # whether one more iteration has to confirm that
+    accelerates: bool = False  # whether acceleration may move the state
+    sharpens: bool = False  # whether the next products and kernels are exact
+    damping: float = 0.0  # weight of the former state in each new one
+    inner_limit: int = 200  # of the next linear problem
+    inner_fraction: float = 0.01
+    slack: float = SLACK  # of the next products, as a fraction of the last change
+    share: float = 1.0  # of the slack that is left
+    n_gone: int = 0  # iterations in a row without mass
+    n_returned: int = 0  # that return to the plan before the last
+    n_cycles: int = 0
+    waits: bool = False  # whether steps will be damped at the next low plan
+
+    def is_thorough(self, n_done, limits):
+        """Return whether the next plan may be the last, whose marginals have to be exact."""
+        return self.settled or self.n_cycles > MOST_DAMPED or n_done + 1 >= limits.max_outer
+
+    def inner(self, options, change, thorough, least_error=0.0, rough_inner=True):
+        """Return tolerance and limit of the next linear problem, by the change of the last step."""
+        limits, precision = options.limits, options.precision
+        rough = min(self.inner_fraction * change, precision.rough)
+        tol = min(limits.marginal_tol, limits.rule.inner_tol(limits.tol, rough, precision))
+        most = limits.max_inner
+        if rough_inner and not thorough:
+            tol, most = max(tol, rough), min(self.inner_limit, most)
+        return max(tol, least_error), most
+
+
+def judge(history, options, before, *, ended=None, thorough=False, least_error=0.0):
+    """Return the `Verdict` on the last of some `Step`, after the verdict on the step before.
+
+    `ended` is why the descent ends unless it has settled: time, or a callback. The last linear
+    problem was to be exact if `thorough`, but for an error that is none as kernels lack entries.
+    """
+    last, limits, precision = history[-1], options.limits, options.precision
+    # The objective is a small difference of larger terms; where it is zero (an exact match) only
+    # their rounding changes it.
+    rounding = precision.cost_rounding * last.magnitude
+    tol = max(limits.tol, last.floor) if options.rounds else limits.tol
+    cost_tol = tol * abs(last.gw_cost) + rounding
+    stands = stands_still(history, cost_tol)
+    rose = last.gw_cost > last.gw_before + cost_tol
+    final = last.epsilon == options.last_epsilon
+    n_gone = before.n_gone + 1 if last.mass < GONE else 0
+
+    # Inner solutions and products: exacter where the loop does not get on by rough ones.
+    limit, fraction = before.inner_limit, before.inner_fraction
+    slack, share = before.slack, before.share
+    if stands:
+        share = max(share / 4, LEAST_SHARE)
+    if last.error > last.change:
+        limit *= 2  # the plan moves because its marginals are still settling
+    elif rose or stands:
+        limit = max(limit, min(2 * limit, MAX_TIGHTENING * options.inner_limit))
+        fraction = max(fraction / 2, options.inner_fraction / MAX_TIGHTENING)
+
+    settled, hidden = limits.rule.judge(
+        history, (limits.tol, tol), cost_tol, confirms=before.confirms, precision=precision
+    )
+    if options.rounds:
+        settled = settled or has_stalled(history, 4 * last.floor)
+    settled = settled and final
+    stalled = final and has_stalled(history, max(precision.stalled, last.floor))
+    # A step after acceleration may be small by chance, and approximate products may settle where
+    # exact ones would not: one more iteration confirms.
+    sharpens = not last.exact and ((settled and not last.led) or stalled)
+    if (last.corrected or sharpens) and options.n_kept > 1:
+        # On plateaus approximate products and corrections would take turns.
+        slack = max(slack / 2, SLACK)
+    confirms = settled and (
+        last.led or sharpens or (options.rounds and _may_leave(history, before, limits.tol))
+    )
+
+    status = _status(
+        history, options, ended, settled and not confirms, thorough, least_error, n_gone,
+        stalled and last.exact,
+    )  # fmt: skip
+    low = is_low(history, cost_tol, WANDERS if options.proximal else STALLED_AFTER)
+    over = before.n_cycles > MOST_DAMPED
+    if status in (None, Status.MAX_OUTER) and over and thorough and low:
+        status = Status.CYCLE
+    n_returned, n_cycles, waits, damps = before.n_returned, before.n_cycles, before.waits, False
+    if status is None and not options.alternating and not over:
+        n_returned = min(n_returned + 1, STALLED_AFTER + 1)
+        if n_returned > 2 and not last.returned:
+            n_returned = 2
+        # Where the objective is not concave plain steps may go back and forth between two plans;
+        # proximal steps that are small enough never raise the objective.
+        turns = n_returned > STALLED_AFTER
+        turns = turns and last.change > CLEARLY_LESS * history[-1 - STALLED_AFTER].change
+        turns = turns or (options.proximal and stands and _rises(history, rounding))
+        if turns and not waits:
+            waits, n_cycles = True, n_cycles + 1
+        damps = waits and low and n_cycles <= MOST_DAMPED
+        if damps:
+            n_returned, waits = 0, False
+            if not (options.damps and limits.damps):
+                damps, n_cycles = False, MOST_DAMPED + 1
+    return Verdict(
+        status=status,
+        settled=settled,
+        confirms=confirms,
+        accelerates=final and not (confirms or hidden or damps),
+        sharpens=sharpens and status is None,
+        damping=(1.0 + before.damping) / 2.0 if damps else before.damping,
+        inner_limit=limit,
+        inner_fraction=fraction,
+        slack=slack,
+        share=share,
+        n_gone=n_gone,
+        n_returned=n_returned,
+        n_cycles=n_cycles,
+        waits=waits,
+    )
+
+
+def _status(history, options, ended, settled, thorough, least_error, n_gone, stalled):
+    """Return why the descent ends after its last step, or None."""
+    last, limits = history[-1], options.limits
+    if ended == Status.STOPPED:
+        return ended
+    if settled and last.error <= max(limits.marginal_tol, least_error):
+        # Where rounding is as large as the plan nothing has converged, unless the product plan is
+        # right, as it is if all costs are equal.
+        rounded = options.rounds and last.floor >= 1.0 and last.deviates
+        moving = last.change > max(limits.tol, MAX_ROUNDED)
+        return Status.PRECISION if rounded or moving else Status.CONVERGED
+    if ended is not None:
+        return ended
+    if n_gone >= STALLED_AFTER:
+        return Status.LOST_MASS
+    if settled and thorough:
+        # The plan stands still, and its marginals do not get better.
+        return Status.MAX_INNER if last.n_inner >= limits.max_inner else Status.PRECISION
+    if stalled:
+        return Status.PRECISION
+    return Status.MAX_OUTER if len(history) >= limits.max_outer else None
+
+
+def _may_leave(history, before, tol):
+    """Return whether a small change may be the first of growing ones."""
+    change = history[-1].change
+    growing = change > 2 * history[-2:][0].change and change > tol
+    return history[-1].floor > UNSTABLE and (not before.confirms or growing)
+
+
+def has_stalled(history, floor):
+    """Return whether the change no longer falls, near the floor of rounding."""
+    if len(history) <= STALLED_AFTER or not history[-1].change < floor:
+        return False
+    recent = [step.change for step in history[-STALLED_AFTER:]]
+    before = min(step.change for step in history[:-STALLED_AFTER])
+    # All of them below: a plan that leaves a saddle changes little, then much. And not each more
+    # than the one before: rounding does not grow.
+    grows = all(early <= late for early, late in itertools.pairwise(recent))
+    return before <= min(recent) and max(recent) < floor and not grows
+
+
+def stands_still(history, cost_tol):
+    """Whether, after each `STALLED_AFTER` iterations, neither the change nor the objective was
+    ever clearly lower in these than in as many before, at one epsilon.
+    """
+    half = STALLED_AFTER
+    if len(history) % half or len(history) < 2 * half:
+        return False
+    rows = history[-2 * half : -half], history[-half:]
+    if len({rows[0][0].epsilon, rows[1][0].epsilon, rows[1][-1].epsilon}) > 1:
+        return False
+    early, late = (min(step.change for step in row) for row in rows)
+    lowest_before, lowest = (min(step.gw_cost for step in row) for row in rows)
+    return late > CLEARLY_LESS * early and lowest > lowest_before - cost_tol
+
+
+def is_low(history, cost_tol, most=STALLED_AFTER):
+    """Return whether the last plan is as good as any of so many iterations before it."""
+    return history[-1].gw_cost <= min(step.gw_cost for step in history[-most:]) + cost_tol
+
+
+def _rises(history, rounding):
+    """Return whether the objective rose within the last iterations, beyond rounding."""
+    costs = [step.gw_cost for step in history[-STALLED_AFTER:]]
+    return any(late > early + rounding for early, late in itertools.pairwise(costs))

@@ -1,50 +1,217 @@
-import numpy as np
+"""The linearization that suits a problem, where its kernels are kept, and what it takes."""
 
-from .factory import TIERS, WHOLE_TIERS, Tier, is_factored, is_placed, nbytes, tiers, work  # noqa
-from .factory import linearize as _linearize
-from .placement import Placement, in_force, placing  # noqa
+import contextlib
+from contextvars import ContextVar
+from typing import Literal, TypeAlias, get_args
 
+from ..problems.cross_cost import CrossCost
+from ..problems.geometry import PointCloud
+from ..problems.leading import SPAN
+from ..problems.losses import LOSSES
+from ..problems.low_rank import has_low_rank
+from ..utils.deadline import NEVER
+from ..utils.mechanisms import ALL
+from ..utils.precision import SINGLE
+from .acceleration import DEPTH
+from .dense import (
+    SAMPLE_ROWS,
+    DenseLinearization,
+    accelerates,
+    copies_costs,
+    has_fixed_terms,
+    n_kept,
+)
+from .factored import DRAWS, FactoredLinearization, is_sampled
+from .low_rank import MEASURED, PACKED_BYTES, rank_for, suits
+from .methods import PGD
+from .neighbors import NeighborTier
+from .small_descent import MOST_WORK
 
-class State:
-    def __init__(self, fork, objective, potentials=None):
-        self.fork, self.objective, self.potentials = fork, objective, potentials
+# See `gromov_wasserstein`.
+TierName: TypeAlias = Literal["auto", "dense", "tiled", "neighbors"]
+Tier: TypeAlias = TierName | NeighborTier
+# The tier "auto" takes one of these, as "neighbors" is an approximation.
+WHOLE_TIERS: tuple[TierName, ...] = get_args(TierName)[1:-1]
+TIERS: tuple[TierName, ...] = get_args(TierName)[1:]
+# Multiplications that take about as long as all else that is done with an entry.
+READ = 30
+# Bytes that a choice of neighbors takes for each neighbor of each point, and a sample for each
+# draw: numbers of columns in several forms of compressed rows, weights and kernels.
+CHOICE_BYTES, SAMPLE_BYTES = 40, 24
 
-    @property
-    def plan(self):
-        return self.fork.state
-
-
-class Bridge:
-    def __init__(self, whole):
-        self.whole = whole
-
-    def __getattr__(self, name):
-        return getattr(self.whole, name)
-
-    def magnitude(self, state):
-        return self.whole.magnitude
-
-    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
-        fork = self.whole.fork()
-        if hasattr(plan, "toarray") and not is_factored(self.problem):
-            plan = plan.toarray()
-        cost = fork.start(plan)
-        return State(fork, cost, potentials)
-
-    def extended(self, state, coarse, rows, cols, epsilon=0.0):
-        fork = self.whole.fork()
-        cost = fork.start_from(state.fork, rows, cols)
-        potentials = state.potentials and fork.extend_potentials(
-            state.potentials, rows, cols, epsilon
-        )
-        return State(fork, cost, potentials)
-
-    def deviation(self, state):
-        return np.linalg.norm(state.fork.deviation())
-
-    def apart(self, a, b):
-        return a.fork.apart(b.fork)
+_IN_FORCE: ContextVar = ContextVar("placement", default=None)
 
 
-def linearize(*a, **k):
-    return Bridge(_linearize(*a, **k))
+class Placement:
+    """Keeps the kernels of some problems of point clouds elsewhere. The room `distributed` has
+    one; nothing here knows of it. A solve asks once which is in force, where its options are made.
+    """
+
+    def takes(self, problem):
+        """Return whether it keeps the kernels of this problem, which has factors."""
+
+    def linearize(self, problem, n_threads, tier):
+        """Return the `Linearization` of a problem that it takes."""
+
+    def nbytes(self, shape):
+        """Return the bytes that a solve of that many points takes in this process."""
+
+
+@contextlib.contextmanager
+def placing(placement):
+    """A block in which a `Placement` is in force, in this thread."""
+    token = _IN_FORCE.set(placement)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(token)
+
+
+def in_force():
+    """Return the `Placement` in force in this thread, or None."""
+    return _IN_FORCE.get()
+
+
+def is_factored(problem, method=PGD):
+    """Return whether the linearized cost is a product, which need not be formed."""
+    clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
+    factors = problem.between is None or isinstance(problem.between, CrossCost)
+    return clouds and factors and LOSSES[problem.loss].keeps_factors and method is PGD
+
+
+def is_placed(problem, placement, method=PGD):
+    """Return whether a `Placement`, if there is one, keeps the kernels of this problem."""
+    if placement is None or not (problem.is_plain and is_factored(problem, method)):
+        return False
+    return placement.takes(problem)
+
+
+def tiers(problem, method=PGD):
+    """Return the ways of keeping the kernel in a solve of this problem."""
+    return TIERS if is_factored(problem, method) else TIERS[:1]
+
+
+def linearize(
+    problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE, deadline=NEVER,
+    mechanisms=ALL, placement=None,
+):  # fmt: skip
+    """Return the `Linearization` of a problem.
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    n_threads : int
+    tier : {"dense", "tiled", "neighbors"} or NeighborTier, default="dense"
+        One of `tiers`.
+    method : Method, default=PGD
+    precision : FloatPrecision, default=SINGLE
+    deadline : Deadline, default=NEVER
+        After it OutOfTime may be raised, here and where states are made from plans.
+    mechanisms : Mechanisms, default=ALL
+    placement : Placement or None, default=None
+    """
+    if is_placed(problem, placement, method):
+        return placement.linearize(problem, n_threads, tier)
+    if is_factored(problem, method):
+        return FactoredLinearization(problem, n_threads, tier, mechanisms)
+    return DenseLinearization(
+        problem, n_threads, method=method, precision=precision, deadline=deadline,
+        mechanisms=mechanisms,
+    )  # fmt: skip
+
+
+def work(problem, *, method=PGD, itemsize=4):
+    """What an outer iteration of this problem takes, to compare it with others: about its
+    multiplications, and reading the kernel.
+    """
+    n, m = problem.shape
+    if is_factored(problem, method):
+        between = problem.between.rank if problem.is_fused else 0
+        return n * m * (problem.y.rank + between + READ)
+    return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
+
+
+def nbytes(
+    problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1, placement=None
+):
+    """Return an upper bound of the bytes that a solve takes beside the geometries, up to what an
+    interpreter and its allocator keep (8 MB).
+
+    Parameters
+    ----------
+    problem : QuadraticProblem
+    tier : {"dense", "tiled", "neighbors"} or NeighborTier
+    n_threads : int
+    method : Method, default=PGD
+    shape : tuple of float or None, default=None
+        What it would take with that many points; None is as many as there are.
+    itemsize : int, default=4
+        Of the precision.
+    n_states : int, default=1
+        Descents that take turns.
+    placement : Placement or None, default=None
+    """
+    shape = problem.shape if shape is None else shape
+    if is_placed(problem, placement, method):
+        return placement.nbytes(shape)
+    if is_factored(problem, method):
+        return factored_nbytes(problem, tier, n_threads, shape)
+    n, m = shape
+    symmetric = problem.x.symmetric and problem.y.symmetric
+    size = _dense(problem, shape, 4, method, n_states)
+    if itemsize > 4:
+        # A warm start in float32, and Newton's steps.
+        size = _dense(problem, shape, 8, method, 1) + (size if method is PGD else 0)
+        size += 16 * (n * m + min(n, m) ** 2)
+    if n * m * (n + m) <= MOST_WORK:
+        # What the compiled loop works in, and plan and cost of each of its descents.
+        size += itemsize * n * m * (12 + n_states)
+        if itemsize > 4:
+            size += 4 * (1 if symmetric else 2) * (n * n + m * m)  # costs in float32
+    if has_low_rank(problem, shape):
+        # Eigenvectors; other parts of the low-rank warm start are freed before.
+        size += 4 * 8 * SPAN * (n + m)
+    if suits(shape, symmetric, ALL):
+        size += itemsize * (8 + DEPTH) * (rank_for(shape) + 2 * MEASURED) * (n + m)
+    return size
+
+
+def _dense(problem, shape, itemsize, method, n_states):
+    """Return the bytes of matrices with this itemsize."""
+    (n, m), larger = shape, max(shape)
+    symmetric = problem.x.symmetric and problem.y.symmetric
+    # The plans and products of the last two states and the kernel, of an asymmetric cost the
+    # product of the second orientation, what acceleration keeps, and the states.
+    updates = suits(shape, symmetric, ALL)
+    plans = 3 + (not symmetric) + problem.is_fused + method.alternating + 2 * (n_states - 1)
+    plans += max(n_kept(shape, itemsize, updates, accelerates(problem, method)), 1 + updates)
+    matrices = 0
+    if copies_costs(problem, method, itemsize, shape):
+        # The right factor is stored a second time, packed.
+        squares = n * n + m * m
+        matrices = (1 if symmetric else 2) * squares + m * m
+        matrices += 0 if has_fixed_terms(problem, method) else squares
+    for side in (problem.x, problem.y):
+        matrix = None if isinstance(side, PointCloud) else side.matrix
+        if matrix is None or not matrix.flags.forc:
+            matrices += larger**2  # a copy in C order
+    rows = 6 * max(SAMPLE_ROWS.values()) * m
+    size = itemsize * (matrices + plans * n * m + rows)
+    return size + min(itemsize * larger * larger, PACKED_BYTES + 64 * itemsize * larger)
+
+
+def factored_nbytes(problem, tier, n_threads, shape):
+    """Return the bytes that a solve of point clouds of that shape takes beside its factors."""
+    n, m = shape
+    between = problem.between.rank if problem.is_fused else 0
+    r, s = problem.x.rank + between, problem.y.rank + between
+    # Both features as the kernels read them, products with them in a step (float64 for a moment),
+    # and column sums of chunks.
+    shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
+    if is_sampled(shape, tier):
+        shared += SAMPLE_BYTES * DRAWS * n
+    if tier == "dense":
+        return shared + 4 * n * m
+    neighbors = NeighborTier.of(tier)
+    kept = CHOICE_BYTES * neighbors.k * (n + m) if neighbors else 0
+    return shared + kept + n_threads * max(4 * 2**20, 4 * 64 * m)

@@ -1,23 +1,22 @@
-"""The step of an outer iteration: one class for each kind, and the methods by name.
-
-A step linearizes at the state, solves the linear problem, and makes its plan the state.
+"""The step of an outer iteration: linearize at a state, solve the linear problem, and return the
+state of its plan; one function for each kind of step, and the methods by name.
 """
 
 import dataclasses
 import time
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..linear.gibbs_kernel import Kernel
 from ..linear.rules import VANISHED, Relaxation, Semirelaxed
-from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver, lost_to_rounding
+from ..linear.sinkhorn_solver import SinkhornSolver, lost_to_rounding
 from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
 from ..utils.validation import one_of
-from .linearization import Update
+from .state import State
 
-# Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is larger.
+# Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is larger: the
+# rounding of the entropy exceeds all other terms beyond it.
 MAX_RATIO = 1e8
 
 MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
@@ -51,15 +50,15 @@ METHODS = {method.name: method for method in (PGD, PPA, BAPG)}
 
 
 def as_method(name, problem, precision):
-    """The `Method` of a name, or a `Method` as it is.
+    """Return the `Method` of a name, or a `Method` as it is.
 
     Raises
     ------
     ValueError
-        Where the problem cannot be solved that way.
+        If the problem cannot be solved that way.
     """
-    made = isinstance(name, Method)
-    method = name if made else METHODS[one_of(name, "method", tuple(METHODS))]
+    is_method = isinstance(name, Method)
+    method = name if is_method else METHODS[one_of(name, "method", tuple(METHODS))]
     if method is not PGD and problem.rule.is_relaxed:
         raise ValueError(f"method must be 'pgd' with marginals={problem.marginals!r}, got {name!r}")
     if method.alternating and not problem.is_balanced:
@@ -75,129 +74,94 @@ def as_method(name, problem, precision):
     return method
 
 
-class Stepped(NamedTuple):
-    """The outcome of a step: kernel and solution of the linear problem, the `Update`, the inner
+class Taken(NamedTuple):
+    """A step: kernel and solution of the linear problem, the states before and after, the inner
     iterations, the error of the marginals that the step fits (as a fraction of the mass), the
-    error of all given marginals, and the seconds without inner iterations.
+    error of all marginals, and the seconds without inner iterations.
     """
 
-    kernel: Kernel
-    solution: LinearSolution
-    update: Update
+    kernel: Any
+    solution: Any
+    before: State
+    state: State
     n_inner: int
     error: float
     marginal_error: float
     seconds: float
 
 
-class WholeStep:
-    """Fit all marginals: projected gradient descent, or the proximal point method."""
-
-    def __init__(self, linearization):
-        self._linearization, self._rule = linearization, linearization.problem.rule
-        given = self._rule, linearization.n_threads, linearization.precision
-        self._solver = SinkhornSolver(*given)
-        self._solver.mechanisms = linearization.mechanisms
-
-    def __call__(self, epsilon, start, **options):
-        made = _solve(self._linearization, self._solver, epsilon, start, options)
-        began = time.perf_counter()
-        update = self._linearization.update(*made)
-        seconds = time.perf_counter() - began
-        error = self._rule.error(update.rows, update.cols)
-        relative = error / self._rule.mass
-        return Stepped(*made, update, made[1].n_iter, relative, error, seconds)
+def solvers_of(linearization):
+    """Return the solvers of the linear problems of a descent."""
+    rules = [linearization.problem.rule]
+    if linearization.method.alternating:
+        rules = [Semirelaxed(rules[0].p, rules[0].q, side=side) for side in (0, 1)]
+    n_threads, precision = linearization.n_threads, linearization.precision
+    solvers = [SinkhornSolver(rule, n_threads, precision) for rule in rules]
+    for solver in solvers:
+        solver.mechanisms = linearization.mechanisms
+    return solvers
 
 
-class AlternatingStep:
-    """Fit the rows, linearize again, and fit the columns: Bregman alternating projected
-    gradient (Li et al., ICLR 2023).
+def take_step(
+    linearization, solvers, state, epsilon, *, tol, max_iter, deadline, buffer, **products
+):
+    """Take the step of the method and the rule from a state; `products` are for `state_of`.
+
+    Returns
+    -------
+    Taken
     """
-
-    def __init__(self, linearization):
-        self._linearization, rule = linearization, linearization.problem.rule
-        given = linearization.n_threads, linearization.precision
-        rules = (Semirelaxed(rule.p, rule.q, side=side) for side in (0, 1))
-        self._solvers = [SinkhornSolver(half, *given) for half in rules]
-
-    def __call__(self, epsilon, start, **options):
-        linearization, n_inner, began = self._linearization, 0, time.perf_counter()
-        before = linearization.state.copy()
-        for solver in self._solvers:
-            made = _solve(linearization, solver, epsilon, start, options)
-            update = linearization.update(*made)
-            n_inner += made[1].n_iter
-        change, moved = linearization.distance_to(before)
-        update = update._replace(change=change, moved=moved)
-        errors = [solver.rule.error(update.rows, update.cols) for solver in self._solvers]
-        seconds = time.perf_counter() - began
-        return Stepped(*made, update, n_inner, errors[1], sum(errors), seconds)
-
-
-class UnbalancedStep:
-    """Minimize over one of two plans whose marginals have a price, and scale it to the
-    geometric mean of both masses; it is the fixed plan of the next step (Sejourne,
-    Vialard and Peyre, NeurIPS 2021, Algorithm 1).
-    """
-
-    def __init__(self, linearization):
-        self._linearization, self._rule = linearization, linearization.problem.rule
-        given = self._rule, linearization.n_threads, linearization.precision
-        self._solver = SinkhornSolver(*given)
-
-    def __call__(self, epsilon, start, **options):
-        linearization, solver = self._linearization, self._solver
+    inner = dict(tol=tol, max_iter=max_iter, deadline=deadline)
+    rule, began = linearization.problem.rule, time.perf_counter()
+    if rule.is_relaxed:
+        return _unbalanced(linearization, *solvers, state, epsilon, inner, buffer, products)
+    before, n_inner, seconds = state, 0, 0.0
+    for solver in solvers:  # of Bregman alternating projected gradient (Li et al., ICLR 2023) two
+        at = state
+        kernel = linearization.kernel(at, epsilon, buffer)
+        solution = solver.solve(kernel, epsilon, at.potentials, **inner)
         began = time.perf_counter()
-        prices = (one for one in self._rule.rho if one < np.inf)
-        highest = max(prices, default=0.0) / linearization.cost_scale
-        # Beyond this bound the rounding of the entropy exceeds all other terms.
-        epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
-        mass, relaxation = self._relaxation(epsilon)
-        seconds = time.perf_counter() - began
-        if mass > VANISHED * self._rule.mass:
-            options["tol"] = self._tol(options["tol"], epsilon, highest) * mass
-            options["relaxation"] = relaxation
-            made = _solve(linearization, solver, epsilon * mass, start, options)
-        else:
-            kernel = linearization.kernel()
-            made = kernel, solver.vanish(kernel)
-        began = time.perf_counter()
-        update = linearization.update(*made)
-        if not np.isfinite(update.gw_cost):
-            raise lost_to_rounding(epsilon, linearization.precision)
+        state = linearization.state_of(kernel, solution, at, **products)
         seconds += time.perf_counter() - began
-        error, n_iter = made[1].error, made[1].n_iter
-        relative = error / self._rule.plan_mass(update.rows)
-        return Stepped(*made, update, n_iter, relative, error, seconds)
-
-    def _tol(self, tol, epsilon, highest):
-        """A tolerance of the marginals with which their penalty, rho times the squared
-        error, is within the tolerance too.
-        """
-        if highest * tol <= epsilon:
-            return tol
-        least = self._linearization.precision.inner_tol
-        return max(np.sqrt(tol * epsilon / highest), least)
-
-    def _relaxation(self, epsilon):
-        """Mass of the state, and the `Relaxation` of the linear problem there."""
-        linearization, scale = self._linearization, self._linearization.cost_scale
-        rows, cols, entropy = linearization.standing()
-        mass = float(rows.sum())
-        shift = self._rule.shift(epsilon * scale, entropy, rows, cols) / scale
-        rho = tuple(one * mass / scale for one in self._rule.rho)
-        return mass, Relaxation(rho, shift, mass)
+        n_inner, buffer = n_inner + solution.n_iter, None
+    error = fitted = rule.error(state.row_sums, state.column_sums)
+    if linearization.method.alternating:
+        fitted = float(np.abs(state.column_sums - rule.q).sum())
+    return Taken(
+        kernel, solution, at if at is before else before, state, n_inner, fitted / rule.mass, error,
+        seconds,
+    )  # fmt: skip
 
 
-def step_of(method, linearization):
-    """The step of a method for a linearization."""
-    if linearization.problem.rule.is_relaxed:
-        return UnbalancedStep(linearization)
-    kind = AlternatingStep if method.alternating else WholeStep
-    return kind(linearization)
-
-
-def _solve(linearization, solver, epsilon, start, options):
-    """The kernel of the linearized cost, and its solution."""
-    kernel = linearization.kernel(epsilon, start)
-    return kernel, solver.solve(kernel, epsilon, start, **options)
+def _unbalanced(linearization, solver, state, epsilon, inner, buffer, products):
+    """Minimize over one of two plans whose marginals have a price, and scale it to the geometric
+    mean of both masses; it is the fixed plan of the next step (Sejourne, Vialard and Peyre,
+    NeurIPS 2021, Algorithm 1).
+    """
+    began, rule, scale = time.perf_counter(), linearization.problem.rule, linearization.cost_scale
+    rows, columns, mass = state.row_sums, state.column_sums, float(state.row_sums.sum())
+    highest = max((rho for rho in rule.rho if rho < np.inf), default=0.0) / scale
+    epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
+    kernel = linearization.kernel(state, epsilon * mass, buffer)
+    if mass > VANISHED * rule.mass:
+        if highest * inner["tol"] > epsilon:
+            # The penalty, rho times the squared error, is to be within the tolerance too.
+            tol = np.sqrt(inner["tol"] * epsilon / highest)
+            inner["tol"] = max(tol, linearization.precision.inner_tol)
+        inner["tol"] *= mass
+        shift = rule.shift(epsilon * scale, state.entropy, rows, columns) / scale
+        rho = tuple(rho * mass / scale for rho in rule.rho)
+        relaxation = Relaxation(rho, shift, mass)
+        seconds = time.perf_counter() - began
+        solution = solver.solve(
+            kernel, epsilon * mass, state.potentials, relaxation=relaxation, **inner
+        )
+    else:
+        seconds, solution = time.perf_counter() - began, solver.vanish(kernel)
+    began = time.perf_counter()
+    after = linearization.state_of(kernel, solution, state, **products)
+    if not np.isfinite(after.objective):
+        raise lost_to_rounding(epsilon, linearization.precision)
+    seconds += time.perf_counter() - began
+    relative = solution.error / rule.plan_mass(after.row_sums)
+    return Taken(kernel, solution, state, after, solution.n_iter, relative, solution.error, seconds)

@@ -2,34 +2,30 @@
 iteration would take longer than all that it does. What that loop cannot solve, the outer loop does.
 """
 
-import itertools
 import math
 
 import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
-from ..kernels._rows import Shifted
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
-from ..linear.sinkhorn_solver import MARGIN, LinearSolution, in_units
-from ..results.result import OuterStep
+from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..results.status import Status
-from . import acceleration, inner_schedule, linearization, methods, stopping
-from .linearization import Update
-from .methods import Stepped
+from . import acceleration, judge, methods, state
 
 # Multiplications of an iteration up to which the compiled loop, on one thread, pays: of 150 points
 # descents took .07 to .5 of the time of the outer loop on two threads, of 250 .6 to 1.4.
-MOST_WORK = 2 * 256**3
+FEW_POINTS = 256
+MOST_WORK = 2 * FEW_POINTS**3
 VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
 # What all descents have of csrc/gwfast.h's GWF_LIMITS, by the modules that say what they are.
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
     most_stands=2,  # times that an accelerated descent may stand still
-    loss_rounding=linearization.LOSS_ROUNDING,
-    max_tightening=inner_schedule.MAX_TIGHTENING,
-    stalled_after=stopping.STALLED_AFTER,
-    clearly_less=stopping.CLEARLY_LESS,
+    loss_rounding=state.LOSS_ROUNDING,
+    max_tightening=judge.MAX_TIGHTENING,
+    stalled_after=judge.STALLED_AFTER,
+    clearly_less=judge.CLEARLY_LESS,
     look_every=sinkhorn_solver.LOOK_EVERY,
     stalled_rate=sinkhorn_solver.STALLED_RATE,
     most_omega=sinkhorn_solver.MAX_OMEGA,
@@ -60,38 +56,29 @@ SHARED = dict(
 
 
 class SmallDescent:
-    """The iterations of an outer loop, up to the first that the compiled loop cannot make.
-
-    Parameters
-    ----------
-    linearization : Linearization
-        With its state set; only a small `Dense` one has such a descent.
-
-    Attributes
-    ----------
-    goes_on : bool
-        Whether the next iteration may be one of these.
+    """The iterations of a descent from a `State`, up to the first that the compiled loop cannot
+    make; `goes_on` says whether the next one may be one of these.
     """
 
-    def __init__(self, linearization):
-        self._linearization, self._descent = linearization, None
+    def __init__(self, linearization, start):
+        self._linearization, self._start, self._descent = linearization, start, None
         self._first, self.goes_on = 0, linearization.is_small
 
-    def take(self, n_before, limits, epsilons, potentials):
+    def take(self, n_before, limits, epsilons):
         """Iterate as far as the compiled loop can and the limits allow, from `n_before` on.
 
-        Returns ``gw_cost, change, moved, error, n_inner`` of all iterations, each a list; the
-        `Stepped` of the last one, or None; and the `Status` if the loop ends with it.
+        Returns ``gw_cost, change, moved, error, n_inner`` of all iterations, each a list; the last
+        `State`, or None; and the `Status` if the descent ends with it.
         """
         descent, at = self._descent, self._linearization
         if descent is None:
             self._first = n_before
-        judged = limits_of(at, limits, epsilons, self._first)
+        judged = limits_of(at, self._start, limits, epsilons, self._first)
         if judged is None:
             self.goes_on = False
             return (), None, None
         if descent is None:
-            descent = self._descent = at.descent(judged, potentials, copies=True)
+            descent = self._descent = descent_of(at, self._start, judged)
         done, most = descent.done, limits.max_outer - self._first
         ended = descent.descend(most, judged)
         self.goes_on = ended != OTHERWISE
@@ -118,19 +105,20 @@ def status_of(descent, ended, most):
     return Status.MAX_OUTER if descent.done >= most else None
 
 
-def limits_of(at, limits, epsilons, first=0):
+def limits_of(at, start, limits, epsilons, first=0):
     """`descent_limits` for a `Schedule`; None if the compiled loop cannot judge by the rule."""
     epsilon, warm = (
         in_units(each, at.cost_scale, at.precision) for each in (epsilons.last, epsilons.at(first))
     )
-    judged = limits.rule.in_kernel(limits, at, epsilon)
+    magnitude = at.magnitude(start)
+    judged = limits.rule.in_kernel(limits, at, magnitude, epsilon)
     if judged is None:
         return None
-    made = descent_limits(at, epsilon, limits, judged, first)
+    made = descent_limits(at, magnitude, epsilon, limits, judged, first)
     return made | {"first_epsilon": warm, "cooling": epsilons.factor}
 
 
-def descent_limits(at, epsilon, limits, judged, first):
+def descent_limits(at, magnitude, epsilon, limits, judged, first):
     """The limits of a descent at one epsilon, divided by `cost_scale`, of a loop that begins after
     its `first` iterations.
     """
@@ -155,7 +143,7 @@ def descent_limits(at, epsilon, limits, judged, first):
         standstill=precision.standstill,
         floor=precision.rounding / epsilon,
         stalled=precision.stalled,
-        rounding=precision.cost_rounding * at.magnitude / at.cost_scale,
+        rounding=precision.cost_rounding * magnitude / at.cost_scale,
         marginal=limits.marginal_tol,
         rough=MARGIN * precision.rough,
         least_error=precision.inner_tol,
@@ -166,24 +154,24 @@ def descent_limits(at, epsilon, limits, judged, first):
     )
 
 
-def descent_of(at, limits, potentials=None, *, copies=False):
-    """The `Descent` from the state of a linearization, within `limits_of`; in its own arrays, or in
-    copies of them.
+def descent_of(at, start, limits, *, copies=True):
+    """The `Descent` from a state of a linearization, within `limits_of`; in copies of its arrays,
+    or in these.
     """
-    terms, cost, problem = at.terms, at.cost, at.problem
-    unit, fused = terms.cost_scale, terms.fused
-    cost.ensure(limits["epsilon"])
-    arrays = at.state, cost.buffer.array
+    problem, unit, fused, potentials = at.problem, at.cost_scale, at.fused, start.potentials
+    losses, arrays = None, (start.plan, start.moments.matrix)
+    if not problem.is_balanced:
+        losses = [(side.losses, at.alpha * side.loss_scale / unit) for side in at.sides]
     return Descent(
-        *terms.bilinear.orientations,
+        at.bilinear.orientations[0],
+        at.bilinear.orientations[1] if at.bilinear.orientations[1:] else None,
         fused and fused.matrix,
         *(map(np.copy, arrays) if copies else arrays),
         problem.p,
         problem.q,
-        cost.row_cost / unit,
-        cost.col_cost / unit,
+        *(cost / unit for cost in start.separable),
         potentials and (potentials.f, potentials.g),
-        None if problem.is_balanced else terms.losses(at.precision.dtype),
+        losses,
         shift=0.0 if fused is None else fused.separable / unit,
         stride=at.sample_stride,
         fraction=MARGIN * at.inner_fraction,
@@ -192,43 +180,22 @@ def descent_of(at, limits, potentials=None, *, copies=False):
 
 
 def suits_descent(at):
-    """Whether the compiled loop can make the iterations of a `Dense` linearization, and pays."""
+    """Whether the compiled loop can make the iterations of a `DenseLinearization`, and pays."""
     (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK or isinstance(at.terms.bilinear.matrices[0], Shifted):
+    if n * m * (n + m) > MOST_WORK or not at.is_plain:
         return False
-    allowed = allowed.small_descents, allowed.rough_inner, allowed.over_relaxation
-    return all(allowed) and at.cost.products.is_plain
+    return allowed.small_descents and allowed.rough_inner and allowed.over_relaxation
 
 
 def last_steps(descent, at, first=0):
     """Return ``gw_cost, change, moved, error, n_inner`` of a descent from an iteration on, each a
-    list, and the `Stepped` of the last, whose plan becomes the state of its linearization.
+    list, and the `State` after the last.
     """
-    at.take(descent)
     steps = descent.steps[first:].T
     gw_costs = (at.cost_scale * steps[VALUE]).tolist()
     change, moved, error = steps[CHANGE : ERROR + 1].tolist()
-    shown = gw_costs, change, moved, error, steps[INNER].astype(int).tolist()
-    return shown, _stepped(descent, at, *(one[-1] for one in shown))
-
-
-def outer_steps(steps, epsilons, seconds, before=0):
-    """An `OuterStep` of each iteration as `last_steps` shows them, after so many others, at one
-    time.
-    """
-    gw_costs, changes, _, *others = steps
-    numbers = range(before + 1, before + 1 + len(gw_costs))
-    shown = gw_costs, [epsilons.at(k - 1) for k in numbers], changes, *others
-    return list(map(OuterStep, numbers, *shown, itertools.repeat(seconds)))
-
-
-def _stepped(descent, at, gw_cost, change, moved, error, n_inner):
-    """What the last iteration has done."""
-    rows, cols, rule = descent.rows.copy(), descent.cols.copy(), at.problem.rule
-    _, product, linear = descent.steps[-1, :3].tolist()
-    bilinear = at.cost_scale * (product - linear)
-    update = Update(gw_cost, change, rows, cols, moved, bilinear=bilinear)
     potentials = Potentials(descent.f.copy(), descent.g.copy())
-    fitted = float(np.abs(cols - rule.q).sum()) if at.method.alternating else error
-    solution = LinearSolution(potentials, None, n_inner, error)
-    return Stepped(None, solution, update, n_inner, fitted / rule.plan_mass(rows), error, 0.0)
+    product = None if descent.is_away else descent.cost.copy()
+    sums = descent.rows.copy(), descent.cols.copy()
+    last = at.state_from(descent.plan.copy(), product, *sums, potentials, gw_costs[-1])
+    return (gw_costs, change, moved, error, steps[INNER].astype(int).tolist()), last

@@ -13,7 +13,7 @@ from .._version import __version__
 from ..linear.rules import Marginals, Rho
 from ..problems.epsilon import EpsilonLike
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.stopping import Limits
+from ..quadratic.judge import Limits
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..results.tables import as_labels, of_tuples

@@ -15,9 +15,9 @@ from ..linear.rules import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier
+from ..quadratic.judge import Limits
+from ..quadratic.linearize import Tier
 from ..quadratic.methods import PGD, MethodName
-from ..quadratic.stopping import Limits
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.callers import outside
 from ..utils.deadline import Deadline

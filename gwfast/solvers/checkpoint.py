@@ -6,6 +6,7 @@ import os
 import time
 import warnings
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -57,11 +58,11 @@ class Checkpoint:
         if self.path is None or not self.path.exists():
             return None
         try:
-            with np.load(self.path, allow_pickle=False) as file:
+            with open(self.path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 numbers = json.loads(str(file["numbers"]))
                 arrays = {name: file[name] for name in file.files if name != "numbers"}
             identity = numbers.pop("identity")
-        except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise ValueError(f"{self.path}: damaged, or no checkpoint ({error})") from error
         if identity != self._identity:
             raise ValueError(

@@ -24,7 +24,7 @@ from ..quadratic.judge import Limits
 from ..quadratic.linearize import Tier, is_factored
 from ..quadratic.methods import MethodName, as_method
 from ..quadratic.neighbors import NeighborTier
-from ..quadratic.plain_terms import FEW_POINTS
+from ..quadratic.small_descent import FEW_POINTS
 from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime

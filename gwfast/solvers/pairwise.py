@@ -23,7 +23,7 @@ from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
 from ..quadratic.frank_wolfe import ROUNDING, SLICE, Side, whole_plan
-from ..quadratic.stopping import Limits
+from ..quadratic.judge import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
 from ..results.status import Status

@@ -5,17 +5,17 @@ compiled call, and around each no more Python than its costs and its result need
 import time
 
 from ..kernels._descent import OTHERWISE
-from ..quadratic.factory import is_factored, linearize
+from ..quadratic.descend import Descent
+from ..quadratic.linearize import is_factored, linearize
 from ..quadratic.methods import as_method
-from ..quadratic.plain_terms import FEW_POINTS
 from ..quadratic.small_descent import (
+    FEW_POINTS,
     descend_together,
+    descent_of,
     last_steps,
     limits_of,
-    outer_steps,
     status_of,
 )
-from ..quadratic.solution import Solution
 from ..results.status import Status
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
@@ -38,10 +38,9 @@ class SmallSolve:
     descent : Descent
     """
 
-    def __init__(self, problem, start, linearization, descent, epsilons, limits):
-        self._problem, self._linearization = problem, linearization
-        self.start = start
-        self.descent, self._epsilons, self._limits = descent, epsilons, limits
+    def __init__(self, problem, start, begun, descent, limits):
+        self._problem, self.start, self._begun = problem, start, begun
+        self.descent, self._limits = descent, limits
         self._ended = self._status = None
 
     @classmethod
@@ -61,11 +60,14 @@ class SmallSolve:
         n_threads = options.threads(problem)
         at = linearize(problem, n_threads, method=method, precision=precision)
         epsilons = options.epsilon.resolve(at)
-        limits = at.is_small and limits_of(at, options.limits, epsilons)
+        if not at.is_small:
+            return None
+        state = at.initial(start.plan(problem, n_threads))
+        limits = limits_of(at, state, options.limits, epsilons)
         if not limits:
             return None
-        at.start(start.plan(problem, n_threads))
-        return cls(problem, start, at, at.descent(limits), epsilons, options.limits)
+        descent = descent_of(at, state, limits, copies=False)
+        return cls(problem, start, Descent.at(at, state, epsilons), descent, options.limits)
 
     @property
     def most(self):
@@ -78,30 +80,21 @@ class SmallSolve:
         self._status = status_of(self.descent, ended, self.most)
 
     def solution(self, seconds):
-        """The `Solution` of a descent of so many seconds; None where another solver has
-        to go on, or no iteration was made.
+        """The `Descent` of so many seconds; None where another solver has to go on, or no
+        iteration was made.
         """
-        at, status = self._linearization, self._status
-        if status is None and (self._ended == OTHERWISE or not self.descent.done):
+        if self._status is None and (self._ended == OTHERWISE or not self.descent.done):
             return None
-        steps, last = last_steps(self.descent, at)
-        history = outer_steps(steps, self._epsilons, seconds)
-        return Solution(
-            status=status or Status.TIME_LIMIT,
-            gw_cost=history[-1].gw_cost,
-            history=tuple(history),
-            moves=tuple(steps[2]),
-            seconds=seconds,
-            linearization=at,
-            stepped=last,
-        )
+        columns, state = last_steps(self.descent, self._begun.linearization)
+        status = self._status or Status.TIME_LIMIT
+        return self._begun.with_steps(columns, state, status, seconds)
 
     def result(self, seconds):
         """The `GWResult` of the `solution`, or None."""
         solution = self.solution(seconds)
         if solution is None:
             return None
-        untried = other_starts(self._linearization.method)
+        untried = other_starts(self._begun.linearization.method)
         more = dict(labels=self._problem.labels, seconds=seconds)
         result = conclude(solution, False, self._limits, untried, **more)
         if self._problem.is_fused:

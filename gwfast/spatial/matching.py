@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.factory import Tier
-from ..quadratic.stopping import Limits
+from ..quadratic.judge import Limits
+from ..quadratic.linearize import Tier
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents

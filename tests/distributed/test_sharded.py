@@ -14,7 +14,7 @@ from gwfast.distributed.context import Cluster
 from gwfast.distributed.coupling import ShardedCoupling
 from gwfast.distributed.team import MAX_LOSSES, USABLE, Lost, Team, size_of
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.quadratic.placement import placing
+from gwfast.quadratic.linearize import placing
 from gwfast.solvers import checkpoint
 from gwfast.solvers.search import levels, starts
 

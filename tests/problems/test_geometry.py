@@ -17,7 +17,7 @@ from gwfast.kernels.threads import single_threaded_blas
 from gwfast.linear.rules import Balanced
 from gwfast.linear.sinkhorn_solver import SinkhornSolver
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.quadratic.factory import linearize
+from gwfast.quadratic.linearize import linearize
 
 METRICS = ["cosine", "sqeuclidean", "dot"]
 

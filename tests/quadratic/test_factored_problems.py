@@ -10,7 +10,7 @@ from helpers.problems import masses
 
 import gwfast
 from gwfast import CrossCost, LowRankCost, PointCloud
-from gwfast.quadratic.factory import is_factored
+from gwfast.quadratic.linearize import is_factored
 
 N, M = 26, 32
 EPSILON = 0.1

@@ -47,7 +47,6 @@ SOLVES = {
     "unbalanced": (costs, dict(epsilon=0.01, marginals="unbalanced", rho=(0.3, 2.0))),
     "ppa": (costs, dict(epsilon=0.1, method="ppa", max_outer=60)),
     "bapg": (costs, dict(epsilon=0.1, method="bapg", max_outer=60, dtype="float64")),
-    "search": (metric, dict(init="auto")),
 }
 
 
@@ -68,12 +67,12 @@ def test_a_killed_solve_ends_at_the_same_optimum(name, tmp_path):
     options = {"init": "product", "max_outer": 200, **options}
     solve = functools.partial(gwfast.gromov_wasserstein, *make(), **options)
     plain, path = solve(), tmp_path / "kept"
-    killed(solve, path, min(3, plain.n_outer - 1))
+    killed(solve, path, plain.n_outer - 2)
     assert [one.name for one in tmp_path.iterdir()] == ["kept"]
     texts = []
     result = solve(checkpoint=path, progress=lambda text, *_: texts.append(text))
     assert texts[0] == f"going on from {path}"
-    assert {result.status, plain.status} <= {"converged", "uncertain", "max_outer"}
+    assert {result.status, plain.status} <= {"converged", "uncertain", "max_outer", "near_product"}
     tolerance = dict(rel=1e-3, abs=2e-3 * plain.epsilon)
     assert result.gw_cost == pytest.approx(plain.gw_cost, **tolerance)
     assert np.abs(result.plan - plain.plan).sum() <= 0.03 * plain.plan.sum()

@@ -1,0 +1,180 @@
+"""The state of a descent, and what a linearization of the quadratic problem promises.
+
+The linearized cost of a plan T (Peyre, Cuturi and Solomon, ICML 2016, Proposition 1) is
+
+    lin_cost(T) = f1(C1) p 1' + 1 q' f2(C2)' - h1(C1) T h2(C2)'
+
+The first two terms depend on one index each: they move the potentials but no plan, so the kernels
+only see the third, in units of `cost_scale`, where float32 suffices.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linear.log_domain import Potentials
+from ..utils.types import Float64Array
+
+# Rounding of the objective of the product plan, relative to the terms that cancel in it.
+PRODUCT_ROUNDING = 1e-7
+# Rounding of the sum of both terms of a loss, relative to them.
+LOSS_ROUNDING = 1e-5
+
+
+class State(NamedTuple):
+    """All that the next iteration needs, a value: to go back is to keep the old one."""
+
+    moments: Any  # ``X' T Y`` of point clouds; the `low_rank.Product` of matrices
+    row_sums: Float64Array
+    column_sums: Float64Array
+    separable: tuple[Float64Array, Float64Array]  # terms of one index, in units of cost
+    potentials: Potentials | None  # of the last linear problem, in units of `cost_scale`
+    objective: float  # NaN where acceleration has led to the state
+    plan: Any = None  # of matrices; None where acceleration has led to the state
+    sample: Any = None  # what acceleration extrapolates: the moments, or some rows of the plan
+    entropy: float = np.nan  # of the plan, under a rule that needs it
+    support: Any = None  # the entries that kernels of point clouds keep, see neighbors.py
+
+
+class Linearization:
+    """What `descend` needs of a problem; nothing of it changes. The descents of any number of
+    states may use it.
+
+    Attributes
+    ----------
+    cost_scale : float
+        Unit of the cost of kernels.
+    inner_fraction, inner_limit : float and int
+        Tolerance of the inner iterations as a fraction of the last change of the state, and their
+        number while the plan still moves fast.
+    change_is_rounded : bool
+        Whether rounding of single entries of the plan shows in the change.
+    accelerates, can_damp, is_small, samples, is_elsewhere : bool
+        Whether the state is linear in the plan, a mean of two states is a state, `SmallDescent`
+        can make the iterations, descents on samples lead the state, and points and plan are on
+        other machines.
+    n_kept : int
+        Number of matrices that the last states may keep for acceleration.
+    """
+
+    accelerates = can_damp = is_small = samples = is_elsewhere = False
+    n_kept = 6
+
+    def __init__(self, problem, n_threads, precision, mechanisms):
+        self.problem, self.n_threads = problem, n_threads
+        self.precision, self.mechanisms = precision, mechanisms
+
+    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
+        """Return the state of a plan, an array or a `Coupling`; None is the product plan. The
+        `epsilon` of the first linear problem, in its units, bounds what products may neglect.
+        """
+        raise NotImplementedError
+
+    def extended(self, state, coarse, rows, cols, epsilon=0.0):
+        """Return the state from a state of the same problem on some rows and columns only."""
+        raise NotImplementedError
+
+    def kernel(self, state, epsilon, buffer=None):
+        """Return the `Kernel` of the linearized cost, in the array `buffer` if it is stored."""
+        raise NotImplementedError
+
+    def state_of(self, kernel, solution, before, *, slack=0.0, share=1.0):
+        """Return the state of the plan of a solution. What products neglect may move the next
+        plan by ``share * slack`` times the change from the state `before`.
+        """
+        raise NotImplementedError
+
+    def distances(self, before, after):
+        """Return the relative change of the state, and the Frobenius norm of the change of the
+        plan, NaN if that is not stored.
+        """
+        raise NotImplementedError
+
+    def mixed(self, states, weights):
+        """Return the weighted sum of states, with the potentials of the last one."""
+        raise NotImplementedError
+
+    def sharpened(self, before, after, epsilon):
+        """Return the state without approximations in its products or kernels, or None if the
+        last kernel, at the state `before`, had none.
+        """
+        raise NotImplementedError
+
+    def coupling(self, kernel, solution, before, state, epsilon):
+        """Return the plan as a `Coupling`; without a kernel it is made anew. A callback sees the
+        `snapshot`, which leaves the kernel as it is.
+        """
+        raise NotImplementedError
+
+    def deviation(self, state):
+        """Return the norm of the difference from the product plan, in units of the largest one."""
+        raise NotImplementedError
+
+    def apart(self, state, other):
+        """Return the norm of the difference of two states, likewise."""
+        raise NotImplementedError
+
+    def exactness(self, last, before, after):
+        """Return whether nothing is approximate at the state `before`, and whether the product at
+        the state `after` corrects an approximate one at the `last` state.
+        """
+        return True, False
+
+    def is_noise(self, change, state):
+        """Return whether a relative change of the state is rounding."""
+        return False
+
+    def n_matrices(self, states):
+        """Return the number of matrices that states keep."""
+        return 0
+
+    def least_error(self, state):
+        """Return the fraction of the mass that a plan lacks because its kernel keeps few entries:
+        an error of the marginals that is none.
+        """
+        return 0.0
+
+    def left_out(self, kernel, solution):
+        """Return an upper confidence bound of that fraction; see `GWResult`."""
+        return 0.0
+
+    def buffer_of(self, kernel):
+        """Return the array of a kernel in which the next one can be made, or None."""
+        return None
+
+    def bound_prices(self):
+        """Keep the prices of marginals within what is computable for costs of this size."""
+        bounded = self.problem.rule.bounded(self.cost_scale, self.precision)
+        if bounded is not self.problem.rule:
+            self.problem = self.problem.replace(rule=bounded)
+
+    def magnitude(self, state):
+        """Return the size of the terms that cancel in the objective, in units of cost."""
+        p, q = self.problem.p, self.problem.q
+        row_cost, column_cost = state.separable
+        return float(p.dot(np.abs(row_cost)) + q.dot(np.abs(column_cost)))
+
+    def separable_potentials(self, state, unit):
+        """Return `Potentials` that cancel the separable terms, in this unit."""
+        row_cost, column_cost = state.separable
+        return Potentials(row_cost / -unit, column_cost / -unit)
+
+    @functools.cached_property
+    def product_cost(self):
+        """Objective of the product plan, the mean linearized cost; 0.0 if that is rounding."""
+        state, rule = self.initial(), self.problem.rule
+        cost = state.objective - rule.penalty(*rule.product())
+        return cost if cost > PRODUCT_ROUNDING * self.magnitude(state) else 0.0
+
+
+def combined(weights, arrays):
+    """Return the weighted sum of arrays."""
+    return sum(weight * array for weight, array in zip(weights, arrays, strict=True))
+
+
+def not_negative(separable, bilinear):
+    """Return the sum of both terms, a mean of losses: negative values are rounding."""
+    total = float(separable + bilinear)
+    rounding = LOSS_ROUNDING * (abs(separable) + abs(bilinear))
+    return max(total, 0.0) if total > -rounding else total

@@ -1,0 +1,207 @@
+"""When a descent ends, and how it goes on: a pure function of lists of numbers."""
+
+import math
+
+import pytest
+
+from gwfast.quadratic.judge import (
+    MOST_DAMPED,
+    SLACK,
+    STALLED_AFTER,
+    Limits,
+    Options,
+    Step,
+    Unjudged,
+    Verdict,
+    has_stalled,
+    judge,
+    stands_still,
+)
+from gwfast.results.status import Status
+from gwfast.utils.precision import DOUBLE, SINGLE
+
+FLOOR = 1e-3
+LIMITS = Limits(max_outer=1000, max_inner=100, tol=1e-5, marginal_tol=1e-5)
+
+
+def step(change=0.1, gw_cost=1.0, **others):
+    fields = dict(gw_before=1.0, epsilon=0.1, moved=change, n_inner=5)
+    fields |= dict(error=0.0, marginal_error=0.0)
+    return Step(gw_cost=gw_cost, change=change, **{**fields, **others})
+
+
+def options(limits=LIMITS, precision=SINGLE, **others):
+    return Options(limits, precision, last_epsilon=0.1, **others)
+
+
+def judged(steps, given=None, **others):
+    """The verdicts on all steps, one after the other."""
+    verdict, made, given = Verdict(), [], given or options()
+    for k in range(len(steps)):
+        verdict = judge(steps[: k + 1], given, verdict, **others)
+        made.append(verdict)
+    return made
+
+
+def noise(size):
+    return [size * (1.0 if k % 2 else 0.8) for k in range(STALLED_AFTER)]
+
+
+@pytest.mark.parametrize(
+    "recent, stalled",
+    [
+        (noise(FLOOR / 2), True),
+        (noise(2 * FLOOR), False),
+        # What leaves a saddle changes more with each iteration.
+        ([FLOOR * 1.03**k / 2 for k in range(STALLED_AFTER)], False),
+        # One smaller change than ever before.
+        ([*noise(FLOOR / 2)[1:], FLOOR / 100], False),
+    ],
+    ids=["rounding", "too large", "growing", "getting on"],
+)
+def test_standing_still_is_told_from_leaving_a_saddle(recent, stalled):
+    before = [0.5, FLOOR / 4]
+    assert has_stalled([*map(step, before), *map(step, recent)], FLOOR) is stalled
+    assert not has_stalled([*map(step, recent)], FLOOR)
+
+
+def rows(*kinds):
+    """Rows of iterations by change, cost and epsilon, each going round a circle of three."""
+    return [
+        step(change * (1 + k % 3), cost + 1e-7 * (k % 3), epsilon=epsilon)
+        for change, cost, epsilon in kinds
+        for k in range(STALLED_AFTER)
+    ]
+
+
+@pytest.mark.parametrize(
+    "history, stands",
+    [
+        (rows((0.01, 1.0, 0.1), (0.01, 1.0, 0.1)), True),
+        (rows((0.01, 1.0, 0.1), (0.02, 1.1, 0.1)), True),
+        (rows((0.01, 1.0, 0.1), (0.005, 1.0, 0.1)), False),
+        # Past a saddle changes grow, and the objective falls.
+        (rows((0.01, 1.0, 0.1), (0.02, 0.9, 0.1)), False),
+        (rows((0.01, 1.0, 0.2), (0.01, 1.0, 0.1)), False),
+    ],
+    ids=["a circle", "worse", "getting on", "falling", "another epsilon"],
+)
+def test_going_round_is_told_from_getting_on(history, stands):
+    assert stands_still(history, 1e-6) is stands
+    # Looked at once in a row, and only where there is one before it.
+    assert not stands_still(history[:-1], 1e-6)
+    assert not stands_still(history[STALLED_AFTER:], 1e-6)
+    last = judged(history)[-1]
+    assert (last.share < 1.0) is stands
+    assert (last.inner_fraction < Verdict().inner_fraction) >= stands
+
+
+def test_small_changes_end_a_descent_if_the_objective_stands():
+    assert judged([step(), step(1e-6)])[-1].status == Status.CONVERGED
+    moves = judged([step(), step(1e-6, 1.0, gw_before=1.1)])[-1]
+    assert moves.status is None and not moves.settled
+    # The error of the marginals explains as much.
+    known = judged([step(), step(1e-6, 1.0, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
+    assert known.settled and known.status is None
+    # Nothing is known of the objective before.
+    assert judged([step(), step(1e-6, gw_before=math.nan)])[-1].status == Status.CONVERGED
+    assert judged([step(1e-6, epsilon=0.2)])[-1].status is None  # an epsilon before the last
+
+
+def test_a_plan_that_stands_without_its_marginals_ends_as_said():
+    crawls = [step(), step(1e-6, error=1e-2, n_inner=100)]
+    assert judged(crawls, thorough=True)[-1].status == Status.MAX_INNER
+    few = [step(), step(1e-6, error=1e-2, n_inner=5)]
+    assert judged(few, thorough=True)[-1].status == Status.PRECISION
+    assert judged(crawls)[-1].status is None
+
+
+def test_steps_after_acceleration_or_of_approximations_are_confirmed():
+    led = judged([step(), step(1e-6, led=True)])[-1]
+    assert led.confirms and led.status is None and not (led.sharpens or led.accelerates)
+    rough = judged([step(), step(1e-6, exact=False)], options(n_kept=6))[-1]
+    assert rough.confirms and rough.sharpens and rough.status is None
+    begun = Verdict(slack=2.0)
+    assert judge([step(1e-6, exact=False)], options(), begun).slack == 1.0
+    assert judge([step(1e-6, exact=False)], options(n_kept=1), begun).slack == 2.0
+    assert judge([step(1e-6, corrected=True)], options(), Verdict()).slack == SLACK
+
+
+@pytest.mark.parametrize("floor, status", [(0.5e-3, Status.CONVERGED), (2e-3, None)])
+def test_small_changes_are_confirmed_where_rounding_may_grow(floor, status):
+    verdicts = judged([step(), step(1e-6, floor=floor), step(1e-6, floor=floor)])
+    assert verdicts[1].status == status
+    assert verdicts[2].status == Status.CONVERGED
+
+
+def test_rounding_as_large_as_the_plan_is_no_convergence():
+    lost = [step(1e-6, floor=2.0, deviates=deviates) for deviates in (True, True)]
+    assert judged(lost)[-1].status == Status.PRECISION
+    right = [step(1e-6, floor=2.0, deviates=False) for _ in range(2)]
+    assert judged(right)[-1].status == Status.CONVERGED
+
+
+def test_limits_time_and_callbacks_end_it():
+    limits = Limits(max_outer=2, max_inner=100, tol=1e-5, marginal_tol=1e-5)
+    first, last = judged([step(), step()], options(limits))
+    assert first.status is None and last.status == Status.MAX_OUTER
+    assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
+    for ended in (Status.STOPPED, Status.TIME_LIMIT):
+        assert judge([step()], options(), Verdict(), ended=ended).status == ended
+    # What has converged in time says so.
+    done = judge([step(1e-6)], options(), Verdict(), ended=Status.TIME_LIMIT)
+    assert done.status == Status.CONVERGED
+
+
+def test_mass_that_is_gone_ends_it():
+    steps = [step(mass=1e-6) for _ in range(STALLED_AFTER)]
+    assert judged(steps)[-1].status == Status.LOST_MASS
+    steps[5] = step(mass=0.1)
+    assert judged(steps)[-1].status is None
+
+
+@pytest.mark.parametrize("damps", [True, False])
+def test_cycles_are_damped_or_end_low(damps):
+    """Plans of two objectives, each nearer to the plan before the last than to the last."""
+    steps = [step(0.1, 1.0 + 0.1 * (k % 2), returned=True) for k in range(600)]
+    verdicts = judged(steps, options(damps=damps), thorough=True)
+    halved = [k for k, one in enumerate(verdicts) if one.damping > 0]
+    if damps:
+        assert halved[0] in (STALLED_AFTER, STALLED_AFTER + 1)
+        assert verdicts[-1].damping == 1.0 - 2.0**-MOST_DAMPED
+        assert not verdicts[halved[0]].accelerates
+    else:
+        assert not halved
+    ended = next(k for k, one in enumerate(verdicts) if one.status == Status.CYCLE)
+    assert steps[ended].gw_cost == 1.0
+
+
+@pytest.mark.parametrize(
+    "kind", [dict(returned=False), dict(shrinks=0.97)], ids=["noise", "settling"]
+)
+def test_what_cycles_are_told_from(kind):
+    shrinks = kind.pop("shrinks", 1.0)
+    steps = [step(0.1 * shrinks**k, **{"returned": True, **kind}) for k in range(60)]
+    assert not any(one.n_cycles for one in judged(steps, options(damps=True)))
+
+
+def test_inner_solutions_are_rough_while_the_plan_moves():
+    rough, exact = (Verdict().inner(options(), 0.5, thorough) for thorough in (False, True))
+    assert rough == (0.005, 100) and exact == (1e-5, 100)
+    assert Verdict().inner(options(), 0.5, False, rough_inner=False) == exact
+    assert Verdict().inner(options(), 0.5, True, least_error=1e-3)[0] == 1e-3
+    # Marginals that still settle need more iterations.
+    assert judge([step(0.1, error=0.2)], options(), Verdict()).inner_limit == 400
+    assert judge([step(0.1, 1.2)], options(), Verdict()).inner_fraction == 0.005
+
+
+def test_an_unjudged_descent_ends_at_its_limit():
+    limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
+    verdicts = judged([step(1e-3)] * 5, options(limits))
+    assert [one.status for one in verdicts] == [None] * 4 + [Status.MAX_OUTER]
+
+
+def test_moments_of_rounding_alone_have_settled():
+    steps = [step(0.5, is_noise=True)] * (STALLED_AFTER + 1)
+    verdicts = judged(steps, options(rounds=False, precision=DOUBLE))
+    assert verdicts[-1].settled
