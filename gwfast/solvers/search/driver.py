@@ -73,13 +73,14 @@ def search(problem, options, report, starts=None):
         field, tried = [Entrant(saved["label"], Descent.restored(at, saved))], []
     else:
         field, tried, tie = _begun(level, higher, problem, options, report, starts)
-    number = 0
+    number, stopped = 0, False
     while higher:
         watch = {} if several else dict(callback=options.callback)
         field = _settled(field, level, problem, limits, **watch)
         rows += _merged(tried, [one.ended(WENT_ON) for one in field])
         before, number, tried = level, number + 1, []
-        if field[0].descent.status in (Status.STOPPED, Status.TIME_LIMIT):
+        stopped = field[0].descent.status == Status.STOPPED
+        if stopped or field[0].is_late:
             field, higher = field[:1], higher[-1:]
             _check_time(field[0].descent, problem, limits)
         while len(higher) > 1 and not fits(higher[0].problem, options, races=False):
@@ -90,7 +91,7 @@ def search(problem, options, report, starts=None):
             report(ProgressEvent("level", text, number))
         costs = level.linearization(options)
         field = [_promoted(one, *costs, level, before, keeps=not several) for one in field]
-    if field[0].descent.status == Status.STOPPED:
+    if stopped:
         # One iteration, without the callback, makes a plan of the problem itself.
         last = field[0].advance(limits, field[0].n_outer + 1).descent
         return Found(dataclasses.replace(last, status=Status.STOPPED), False, Candidates())
