@@ -21,7 +21,7 @@ from ...results.tables import Candidate, Candidates
 from ...utils.deadline import OutOfTime
 from ...utils.memory import as_memory_limit
 from ...utils.progress import ProgressEvent
-from .confidence import Evidence
+from .confidence import LEVEL, Evidence, confidence_of
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
 from .levels import choose, fits, ladder
@@ -147,14 +147,16 @@ def _begun(level, higher, problem, options, report, starts):
     rows += [one.row() for one in field]
     escapes = races and problem.is_balanced and options.mechanisms.second_look
     escapes = escapes and max_outer >= 50 and not is_placed(level.problem, options.placement)
-    if not escapes or field[0].is_late:
+    # The winner is expected to settle.
+    won = rows_of(rows, field[0], WON)
+    sure = confidence_of(won, Status.CONVERGED) >= LEVEL and not options.search_time
+    if not escapes or field[0].is_late or sure:
         return field, rows, False
-    search = Escapes(field[0], rows, options, report)
-    race_alone = Evidence.of(rows_of(rows, search.best, WON), search.best.descent.status)
+    search, kinds = Escapes(field[0], rows, options, report), Evidence.of(won, None).kinds
     later = 0.5 * work(problem) / work(level.problem) if higher else 0.0
     plain = level.problem.is_plain and level.problem.x.symmetric and level.problem.y.symmetric
     clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
-    search.run(budget_of(search.best, later), clusters and race_alone.kinds <= 1)
+    search.run(budget_of(search.best, later), clusters and kinds <= 1)
     if search.best.label == field[0].label:
         field = [search.best, *field[1:]]
     else:

@@ -28,7 +28,7 @@ from .starts import start_plan
 # Distance of two states, relative to the larger distance from the product plan, below which both
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
 # states within .2 after four iterations end in one optimum.
-SAME = 0.15
+SAME = 0.2
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
