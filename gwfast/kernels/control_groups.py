@@ -3,20 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-ROOT = "/sys/fs/cgroup"
-MEMBERSHIP = "/proc/self/cgroup"
-# Where version 2 is mounted beside version 1.
-BESIDE = "unified"
-
 
 def groups(
-    controller: str, root: str | Path = ROOT, membership: str | Path = MEMBERSHIP
+    controller: str,
+    root: str | Path = "/sys/fs/cgroup",
+    membership: str | Path = "/proc/self/cgroup",
 ) -> Iterator[tuple[int, Path]]:
-    """Version and folder of the groups, of both versions, that can limit what a `controller` such
-    as "cpu" gives to this process: its own group and those around it, whose limits hold as well.
+    """Yield version and folder of the groups, of both versions, that can limit what a `controller`
+    such as "cpu" gives to this process: its own group and those around it.
 
-    A container may see the path of its group without seeing that group, its folder
-    being the root: folders may be missing, and the root always comes.
+    A container may see the path of its group without seeing that group, its folder being the root:
+    folders may be missing, and the root always comes.
     """
     try:
         lines = Path(membership).read_text().splitlines()
@@ -24,8 +21,8 @@ def groups(
         lines = ["0::/", f"1:{controller}:/"]
     for line in lines:
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
-        if number == "0":
-            version, tops = 2, [Path(root), Path(root, BESIDE)]
+        if number == "0":  # which may be mounted beside version 1
+            version, tops = 2, [Path(root), Path(root, "unified")]
         elif controller in controllers.split(","):
             version, tops = 1, [Path(root, controllers), Path(root, controller)]
         else:

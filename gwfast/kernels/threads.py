@@ -17,25 +17,31 @@ from threadpoolctl import ThreadpoolController
 from . import BOUND, PROCESSORS, _rows, allowed_processors
 from .control_groups import groups
 
-# Matrix entries below which waking a second thread costs more than it saves: a pass
-# over this many takes about 10 microseconds on one core.
+# Matrix entries below which waking a second thread costs more than it saves: a pass over this many
+# takes about 10 microseconds on one core.
 SERIAL_BELOW = 65_536
-MOST_THREADS = 4096
 
 
 def resolve_n_threads(n_threads=None, *, work=None, team=True):
-    """Number of threads to use.
+    """Return the number of threads to use.
 
-    None is ``OMP_NUM_THREADS`` where that is set, else the physical cores that this
-    process may use now (affinity and container quota counted). Negative numbers count
-    back from that as in joblib: -1 is all, -2 all but one. A pass that touches only few
-    matrix entries, its `work`, runs on one thread whatever `n_threads` is.
+    None is ``OMP_NUM_THREADS`` where that is set, else the physical cores that this process may use
+    now (affinity and container quota counted). Negative numbers count back from that as in joblib:
+    -1 is all, -2 all but one. A pass that touches only few matrix entries, its `work`, runs on one
+    thread whatever `n_threads` is.
 
     One is also what is left, with a RuntimeWarning, in a process that was forked from one with a
     team of OpenMP's threads, where that would hang; unless the threads are Python's, no `team`.
     """
     if n_threads is not None:
-        n_threads = _checked(n_threads)
+        # NumPy's own truth values counted as integers before 2.3.
+        if isinstance(n_threads, bool | np.bool_) or not hasattr(n_threads, "__index__"):
+            raise TypeError(f"n_threads must be an integer or None, got {type(n_threads).__name__}")
+        n_threads = n_threads.__index__()
+        if n_threads == 0:
+            raise ValueError("n_threads must not be 0; use None for the default")
+        if n_threads > 4096:  # GWF_MOST_THREADS
+            raise ValueError(f"n_threads must be at most 4096, got {n_threads}")
     if work is not None and work < SERIAL_BELOW:
         return 1
     if n_threads is None or n_threads < 0:
@@ -47,26 +53,13 @@ def resolve_n_threads(n_threads=None, *, work=None, team=True):
     return n_threads
 
 
-def _checked(n_threads):
-    # NumPy's own truth values counted as integers before 2.3.
-    no_number = isinstance(n_threads, bool | np.bool_)
-    if no_number or not hasattr(n_threads, "__index__"):
-        raise TypeError(f"n_threads must be an integer or None, got {type(n_threads).__name__}")
-    n_threads = n_threads.__index__()
-    if n_threads == 0:
-        raise ValueError("n_threads must not be 0; use None for the default")
-    if n_threads > MOST_THREADS:
-        raise ValueError(f"n_threads must be at most {MOST_THREADS}, got {n_threads}")
-    return n_threads
-
-
 def _default_n_threads():
     available = _rows.openmp_max_threads()
     if os.environ.get("OMP_NUM_THREADS"):
         return available
-    if available == _UNASKED:  # the processors at import, which may have changed
-        available = MOST_THREADS
     cores = _physical_cores(PROCESSORS if BOUND else allowed_processors())
+    if available == _UNASKED:  # the processors at import, which may have changed
+        available = cores
     # A quota may change, but reading its files takes a tenth of a millisecond.
     return max(1, min(available, cores, _quota(int(time.monotonic()))))
 
@@ -77,7 +70,7 @@ _UNASKED = len(PROCESSORS) if _rows.openmp_max_threads() == len(PROCESSORS) else
 
 @functools.lru_cache(maxsize=8)
 def _physical_cores(processors):
-    """How many cores these processors are on."""
+    """Return how many cores these processors are on."""
     cores = set()
     for cpu in processors:
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings")
@@ -90,7 +83,7 @@ def _physical_cores(processors):
 
 @functools.lru_cache(maxsize=1)
 def _quota(second):
-    """Processors that the control groups (a container's limits) grant, this second."""
+    """Return the processors that the control groups (a container's limits) grant, this second."""
     granted = [os.cpu_count() or 1]
     for version, folder in groups("cpu"):
         try:
@@ -107,19 +100,15 @@ def _quota(second):
     return min(granted)
 
 
-# --- Teams of OpenMP's threads --------------------------------------------------------
-
-# How large the stacks of OpenMP's threads are, in kilobytes or with a unit.
-_STACKS = ("OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE")
+# --- Stacks and forks -----------------------------------------------------------------
 
 
 def _stack_bytes(environment):
-    """What these variables ask for, 0 where they don't."""
-    for name in _STACKS:
-        found = re.fullmatch(r"\s*(\d+)\s*([BKMG]?)\s*", environment.get(name, ""), re.IGNORECASE)
+    """Return the bytes of a stack that these variables ask for, 0 where they don't."""
+    for name in ("OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"):
+        found = re.fullmatch(r"\s*(\d+)\s*([BKMG]?)\s*", environment.get(name, "").upper())
         if found:
-            size, unit = int(found[1]), found[2].upper() or "K"
-            return min(size * 1024 ** "BKMG".index(unit), 2**40)
+            return min(int(found[1]) * 1024 ** "BKMG".index(found[2] or "K"), 2**40)
     return 0
 
 
@@ -127,17 +116,15 @@ _STACK = _stack_bytes(os.environ)
 _rows.set_sizes(_STACK, 0)
 
 
-# --- After a fork ---------------------------------------------------------------------
-
-
 def _starts_anew():
-    """Whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to (joblib
-    does, and so whatever imports it); GNU's waits there for threads that stayed in the parent.
+    """Return whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to
+    (joblib does, and so whatever imports it); GNU's waits there for threads of the parent.
     """
     told = os.environ.get("KMP_INIT_AT_FORK", "").strip().lower().lstrip(".")
-    return not told.startswith(("0", "f", "n", "of", "d")) and Path(
-        _rows.openmp_runtime()
-    ).name.startswith(("libomp", "libiomp"))
+    library = Path(_rows.openmp_runtime()).name
+    return library.startswith(("libomp", "libiomp")) and not told.startswith(
+        ("0", "f", "n", "of", "d")
+    )
 
 
 # As OpenMP read it when it was loaded.
@@ -150,48 +137,40 @@ def _in_forked_process():
     _blas_limit.in_forked_process()
 
 
+@functools.lru_cache(maxsize=1)
+def _warn_once(process):
+    warnings.warn(
+        "this process was forked from one in which gwfast had run on several threads; OpenMP would "
+        "hang here, so everything runs on one thread. Start processes by 'spawn' or 'forkserver' "
+        "(multiprocessing.get_context), or ask for one thread on purpose: n_threads=1, or "
+        "OMP_NUM_THREADS=1 in the environment",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
 def _warn_of_fork():
-    """Say once in a process why one thread is all."""
-    global _warned
-    if _warned != os.getpid():
-        _warned = os.getpid()
-        warnings.warn(
-            "this process was forked from one in which gwfast had run on several "
-            "threads; OpenMP would hang here, so everything runs on one thread. "
-            "Start processes by 'spawn' or 'forkserver' "
-            "(multiprocessing.get_context), or ask for one thread on purpose: "
-            "n_threads=1, or OMP_NUM_THREADS=1 in the environment",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-
-_warned = None
+    _warn_once(os.getpid())
 
 
 # --- BLAS -----------------------------------------------------------------------------
 
-# Scanning the loaded libraries takes milliseconds: once is enough, since the only BLAS
-# that matters, SciPy's, is loaded above.
+# Scanning the loaded libraries takes milliseconds: once is enough, since the only BLAS that
+# matters, SciPy's, is loaded above.
 _controller = functools.cache(ThreadpoolController)
 
 
 class _BlasLimit:
     """One thread for each of some BLAS libraries while anybody is inside.
 
-    Such a library has one number of threads for the whole process: who comes first sets
-    it, who goes last restores it. A number that somebody else has set meanwhile stays.
-
-    Attributes
-    ----------
-    has_buffers : bool
-        Whether BLAS has been called, for whose buffers there was room.
+    Such a library has one number of threads for the whole process: who comes first sets it, who
+    goes last restores it. A number that somebody else has set meanwhile stays.
     """
 
     def __init__(self):
+        # `has_buffers`: whether BLAS has been called, for whose buffers there was room.
         self._lock, self.has_buffers = threading.RLock(), False
-        self._inside = {}  # how often each Python thread is
-        self._former = []
+        self._inside, self._former = {}, []  # how often each Python thread is; what to restore
 
     def __enter__(self):
         me = threading.get_ident()
@@ -217,7 +196,7 @@ class _BlasLimit:
             self._former = []
 
     def in_forked_process(self):
-        """Only the thread that forked is here; another may have held the lock."""
+        """Go on with the thread that forked; another may have held the lock."""
         self._lock, me = threading.RLock(), threading.get_ident()
         if self._inside:
             self._inside = {k: n for k, n in self._inside.items() if k == me}
@@ -231,8 +210,8 @@ class _BlasLimit:
         if not _has_room(sum(sizes)):
             self._restore()
             raise MemoryError(
-                f"the BLAS of NumPy and SciPy takes {sum(sizes) / 1e9:.3g} GB of "
-                "address space, more than limits of this process (ulimit -v) leave"
+                f"the BLAS of NumPy and SciPy takes {sum(sizes) / 1e9:.3g} GB of address space, "
+                "more than limits of this process (ulimit -v) leave"
             )
         small = np.ones((2, 2), dtype=np.float32)
         scipy.linalg.blas.sgemm(1.0, small @ small, small)
@@ -246,8 +225,9 @@ if hasattr(os, "register_at_fork"):
 
 
 def _blas(shared):
-    """The BLAS libraries that have one number of threads for the whole process, or
-    those that have one for each thread."""
+    """Yield the BLAS libraries that have one number of threads for the whole process, or those that
+    have one for each thread.
+    """
     for library in _controller().lib_controllers:
         if library.user_api == "blas":
             of_openmp = getattr(library, "threading_layer", None) == "openmp"
@@ -255,19 +235,18 @@ def _blas(shared):
                 yield library
 
 
-# Address space that OpenBLAS takes when it is first called, for each thread that calls it at once;
-# it ends the process if it gets none. That of SciPy's and NumPy's wheels takes less than others.
-WHEELS, WHEELS_BUFFER, BUFFER = "libscipy_openblas", 32 * 1024**2, 128 * 1024**2
-
-
 def _buffer_bytes(library):
+    """Return the address space that OpenBLAS takes when it is first called, for each thread that
+    calls it at once; it ends the process if it gets none.
+    """
     if library.internal_api != "openblas":
         return 0
-    return WHEELS_BUFFER if library.prefix == WHEELS else BUFFER
+    of_wheels = library.prefix == "libscipy_openblas"
+    return (32 if of_wheels else 128) * 1024**2
 
 
 def _has_room(n_bytes):
-    """Whether so much address space can be had."""
+    """Return whether so much address space can be had."""
     if n_bytes == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
         return True
     try:
@@ -278,10 +257,8 @@ def _has_room(n_bytes):
 
 
 def _set_threads(settings):
-    if not settings:
-        return
-    # threadpoolctl lets only that thread set OpenBLAS which set it first, whether that
-    # is done with it or not, and ignores the others. It is released for all of them.
+    # threadpoolctl lets only that thread set OpenBLAS which set it first, whether that is done with
+    # it or not, and ignores the others. It is released for all of them.
     releases = [
         library.clear_controlling_thread
         for library, _ in settings
@@ -295,27 +272,22 @@ def _set_threads(settings):
         release(force=True)
 
 
-def _now(libraries):
-    return [(library, library.num_threads) for library in libraries]
-
-
 def _to_limit(libraries):
-    """Those of them with more than one thread, and how many."""
-    return [pair for pair in _now(libraries) if pair[1] != 1]
+    """Return those of them with more than one thread, and how many."""
+    return [(library, library.num_threads) for library in libraries if library.num_threads != 1]
 
 
-# Points of problems that OpenBLAS multiplies on one thread anyway (interface/gemm.c:
-# up to 4 * 65536 multiplications), so that there is nothing to limit, which takes a
-# tenth of what else a call on few points does.
+# Points of problems that OpenBLAS multiplies on one thread anyway (interface/gemm.c: up to 4 *
+# 65536 multiplications), so that there is nothing to limit.
 FEW_POINTS = 64
 
 
 def single_threaded_blas(n_points=None):
-    """One BLAS thread inside the block, the former number after it, also on errors;
-    without effect where there are not so many points that it has more.
+    """One BLAS thread inside the block, the former number after it, also on errors; without effect
+    where there are not so many points that it has more.
 
-    The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the
-    whole process while anybody is inside: blocks may overlap in several Python threads.
+    The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the whole
+    process while anybody is inside: blocks may overlap in several Python threads.
     """
     if n_points is not None and n_points <= FEW_POINTS and _blas_limit.has_buffers:
         return contextlib.nullcontext()
@@ -334,5 +306,5 @@ def _limited_blas():
 
 
 def libraries(kind):
-    """Facts about the libraries in this process of a kind, "blas" or "openmp"."""
+    """Return facts about the libraries in this process of a kind, "blas" or "openmp"."""
     return [lib for lib in ThreadpoolController().info() if lib["user_api"] == kind]

@@ -136,7 +136,7 @@ def blas_threads():
 def three_blas_threads():
     """More than one BLAS thread to begin with, whatever the machine."""
     libraries = list(threads._blas(shared=True))
-    before = threads._now(libraries)
+    before = [(library, library.num_threads) for library in libraries]
     threads._set_threads([(library, 3) for library in libraries])
     try:
         if set(blas_threads()) != {3}:
