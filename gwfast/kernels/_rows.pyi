@@ -27,6 +27,11 @@ class Rows:
     m: int
     strip: int
 
+class Loop:
+    n: int
+    m: int
+    is_float64: bool
+
 class Shifted(Rows):
     matrix: NDArray[Any]
     shift: float

@@ -6,6 +6,10 @@ from .arrays import Float32Array, Float64Array
 
 LANES: int
 
+class Kept:
+    n: int
+    m: int
+
 def sample(
     kernel: Float32Array | Rows,
     v: Float32Array,

@@ -43,7 +43,8 @@ cdef class Kept:
     it `checks`, and the `values` of entries. For `sums` of columns a chunk has so many rows that
     adding up its sums costs little.
     """
-    cdef ptrdiff_t n, m, size, chunks
+    cdef readonly ptrdiff_t n, m
+    cdef ptrdiff_t size, chunks
     cdef int threads
     cdef const int64_t *start
     cdef const int32_t *index
