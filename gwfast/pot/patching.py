@@ -258,7 +258,7 @@ def _pots_functions():
         message = "swapping POT's functions needs POT: pip install POT"
         raise ImportError(message) from error
     # POT does not import it itself: it needs other packages.
-    homes += [sys.modules["ot.gnn"]] * ("ot.gnn" in sys.modules)
+    homes += [sys.modules[name] for name in sys.modules.keys() & {"ot.gnn"}]
     pairs = itertools.product(homes, NAMES)
     return {name: getattr(home, name) for home, name in pairs if hasattr(home, name)}
 

@@ -225,13 +225,7 @@ class PointCloud:
         ----------
         statistic : {"mean", "median", "max"}
             Over all pairs of points (the median: of 2000 points, spread evenly), a point with
-            itself included. Of ``1 - cos`` for the metric "cosine": a similarity may well have a
-            mean of zero.
-
-        Raises
-        ------
-        ValueError
-            If the statistic is not above zero.
+            itself included; of ``1 - cos`` for the metric "cosine".
         """
         one_of(statistic, "statistic", STATISTICS)
         sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
@@ -289,19 +283,11 @@ Geometry: TypeAlias = PointCloud | DenseCost
 class LowRankCost(PointCloud):
     """Symmetric costs ``C = u @ v.T`` by their factors; the costs are never formed.
 
-    This does what `PointCloud` does for its metrics for any costs of low rank: kernels by random
-    features, commute times by eigenvectors, distances by landmarks.
-
     Parameters
     ----------
     u : array-like of shape (n, r)
     v : array-like of shape (n, r) or None, default=None
         None is `u`.
-
-    Attributes
-    ----------
-    n, features, signature, scale
-        See `PointCloud`.
 
     Raises
     ------
@@ -366,10 +352,7 @@ def cosine_similarity(
     chunk_rows: int | None = None,
     n_threads: int | None = None,
 ) -> Float32Array:
-    """Cosine similarity of all rows of `x` with all rows of `y`.
-
-    Beside one float32 buffer and copies of the input, normalized and packed, nothing grows with
-    n m.
+    """Cosine similarity of all rows of `x` with all rows of `y`, in one float32 buffer.
 
     Parameters
     ----------
@@ -386,7 +369,6 @@ def cosine_similarity(
     Returns
     -------
     (n, m) float32 ndarray
-        `out`, where given.
 
     Raises
     ------

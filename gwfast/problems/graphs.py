@@ -50,22 +50,10 @@ class GraphCost(DenseCost):
     weight : str, default="weight"
         Attribute of networkx's edges that has their lengths; edges without it have length 1.
 
-    Attributes
-    ----------
-    n, matrix, symmetric
-        See `DenseCost`.
-    labels : tuple or None
-        The nodes of a graph of networkx, in the order of rows.
-
     Raises
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
-
-    Warns
-    -----
-    UserWarning
-        If a sparse matrix has stored zeros beside its diagonal.
 
     Examples
     --------

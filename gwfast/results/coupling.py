@@ -40,14 +40,11 @@ class Coupling:
 
     Examples
     --------
-    >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> coupling = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1]).coupling
+    >>> import gwfast
+    >>> cost = [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
+    >>> coupling = gwfast.gromov_wasserstein(cost, cost, epsilon=0).coupling
     >>> coupling.shape, coupling.form
-    ((60, 60), 'array')
-    >>> bool((coupling.topk(1).indices[:, 0] == np.arange(60)[::-1]).mean() > 0.9)
-    True
+    ((3, 3), 'array')
     """
 
     form: ClassVar[Literal["array", "sparse", "factors"]]
@@ -83,12 +80,8 @@ class Coupling:
         return self
 
     def toarray(self) -> FloatArray:
-        """Return the plan as an (n, m) ndarray of `dtype`, in place where it is an array.
-
-        Raises
-        ------
-        MemoryError
-            If it would not fit the memory limit of the solve.
+        """Return the plan as an (n, m) ndarray of `dtype`, in place where it is an array; raise a
+        MemoryError if it would not fit the memory limit of the solve.
         """
         size = self.dtype.itemsize * self.shape[0] * self.shape[1]
         if self.limit is not None and size > self.limit:
@@ -100,13 +93,8 @@ class Coupling:
         return self._toarray()
 
     def tocsr(self, left_out: float = LEFT_OUT) -> sparse.csr_array:
-        """Return the plan as a SciPy CSR array of `dtype`, small entries left out.
-
-        Parameters
-        ----------
-        left_out : float, default=1e-4
-            Fraction of the mass of every row that its smallest entries, which are left out, have
-            together at most.
+        """Return the plan as a SciPy CSR array of `dtype`, without the smallest entries of every
+        row, which have at most the fraction `left_out` of its mass together.
         """
         parts = []
         for rows in row_blocks(*self.shape, 8 * BLOCK_FLOATS):
@@ -116,14 +104,8 @@ class Coupling:
         return sparse.csr_array(sparse.vstack(parts, format="csr"))
 
     def topk(self, k: int, rows: ArrayLike | None = None) -> Neighbors:
-        """Return `Neighbors` by the k largest entries of every row, largest first.
-
-        Parameters
-        ----------
-        k : int
-            At most the number of columns is returned.
-        rows : (r,) int ndarray or None, default=None
-            Which rows; None is all.
+        """Return `Neighbors` by the k largest entries of some rows (None is all), largest first;
+        all columns if there are fewer.
         """
         k = min(as_count(k, "k"), self.shape[1])
         if rows is None:

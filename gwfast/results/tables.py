@@ -109,17 +109,8 @@ class Neighbors(NamedTuple):
     def to_frame(
         self, source: ArrayLike | None = None, target: ArrayLike | None = None
     ) -> pd.DataFrame:
-        """Return a table of pandas, a row for each target of each query.
-
-        Parameters
-        ----------
-        source, target : array-like or None, default=None
-            Names of the queries, and of all targets; None numbers them.
-
-        Returns
-        -------
-        DataFrame
-            With columns "source", "target", "rank" (from 1) and "score".
+        """Return a table of pandas, a row for each target of each query, with columns "source",
+        "target", "rank" (from 1) and "score"; `source` and `target` are names of all, or numbers.
         """
         queries, ranks = np.nonzero(self.indices >= 0)
         targets = self.indices[queries, ranks]
@@ -168,10 +159,9 @@ class Candidate(NamedTuple):
     Examples
     --------
     >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
+    >>> x = np.random.default_rng(0).standard_exponential((60, 3))
     >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
-    >>> any(row.fate == "won" for row in result.candidates)
+    >>> any(row.fate == "won" for row in gwfast.gromov_wasserstein(cost, cost).candidates)
     True
     """
 

@@ -385,7 +385,7 @@ class _Comparison:
         solved = ~np.isnan(costs)
         kept = zip(pairs, plans, solved, strict=False)
         self._plans.update({pair: plan for pair, plan, is_solved in kept if is_solved})
-        self.n_solved += np.count_nonzero(solved)
+        self.n_solved += int(np.count_nonzero(solved))
         self._n_unconverged += np.count_nonzero(solved & ~converged)
 
     def result(self, plans, seconds):

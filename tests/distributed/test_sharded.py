@@ -115,7 +115,7 @@ def test_a_plan_to_start_from():
     with pytest.warns(gwfast.ConvergenceWarning):
         here, there = solve(problem, **options), solve(problem, Workers(), **options)
     assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5)
-    with pytest.raises(MemoryError, match="init must be 'auto', 'product' or a plan"):
+    with pytest.raises(MemoryError, match="init must be 'auto', 'product', Seeds or a plan"):
         solve(problem, Workers(), init="profile")
 
 
