@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.losses import SQUARE
-from ..quadratic.frank_wolfe import N_DIRECTIONS, ExactLimits, directions, has_ties
+from ..quadratic.frank_wolfe import ExactLimits, directions, has_ties
 from ..utils.validation import as_array, as_count, as_matrix
 from ._barycenters import listed
 from ._conditional_gradient import solve_exact
@@ -221,7 +221,7 @@ class Samples:
         C = (C + C.T) / 2 - self._shift
         masses = masses / self._total
         constants = self.alpha * (np.square(C) @ masses)
-        turns = directions(-C, masses, N_DIRECTIONS) if turned else None
+        turns = directions(-C, masses, 2) if turned else None
         return exact_space(values(C), masses, constants, features, turns)
 
     def unmix(self, atoms, some):

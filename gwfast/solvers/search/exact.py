@@ -31,8 +31,8 @@ ANNEALED = tuple(
     Round(25, Limits(max_outer=25, max_inner=100, tol=tol, marginal_tol=1e-3), keep, epsilon)
     for epsilon, tol, keep in ((0.05, 0.05, 3), (0.03, 0.03, 2), (0.012, 0.02, 2))
 )
-# Eigenvectors whose products, with all signs, are starts; and starts together with random ones.
-N_TURNED, N_STARTS = 3, 12
+# Starts along eigenvectors, with all signs, and at random.
+N_STARTS = 12
 
 
 def exact_start(seed=0, deadline=NEVER, n_random=None):
@@ -122,7 +122,7 @@ class ExactSearch:
             starts.append(given(problem.mass * exact_plan(balanced, *how), "balanced"))
             self.polish("balanced", starts[-1].matrix)
         # Where the objective falls fastest: of smooth shapes, the mirror images.
-        turned = self.solver.turned(N_TURNED)
+        turned = self.solver.turned()
         starts += [given(plan, f"eigenvectors {label}") for label, plan in turned]
         left = N_STARTS - len(starts) if n_random is None else n_random
         seeds, patience = itertools.count(self._seed), search_time and Patience(search_time)
