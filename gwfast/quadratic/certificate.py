@@ -5,18 +5,15 @@ the product plan and tests take their numbers from here.
 """
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ..kernels._transport import Transport
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.blocks import SCRATCH_BYTES, row_blocks
 
-# Bytes of a linearized cost (5,800 points a side) up to which it is kept, not made anew.
-KEPT_BYTES = 32 * SCRATCH_BYTES
 # Relative error of a solver's objective from which on it is computed anew from the plan.
 MAX_ERROR = 1e-4
-# Squared differences that are added up one by one, at most, which takes seconds.
-MOST_DIRECT = 2e9
 
 
 class Costs:
@@ -112,30 +109,15 @@ class Costs:
             return max(float(total + np.vdot(*self.moments(plan))), 0.0)
         bilinear = self.bilinear(plan) if bilinear is None else bilinear
         product = sum(np.vdot(plan(rows), bilinear(rows)) for rows in self.slices)
-        n, m = self.problem.shape
-        is_rounding = 1e-10 * (abs(total) + abs(product)) > abs(total + product)
-        if is_rounding and n * m * (n + m) <= MOST_DIRECT and self.loss.keeps_factors:
-            return self._sum_of_differences(plan)
+        if abs(total + product) < 1e-10 * (abs(total) + abs(product)) and self.loss.keeps_factors:
+            # All but rounding has cancelled: of few entries all differences are added up.
+            whole = np.vstack([plan(rows) for rows in self.slices])
+            i, j = np.nonzero(whole)
+            if len(i) <= 3000:
+                x, y = (self._part(side.matrix, slice(None)) for side in self.sides)
+                masses = whole[i, j].astype(np.float64)
+                return float(masses @ np.square(x[np.ix_(i, i)] - y[np.ix_(j, j)]) @ masses)
         return max(float(total + product), 0.0)
-
-    def _sum_of_differences(self, plan):
-        """The sum of squared differences without a difference of large terms.
-
-        A pair of points of the first side goes to pairs of the second side, with a mean cost
-        ``E(y)``. The sum is the mean of ``(x - E(y))^2`` plus the mean variance of y. The
-        variance is the sum of two, one for each point of the pair.
-        """
-        x, y = (self._part(side.matrix, slice(None)) for side in self.sides)
-        plan = np.vstack([plan(rows) for rows in self.slices]).astype(np.float64)
-        rows, cols = plan.sum(axis=1), plan.sum(axis=0)
-        share = np.divide(plan, rows[:, None], out=np.zeros_like(plan), where=plan > 0)
-        half = share @ y
-        whole = half @ share.T
-        total = rows @ np.square(x - whole) @ rows
-        for i in np.flatnonzero(rows):
-            total += rows[i] * share[i] @ (np.square(y - half[i]) @ cols)
-            total += rows[i] * share[i] @ (rows @ np.square(half - whole[:, i, None]))
-        return float(total)
 
 
 def stays_factored(problem):
@@ -145,11 +127,10 @@ def stays_factored(problem):
 
 
 def nbytes(problem, dense=False):
-    """Bytes that a `Linearized` takes; if `dense`, with all entries of five matrices."""
+    """Bytes that a `Linearized` takes; if `dense`, with all entries of some matrices."""
     n, m = problem.shape
-    if stays_factored(problem) and not dense:
-        return 2 * min(KEPT_BYTES, 8 * n * m) + 4 * SCRATCH_BYTES
-    return 8 * (n * n + m * m + 7 * n * m)
+    factored = stays_factored(problem) and not dense
+    return 6 * SCRATCH_BYTES + (0 if factored else 8 * (n * n + m * m + 7 * n * m))
 
 
 def objective(problem, coupling, linear=0.0):
@@ -174,17 +155,9 @@ def product_mean(problem):
 class Linearized:
     """The linearized cost at a plan, of which ``plan(rows)`` gives some rows in float64.
 
-    Attributes
-    ----------
-    row_sums, column_sums, mass : ndarray, ndarray, float
-        Marginals of the plan, and the sum of the sizes of its row sums.
-    gw_cost, linear_cost : float
-    cost_scale : float
-        Size of the terms that no potential takes up, at most.
-    magnitude : float
-        Size of the terms whose difference the objective is.
-    largest : float
-        Largest entry of the terms, at most.
+    It has the marginals `row_sums`, `column_sums` and `mass` of the plan, its `gw_cost` and
+    `linear_cost`, and bounds: `cost_scale` of what no potential takes up, `magnitude` of the terms
+    whose difference the objective is, `largest` of an entry of the terms.
     """
 
     def __init__(self, costs, plan, given_marginals=False):
@@ -198,11 +171,9 @@ class Linearized:
         self._linear, rest = problem.linear_cost, 1.0 - self._weight
         given, own = (problem.p, problem.q), costs.separable(self.row_sums, self.column_sums)
         self._separable = costs.separable(*given) if given_marginals else own
-        self._bilinear, self._kept = costs.bilinear(self.plan), None
-        if 8 * problem.shape[0] * problem.shape[1] <= KEPT_BYTES:
-            bilinear = np.vstack([self._bilinear(s) for s in self.slices])
-            self._bilinear = bilinear.__getitem__
-            self._kept = np.vstack([self._made(s) for s in self.slices])
+        self._bilinear = costs.bilinear(self.plan)
+        if not costs.is_factored:
+            self._bilinear = np.vstack([self._bilinear(s) for s in self.slices]).__getitem__
         sizes = sum(np.abs(f) @ masses for f, masses in zip(own, given, strict=True))
         self.linear_cost, self.cost_scale = 0.0, self._weight * costs.scale
         self.magnitude = self._weight * (sizes + costs.magnitude * self.mass)
@@ -217,9 +188,6 @@ class Linearized:
 
     def cost(self, rows):
         """Some rows of the linearized cost."""
-        return self._made(rows) if self._kept is None else self._kept[rows]
-
-    def _made(self, rows):
         f, g = self._separable
         made = self._weight * (f[rows, None] + g + self._bilinear(rows))
         if self._linear is not None:
@@ -231,21 +199,13 @@ class GibbsPlan:
     """The solution of the linear problem that a `Linearized` has at a plan, with the marginals of
     that plan: Sinkhorn iterations in the log domain, potentials in units of epsilon.
 
-    Attributes
-    ----------
-    distance : float
-        L1, from the other plan, as a fraction of its mass: the smallest that was seen.
-    left_out : float
-        Fraction of the mass that this plan has where the other is zero.
-    complementarity : float
-        Masses that a partial plan does not use, times their multipliers over epsilon
-        (at most one); zero with other rules.
+    `distance`: the smallest L1 distance from the other plan that was seen, as a fraction of its
+    mass; `left_out`: the fraction of the mass that this plan has where the other is zero;
+    `complementarity`: masses that a partial plan does not use, times multipliers over epsilon.
     """
 
     def __init__(self, at, epsilon, least=None):
-        """`least` is the smallest positive entry of a plan from which epsilon weighs the
-        distance (proximal steps); None if it weighs the entropy.
-        """
+        # Proximal steps have a `least` entry of the plan whose distance epsilon weighs.
         self._at, self._epsilon, self._least = at, epsilon, least
         # Points of a partial plan that do not use up their masses have one potential.
         rule, sides = at.problem.rule, ((at.row_sums, at.problem.p), (at.column_sums, at.problem.q))
@@ -273,14 +233,14 @@ class GibbsPlan:
         return made
 
     def _fit_rows(self, g):
-        sums = np.concatenate([log_sum(self._exponent(s) + g, 1) for s in self._at.slices])
+        sums = np.concatenate([logsumexp(self._exponent(s) + g, 1) for s in self._at.slices])
         return fitted(self._at.row_sums, sums, self._slack[0])
 
     def _fit_columns(self, f):
         sums = np.full(len(self._at.column_sums), -np.inf)
         for rows in self._at.slices:
             block = self._exponent(rows) + f[rows, None]
-            sums = np.logaddexp(sums, log_sum(block, 0))
+            sums = np.logaddexp(sums, logsumexp(block, 0))
         return fitted(self._at.column_sums, sums, self._slack[1])
 
     def _iterate(self, f, g, max_iter, enough):
@@ -348,18 +308,11 @@ def alternation_distance(at, costs, epsilon, least):
     for axis, masses in ((1, problem.p), (0, problem.q)):
         exponent = np.log(np.maximum(now.plan(everything), least)) - now.cost(everything) / epsilon
         exponent[problem.p == 0] = exponent[:, problem.q == 0] = -np.inf
-        potential = fitted(masses, log_sum(exponent, axis))
+        potential = fitted(masses, logsumexp(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
             now = Linearized(costs, made.__getitem__, given_marginals=True)
     return float(np.abs(made - at.plan(everything)).sum()) / (at.mass or 1.0)
-
-
-def log_sum(x, axis):
-    """``log(sum(exp(x)))``, -inf of nothing."""
-    top = x.max(axis=axis)
-    top = np.where(np.isfinite(top), top, 0.0)
-    return top + np.log(np.exp(x - np.expand_dims(top, axis)).sum(axis=axis))
 
 
 def fitted(masses, log_sums, tied=()):
@@ -370,7 +323,7 @@ def fitted(masses, log_sums, tied=()):
     logs = np.log(np.where(alive, masses, 1.0))
     made = np.where(alive, logs - np.where(alive, log_sums, 0.0), -np.inf)
     if np.any(tied):
-        made[tied] = np.log(np.maximum(masses[tied].sum(), 0.0)) - log_sum(log_sums[tied], 0)
+        made[tied] = np.log(np.maximum(masses[tied].sum(), 0.0)) - logsumexp(log_sums[tied], 0)
     return made
 
 

@@ -35,10 +35,8 @@ class Residual(NamedTuple):
 
     Attributes
     ----------
-    value : float
-        The residual; NaN if the plan is not finite.
-    bound : float
-        The largest residual that holds; infinite if nothing bounds it.
+    value, bound : float
+        The residual, NaN if the plan is not finite; and the largest residual that holds.
 
     Examples
     --------
@@ -71,31 +69,24 @@ class Verification:
 
     Attributes
     ----------
-    shape : tuple of int
-    epsilon : float
+    shape, epsilon
     gw_cost, linear_cost, entropy : float
         Values of the plan, recomputed in float64 with its own marginals.
     not_finite, negative : Residual
         Number of entries that are NaN or infinite; size of the sum of negative entries.
-    rows, cols : Residual
-        L1 distance of row and column sums from the masses; of a partial plan, the excess
-        over the masses. Without a bound if the rule or the method leaves them free.
-    mass, marginals : Residual
-        Distance of the sum of all entries from the mass of a plan; all errors of marginals
-        that apply, the sum that solvers keep below `marginal_tol`.
+    rows, cols, mass, marginals : Residual
+        L1 distances of row and column sums from the masses (of a partial plan, the excess),
+        of the sum of all entries from the mass of a plan, and all of these that apply.
     stationarity : Residual
         L1 distance, as a fraction of the mass, of the plan from the exact plan of the same
         marginals for its own linearized cost, at most (``method="bapg"``: from the plan after
-        one more iteration). With epsilon 0 it is the gap of Frank and Wolfe, as a fraction of
-        the objective.
+        one more iteration). With epsilon 0, the Frank-Wolfe gap over the objective.
     complementarity : Residual or None
-        Of a partial plan with entropy: sum of the masses not used, times their multipliers
-        over epsilon (at most one).
+        Masses that a partial plan does not use, times their multipliers over epsilon.
     objective, reg_objective : Residual or None
-        Distances of the reported `gw_cost` and `reg_cost` from the recomputed ones.
+        Distances of the reported `gw_cost` and `reg_cost` from the recomputed values.
     truncation : Residual
-        Fraction of the mass that the exact plan has where the plan is zero; the bound is
-        `GWResult.left_out`, if the plan came as a result.
+        Fraction of the mass that the exact plan has where the plan is zero.
 
     Examples
     --------
@@ -182,21 +173,17 @@ def verify(
     ----------
     problem : QuadraticProblem
     result : GWResult, Coupling or array-like of shape (n, m)
-        Of a result, the objectives and the truncation that it reports are checked too;
-        a result of a problem with other marginals (`p`, `q`, `marginals`) is an error.
+        The objectives and the truncation that a result reports are checked too.
     epsilon : float or None, default=None
-        Regularization in units of cost, as in `gromov_wasserstein` (half of POT's).
-        None is that of the result; a bare plan needs a number. 0 is the exact problem.
+        Regularization in units of cost, as in `gromov_wasserstein` (half of POT's); None is
+        that of the result. 0 is the exact problem.
     method : {"pgd", "ppa", "bapg"} or None, default=None
-        The method whose fixed point the plan should be; None is that of the result, or
-        "pgd". With epsilon 0 only "pgd" is taken: there is one kind of stationary plan.
+        The method whose fixed point the plan should be; None is that of the result, or "pgd".
     tol, marginal_tol : float, default=1e-5
-        The tolerances that the plan was solved to. With epsilon 0 `tol` bounds the gap,
-        as a fraction of the objective. With ``method="bapg"`` `marginal_tol` bounds the
-        error of the columns alone; for a partial plan it is a fraction of its mass.
+        The tolerances that the plan was solved to, of a partial plan over its mass. With epsilon
+        0 `tol` bounds the gap, as a fraction of the objective.
     max_iter : int, default=1000
-        Limit of the iterations from each start of the search for potentials; for the
-        potentials of a result mostly none are needed.
+        Limit of iterations from each start of the search for potentials.
     memory_limit : float, str or None, default=None
         As in `gromov_wasserstein`.
 
@@ -207,11 +194,10 @@ def verify(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value, or the problem is unbalanced;
-        the message names it.
+    ValueError
+        If the problem is unbalanced, or has other marginals than the result.
     MemoryError
-        If the costs would not fit `memory_limit`, before anything is allocated.
+        If the costs would not fit `memory_limit`.
 
     Examples
     --------
@@ -301,8 +287,7 @@ def _check_marginals(problem, result):
             f"with, got {problem.marginals!r}"
         )
     for name in "pq":
-        solved = getattr(result, name)
-        off = 0.0 if solved is None else np.abs(getattr(problem, name) - solved).sum()
+        off = np.abs(getattr(problem, name) - getattr(result, name)).sum()
         if off > MISSED:
             raise ValueError(
                 f"problem must have the {name} that result was solved with, got one "
