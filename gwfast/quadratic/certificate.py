@@ -39,7 +39,7 @@ class Costs:
             self._shift = sum(means) / 2
         extremes = [np.subtract(side.extremes, self._shift) for side in self.sides]
         h_x, h_y = self.loss.h1(extremes[0]), self.loss.h2(extremes[1])
-        # Size of the bilinear term of a plan of mass one, and of what no potential takes up.
+        # Size of the bilinear term of a plan of mass one, and of the part that no potential can hold.
         self.magnitude = float(np.abs(h_x).max() * np.abs(h_y).max())
         is_fixed = problem.is_balanced and shifts
         self.scale = float(np.ptp(h_x) * np.ptp(h_y)) / 4 if is_fixed else self.magnitude
@@ -148,7 +148,7 @@ def product_mean(problem):
     f, g = costs.separable(p, q)
     own, (x, y) = f @ p + g @ q, costs.means(p, q)
     common = x * y / problem.mass**2
-    # If all costs are equal, what is left is rounding.
+    # If all costs are equal, only rounding is left.
     return float(own - common) if abs(own - common) > 1e-13 * abs(common) else 0.0
 
 
@@ -156,7 +156,7 @@ class Linearized:
     """The linearized cost at a plan, of which ``plan(rows)`` gives some rows in float64.
 
     It has the marginals `row_sums`, `column_sums` and `mass` of the plan, its `gw_cost` and
-    `linear_cost`, and bounds: `cost_scale` of what no potential takes up, `magnitude` of the terms
+    `linear_cost`, and bounds: `cost_scale` of the part that no potential can hold, `magnitude` of the terms
     whose difference the objective is, `largest` of an entry of the terms.
     """
 
@@ -252,7 +252,7 @@ class GibbsPlan:
             g = self._fit_columns(f)
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(f - before), nan=0.0).max()
-            # What moves by some hundred roundings has been found.
+            # Potentials that move by some hundred roundings have converged.
             settled = moved <= 1e-13 * (1.0 + np.abs(f[np.isfinite(f)]).max(initial=0.0))
             if settled or (k + 1) % 10 == 0 or k + 1 == max_iter:
                 self._look(f, g)
@@ -331,8 +331,8 @@ def frank_wolfe_gap(at):
     """How far the linearized objective of a plan is above the least of all plans of these
     marginals, at most (Frank and Wolfe, 1956; Jaggi, ICML 2013, equation 2).
 
-    Any potentials below the cost bound the least cost of a plan from below (weak duality),
-    whatever has found them; with those of the linear program the gap is exact.
+    By weak duality, any potentials below the cost bound the least cost of a plan from below; the
+    optimal potentials of the linear program make the gap exact.
     """
     cost, plan, rule = at.cost(slice(None)), at.plan(slice(None)), at.problem.rule
     if not rule.takes_q:

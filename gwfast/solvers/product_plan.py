@@ -1,4 +1,4 @@
-"""The product plan as a result, and what is said of any result beside it."""
+"""The product plan as a result, and a comparison of other results with it."""
 
 import dataclasses
 import math

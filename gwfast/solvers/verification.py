@@ -1,4 +1,4 @@
-"""Whether a plan is what it should be: the conditions of optimality, each with a bound."""
+"""Check a plan, from any solver, against the conditions of optimality."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MISSED = 1e-5
 
 
 class Residual(NamedTuple):
-    """Distance of something from what it should be.
+    """Distance of a quantity from its target.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Residual(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the value is a number within the bound."""
+        """Return True if the value is a number within the bound."""
         return bool(self.value <= self.bound)
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether all residuals are within their bounds."""
+        """Return True if all residuals are within their bounds."""
         return not self.failed
 
     def to_frame(self) -> pd.DataFrame:
@@ -175,10 +175,10 @@ def verify(
     result : GWResult, Coupling or array-like of shape (n, m)
         The objectives and the truncation that a result reports are checked too.
     epsilon : float or None, default=None
-        Regularization in units of cost, as in `gromov_wasserstein` (half of POT's); None is
-        that of the result. 0 is the exact problem.
+        Regularization in units of cost, as in `gromov_wasserstein` (half of POT's); None takes
+        the epsilon of the result. 0 is the exact problem.
     method : {"pgd", "ppa", "bapg"} or None, default=None
-        The method whose fixed point the plan should be; None is that of the result, or "pgd".
+        The method whose fixed point the plan should be; None takes the method of the result, or "pgd".
     tol, marginal_tol : float, default=1e-5
         The tolerances that the plan was solved to, of a partial plan over its mass. With epsilon
         0 `tol` bounds the gap, as a fraction of the objective.
@@ -252,7 +252,7 @@ def verify(
 
 
 def _look(coupling, epsilon):
-    """What the entries alone say."""
+    """Return the `Verification` of the entries alone."""
     n_bad, negative, entropy = 0, 0.0, 0.0
     for rows in row_blocks(*coupling.shape):
         block = coupling._rows(rows).astype(np.float64)
@@ -312,10 +312,10 @@ def _entropic(costs, at, coupling, report, epsilon, method, tol, max_iter):
     least = float(np.finfo(coupling.dtype).tiny)
     rounding = SINGLE if coupling.dtype.itemsize == 4 else DOUBLE
     rounding = rounding.rounding * (1.0 + at.cost_scale / epsilon)
-    # Of the costs here, sums of larger terms, whatever the plan was computed with.
+    # The costs here are sums of larger terms, which are rounded in float64.
     rounding += DOUBLE.rounding * at.magnitude / epsilon
     # The last step was within tolerance; the next one may be ten times as long. A bound
-    # above a tenth of the plan says nothing.
+    # above a tenth of the plan would be met by any plan.
     bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
     left_out, complementarity = 0.0, None
     if method.alternating:

@@ -1,4 +1,4 @@
-"""Every kind of problem by public calls: what comes is what the definition says that it is."""
+"""Compare every kind of problem with the definition, by public calls alone."""
 
 import numpy as np
 import pytest
