@@ -39,7 +39,7 @@ class Costs:
             self._shift = sum(means) / 2
         extremes = [np.subtract(side.extremes, self._shift) for side in self.sides]
         h_x, h_y = self.loss.h1(extremes[0]), self.loss.h2(extremes[1])
-        # Size of the bilinear term of a plan of mass one, and of the part that no potential can hold.
+        # Size of the bilinear term of a plan of mass one, and of its part without potentials.
         self.magnitude = float(np.abs(h_x).max() * np.abs(h_y).max())
         is_fixed = problem.is_balanced and shifts
         self.scale = float(np.ptp(h_x) * np.ptp(h_y)) / 4 if is_fixed else self.magnitude
@@ -121,7 +121,7 @@ class Costs:
 
 
 def stays_factored(problem):
-    """Whether the third term needs no matrix of costs."""
+    """Return True if the third term needs no matrix of costs."""
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
     return clouds and LOSSES[problem.loss].keeps_factors
 
@@ -153,11 +153,11 @@ def product_mean(problem):
 
 
 class Linearized:
-    """The linearized cost at a plan, of which ``plan(rows)`` gives some rows in float64.
+    """The linearized cost at a plan; the function ``plan(rows)`` gives rows in float64.
 
     It has the marginals `row_sums`, `column_sums` and `mass` of the plan, its `gw_cost` and
-    `linear_cost`, and bounds: `cost_scale` of the part that no potential can hold, `magnitude` of the terms
-    whose difference the objective is, `largest` of an entry of the terms.
+    `linear_cost`, and bounds: `cost_scale` of the part of the cost that no potential can hold,
+    `magnitude` of the terms whose difference the objective is, `largest` of an entry.
     """
 
     def __init__(self, costs, plan, given_marginals=False):

@@ -178,7 +178,8 @@ def verify(
         Regularization in units of cost, as in `gromov_wasserstein` (half of POT's); None takes
         the epsilon of the result. 0 is the exact problem.
     method : {"pgd", "ppa", "bapg"} or None, default=None
-        The method whose fixed point the plan should be; None takes the method of the result, or "pgd".
+        The method whose fixed point the plan should be; None takes the method of the
+        result, or "pgd".
     tol, marginal_tol : float, default=1e-5
         The tolerances that the plan was solved to, of a partial plan over its mass. With epsilon
         0 `tol` bounds the gap, as a fraction of the objective.
