@@ -116,41 +116,22 @@ def _contracted(x, moved, u, n_threads):
     return state
 
 
-class Buffer:
-    """A matrix (n, m) that kernels take turns to fill: the kernel in it took the last `turn`. (A
-    reference to that kernel would be a cycle, which keeps the matrix.)
-    """
-
-    def __init__(self, array):
-        self.array, self.turn = array, 0
-
-    def take(self):
-        """Return the number of a new turn, which ends the last one."""
-        self.turn += 1
-        return self.turn
-
-
 class StoredKernel(Kernel):
     """A kernel in an array, whose place the plan takes. ``fill(array)`` writes the cost there, or
     `cost` is an array of its own. The array `holds` the "cost", the "kernel", the "plan", or None.
     """
 
-    def __init__(self, array, fill, n_threads, separable_potentials=None, *, cost=None, holds=None):
-        self._buffer = array if isinstance(array, Buffer) else Buffer(array)
-        self.rows, self._fill, self._cost = self._buffer.array, fill, cost
-        super().__init__(self.rows.shape, n_threads, separable_potentials)
-        self.holds, self._turn = holds, None
+    def __init__(self, array, fill, n_threads, separable_potentials=None, *, cost=None):
+        super().__init__(array.shape, n_threads, separable_potentials)
+        self.rows, self._fill, self._cost, self.holds = array, fill, cost, None
 
     def cost(self):
         if self._cost is not None:
             return self._cost
         if self.holds != "cost":
             self._fill(self.rows)
-            self._take("cost")
+            self.holds = "cost"
         return self.rows
-
-    def _take(self, content):
-        self.holds, self._turn = content, self._buffer.take()
 
     def spread(self):
         cost = self.cost()
@@ -158,14 +139,12 @@ class StoredKernel(Kernel):
 
     def _make(self, potentials, epsilon, scalings, q):
         cost = self.cost()
-        self._take("kernel")
+        self.holds = "kernel"
         f, g = potentials.f, potentials.g
         return _exponentials.gibbs_kernel(cost, f, g, epsilon, self.rows, self.n_threads)
 
     def coupling(self, solution):
-        """Return the plan, in the array; raise RuntimeError if another kernel has taken that."""
-        if self._turn != self._buffer.turn:
-            raise RuntimeError("another solve has overwritten the kernel of this plan")
+        """Return the plan, in the array."""
         if self.holds == "kernel":
             self.scale(solution.scalings)
         return ArrayCoupling(self.rows, self.n_threads)
@@ -173,7 +152,7 @@ class StoredKernel(Kernel):
     def scale(self, scalings):
         """Make the kernel the plan; return its marginals."""
         rows, cols = np.empty(self.shape[0]), np.empty(self.shape[1])
-        self._take("plan")
+        self.holds = "plan"
         u, v, sums = scalings.u, scalings.v, scalings.sums
         _kernels.scale_to_plan(self.rows, u, v, rows, cols, sums, self.n_threads)
         return rows, cols
@@ -190,7 +169,7 @@ class ProductKernel(StoredKernel):
         self.left, self.right = left, right
 
     def _make(self, potentials, epsilon, scalings, q):
-        self._take("kernel")
+        self.holds = "kernel"
         f, g, sums = potentials.f, potentials.g, scalings.sums
         peak = _products.gibbs_product(
             self.left, self.right, f, g, epsilon, self.rows, sums, self.n_threads

@@ -1,18 +1,10 @@
-"""Newton's steps for the scalings of a kernel, where Sinkhorn's converge slowly.
+"""Newton's steps for the scalings of a kernel, where Sinkhorn's iterations converge slowly.
 
 The marginals of a plan depend on the logarithms of its scalings with the derivative
-
-    [diag(r)  T     ]
-    [T'       diag(c)]
-
-(r and c the sums of T), of which one side is eliminated. Where Sinkhorn's iterations converge
-linearly two or three steps reach the rounding of float64 (Brauer, Clason, Lorenz and Wirth,
-arXiv:1710.06635). The linear system of the other side is solved
-
-- by conjugate gradients: each reads the kernel once, as a Sinkhorn iteration does, and
-  where few modes of Sinkhorn are slow few of them are needed;
-- by a Cholesky factor of the matrix, which costs what some dozens of iterations do on
-  small problems and hundreds on large ones: on small ones, or where modes are many.
+``[[diag(r), T], [T', diag(c)]]`` (r and c the sums of T), of which one side is eliminated. Two or
+three steps reach the rounding of float64 (Brauer, Clason, Lorenz and Wirth, arXiv:1710.06635). The
+linear system is solved by conjugate gradients, each of which reads the kernel once, or on small
+problems in float64 by a Cholesky factor.
 """
 
 from typing import NamedTuple
@@ -23,37 +15,28 @@ from scipy import linalg
 from ..utils.deadline import NEVER, Deadline
 from ..utils.precision import DOUBLE
 
-# Figures here are of 36 linear problems of 60 to 300 points in float32, and of six
-# descents in float64: the change of the number of iterations, in the mean.
+# Changes below are of the number of iterations, on 36 linear problems of 60 to 300 points.
 #
-# A step that moves the logarithm of a scaling further is not trusted; conjugate
-# gradients go so far and no further. They lead where plans move little: of blocks that
-# have hardly any mass in common all scalings move, and no marginal. Half and twice: 8 %
-# more and 4 % fewer, 1 % more and 1 % more.
+# Largest move of the logarithm of a scaling by a factor (half: 8 % more), and by conjugate
+# gradients (half and twice: 1 % more), which lead where plans move little.
 FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
-# Error of the marginals from which on the problem is not linear, and the fraction of it that a step
-# by a factor has to leave at most for another.
+# Error of the marginals above which the problem is not linear, and the fraction of it that a step
+# by a factor leaves at most if another follows.
 NEAR, LEAVES = 0.1, 0.3
 # Iterations that take the time of a step by a factor, and more for each point.
 PRICE, PRICE_OF_POINT = 30.0, 0.3
-# Reads of the kernel by conjugate gradients in one step, at most; a step costs as many Sinkhorn
-# iterations, about. Half: 2 % more, but for one problem twice as many; twice: as many.
+# Reads of the kernel by conjugate gradients in a step (half: 2 % more).
 MAX_READS = 80
-# Points of the smaller side from which on conjugate gradients are tried: with
-# fewer, calls take longer than factors. Twice: 25 % more.
+# Points of the smaller side from which on conjugate gradients are faster (twice: 25 % more).
 ITERATED_FROM = 200
-# What conjugate gradients may leave, of the tolerance or of what Newton's step itself
-# is wrong by. Half and twice: 1 % more, 1 % fewer.
+# Residual of conjugate gradients, as a fraction of the error of Newton's step (twice: 1 % fewer).
 LEFT = 0.02
-# Twice what a step may be wrong by, as a multiple of the error before it, where nothing of what is
-# of second order cancels: most of it does. Half and twice: 4 % more, 1 % fewer.
+# Twice the error of a step, as a multiple of the error before it (half: 4 % more).
 MAX_WRONG = 4.0
 
 
 class StepLimits(NamedTuple):
-    """What ends a step: iterations that are left, the error of the marginals that is
-    aimed at, and a deadline.
-    """
+    """The iterations that are left, the error of the marginals to reach, and a deadline."""
 
     n_iter: int
     tol: float
@@ -64,72 +47,57 @@ class NewtonSteps:
     """Steps in between the Sinkhorn iterations of one solve."""
 
     def __init__(self, shape, precision):
-        self._n_points = min(shape)
+        self._n_points, self._error, self._damped = min(shape), np.inf, False
         # Scalings in float32 are no better for factors.
         self._factored = precision is DOUBLE
         self._iterated = self._n_points >= ITERATED_FROM
-        self._error, self._damped = np.inf, False
 
     @property
     def price(self):
         """Iterations that take the time of the next step, about."""
-        # The Cholesky factor takes m^3 / 3 multiplications, the matrix n m^2, and an
-        # iteration 2 n m at the speed of memory.
         return MAX_READS if self._iterated else PRICE + PRICE_OF_POINT * self._n_points
 
     def pays(self, error, rate, pace, limits):
-        """Whether a step is cheaper than the iterations that are left, where errors
-        fall by this rate in each of them, which takes `pace` seconds.
+        """Return whether a step is cheaper than the iterations that are left, if errors fall by
+        `rate` in each of them, which takes `pace` seconds.
         """
-        # Far from the solution nothing is linear.
         if not error < NEAR or limits.n_iter < 2:
             return False
-        if not error <= self._max_factor() * self._error:
+        # Conjugate gradients may end early, and the next step goes on from there. A damped step
+        # leaves e^-1 where blocks of the plan fall apart, an undamped one the square of the error.
+        leaves = 0.9 if self._iterated else 0.7 if self._damped else LEAVES
+        if not error <= leaves * self._error:
             if not self._factored:
                 return False
             # Where conjugate gradients did not lead, factors may.
             self._factored, self._iterated = self._iterated, False
             self._error = np.inf
-        if not (self._iterated or self._factored):
-            return False
-        if limits.deadline.passed(self.price * pace):
+        if not (self._iterated or self._factored) or limits.deadline.passed(self.price * pace):
             return False
         if not 0.0 < rate < 1.0:
             return rate >= 1.0
-        # No number of iterations reaches a tolerance of zero.
         aim = max(limits.tol, np.finfo(np.float64).tiny)
         return np.log(aim / error) / np.log(rate) > self.price
 
-    def _max_factor(self):
-        """Fraction of the error that a step has to leave at most for another."""
-        if self._iterated:
-            # Conjugate gradients may end early, and the next go on from there.
-            return 0.9
-        # A damped step leaves e^-1 where blocks of the plan fall apart: there errors
-        # fall like those of ``exp(-x) = 0``. Others leave the square of the error.
-        return 0.7 if self._damped else LEAVES
-
     def take(self, kernel, p, q, scalings, error, limits):
-        """Take a step from scalings with this error, within limits; returns how many
-        iterations the step counts as.
-        """
+        """Take a step; return how many iterations it counts as."""
         self._error = error
         if self._iterated:
-            return iterated_step(kernel, p, q, scalings, limits)
-        given = kernel.rows, p, q, scalings.u, scalings.v
-        made = None if self._damped else step(*given)
-        if made is None:
-            self._damped, made = True, step(*given, damped=True)
-        self._factored = made is not None
+            return _iterated_step(kernel, p, q, scalings, limits)
+        args = kernel.rows, p, q, scalings.u, scalings.v
+        pair = None if self._damped else _factored_step(*args)
+        if pair is None:
+            self._damped, pair = True, _factored_step(*args, damped=True)
+        self._factored = pair is not None
         if self._factored:
-            scalings.u[:], scalings.v[:] = made
+            scalings.u[:], scalings.v[:] = pair
             # The next iteration measures the rows only, and the columns are off as well.
             kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
         return 2
 
 
-def iterated_step(kernel, p, q, scalings, limits):
-    """Take a step by conjugate gradients; returns how many times the kernel was read.
+def _iterated_step(kernel, p, q, scalings, limits):
+    """Take a step by conjugate gradients; return how many times the kernel was read.
 
     The gradients end as near to Newton's step as that is to the solution, or as the tolerance
     asks; or where the step goes too far: the part that is made until then leads there (Steihaug,
@@ -141,12 +109,12 @@ def iterated_step(kernel, p, q, scalings, limits):
     sums, work = np.empty(len(p)), scalings.sums
     cols = v * work.values
     weights = _quotient(scalings.u.astype(np.float64) ** 2, p)
-    lacking, moved, n_reads = _balanced(q - cols, cols), np.zeros_like(v), 1
-    left, direction, slope = lacking, np.zeros_like(v), np.inf
-    most = min(MAX_READS, limits.n_iter)
-    while n_reads < most and not limits.deadline.passed():
-        scaled = _quotient(left, cols)
-        before, slope = slope, _dot(left, scaled)
+    missing, moved, n_reads = _balanced(q - cols, cols), np.zeros_like(v), 1
+    residual, direction, slope = missing, np.zeros_like(v), np.inf
+    max_reads = min(MAX_READS, limits.n_iter)
+    while n_reads < max_reads and not limits.deadline.passed():
+        scaled = _quotient(residual, cols)
+        before, slope = slope, _dot(residual, scaled)
         direction = scaled + (slope / before) * direction
         kernel.normal_product(weights, v * direction, sums, scalings)
         n_reads += 1
@@ -154,13 +122,15 @@ def iterated_step(kernel, p, q, scalings, limits):
         curvature = _dot(direction, image)
         if not curvature > 0.0:
             break  # of rounding only
-        length = min(slope / curvature, _room(moved, direction))
+        with np.errstate(divide="ignore"):
+            room = (FARTHEST_ITERATED - np.sign(direction) * moved) / np.abs(direction)
+        length = min(slope / curvature, room.min())
         moved = moved + length * direction
-        left = left - length * image
-        wrong = max(limits.tol, 0.5 * _dot(moved, lacking))
-        if length < slope / curvature or np.abs(left).sum() <= LEFT * wrong:
+        residual = residual - length * image
+        wrong = max(limits.tol, 0.5 * _dot(moved, missing))
+        if length < slope / curvature or np.abs(residual).sum() <= LEFT * wrong:
             break
-    gain, most = _dot(moved, lacking), MAX_WRONG * np.abs(lacking).sum()
+    gain, most = _dot(moved, missing), MAX_WRONG * np.abs(missing).sum()
     if gain > most:
         moved *= most / gain
     scalings.v[:] = v * np.exp(moved)
@@ -168,52 +138,45 @@ def iterated_step(kernel, p, q, scalings, limits):
 
 
 def _balanced(masses, cols):
-    """Without what rounding has left of a sum that is nothing: of what is added to all
-    potentials of a side, which moves no plan, it would make a lot.
+    """Return masses without the rounding in their sum, of which a constant potential, which moves
+    no plan, would be made.
     """
     return masses - (masses.sum() / cols.sum()) * cols
 
 
-def _room(moved, direction):
-    """How far along a direction nothing has moved further than is trusted."""
-    with np.errstate(divide="ignore"):
-        room = (FARTHEST_ITERATED - np.sign(direction) * moved) / np.abs(direction)
-    return room.min()
-
-
 def _quotient(a, b):
-    """``a / b``, 0 where `b` is."""
+    """Return ``a / b``, 0 where `b` is."""
     return np.divide(a, b, out=np.zeros_like(b), where=b > 0)
 
 
 def _dot(a, b):
-    """``a @ b``, which does not depend on the number of threads."""
+    """Return ``a @ b``, which does not depend on the number of threads."""
     return float(np.einsum("i,i->", a, b))
 
 
-def step(kernel, p, q, u, v, damped=False):
-    """Scalings for the masses `p` and `q`, from `u` and `v`, which are near them.
+def _factored_step(kernel, p, q, u, v, damped=False):
+    """Return scalings for the masses `p` and `q`, from `u` and `v`, which are near them; None where
+    there is nothing to be trusted.
 
-    Where blocks of the plan have hardly any mass in common the matrix is singular but for
-    rounding. A damped step (Levenberg and Marquardt's) moves no scaling far, and becomes Newton's
-    as the error vanishes. None is returned where there is nothing to be trusted.
+    Where blocks of the plan have hardly any mass in common the matrix is singular but for rounding.
+    A damped step (Levenberg and Marquardt's) moves no scaling far, and becomes Newton's as the
+    error vanishes.
     """
     n, m = kernel.shape
     if n < m:
-        made = step(kernel.T, q, p, v, u, damped)
-        return made and made[::-1]
+        pair = _factored_step(kernel.T, q, p, v, u, damped)
+        return pair and pair[::-1]
     plan = u[:, None] * kernel * v
     rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    short, missing = p - rows, q - cols
     rows[p == 0], cols[q == 0] = 1.0, 1.0
     if not (rows.min() > 0 and cols.min() > 0):
         return None
     scaled = plan / np.sqrt(rows)[:, None]
     matrix, diagonal, more = -(scaled.T @ scaled), np.diag_indices(m), cols
-    short, lacking = p - plan.sum(axis=1), q - plan.sum(axis=0)
-    right = lacking - plan.T @ (short / rows)
+    right = missing - plan.T @ (short / rows)
     if damped:
-        # The matrix is a Laplacian: its diagonal as a difference of masses would be
-        # mostly rounding. The last term is for a right side that is zero.
+        # The diagonal of a Laplacian, which as a difference of masses is mostly rounding.
         matrix[diagonal] = 0.0
         matrix[diagonal] = -matrix.sum(axis=1)
         more = np.abs(right).max() / FARTHEST + 1e-18 * cols.max()
@@ -226,7 +189,6 @@ def step(kernel, p, q, u, v, damped=False):
         return None
     by_cols = linalg.cho_solve(factor, right, check_finite=False)
     by_rows = (short - plan @ by_cols) / rows
-    far = max(np.abs(by_rows).max(), np.abs(by_cols).max())
-    if not far < FARTHEST:
+    if not max(np.abs(by_rows).max(), np.abs(by_cols).max()) < FARTHEST:
         return None
     return u * np.exp(by_rows), v * np.exp(by_cols)

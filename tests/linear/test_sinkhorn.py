@@ -136,6 +136,16 @@ def test_few_points_have_newtons_steps(n, tol):
     assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6
 
 
+def test_groups_of_many_points_have_newtons_steps():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(250, 2)), rng.normal(size=(240, 2))
+    x[:125, 0] += 4
+    y[:115, 0] += 4
+    cost = ((x[:, None] - y) ** 2).sum(axis=2)
+    result = gwfast.sinkhorn(cost, epsilon=0.02, tol=1e-6)
+    assert result.converged and result.n_iter < 500  # thousands without
+
+
 @pytest.mark.parametrize("fill", [1e9, 1e20])
 def test_points_without_mass_set_no_unit(fill):
     from gwfast import pot
