@@ -57,16 +57,6 @@ typedef struct {
     GWF_LIMITS(GWF_FIELD)
 } gwf_limits;
 
-/* A side of the linear problem: its masses, the terms of the cost that are of its points alone and
- * its potentials; the price of its sums, what its potentials are lower by, and whether they are
- * relative to the masses or at most what they begin with. */
-typedef struct {
-    ptrdiff_t n;
-    const double *masses, *terms;
-    double *own, rho, shift;
-    int priced, capped;
-} gwf_side;
-
 /* Room for the steps that acceleration goes by, and numbers of each pair of these. */
 #define GWF_MOST_STEPS 8
 typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
