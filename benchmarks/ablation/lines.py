@@ -8,23 +8,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 WHERE = {
-    "low_rank_updates": ["quadratic/low_rank_update"],
-    "low_rank_start": ["problems/low_rank"],
-    "float32_start": ["solvers/search/levels:ladder"],
-    "increments": ["quadratic/mixed_precision"],
-    "acceleration": ["quadratic/acceleration", "quadratic/product_memory"],
-    "samples": ["quadratic/sampled"],
-    "rough_inner": ["quadratic/inner_schedule"],
-    "damping": ["quadratic/cycles"],
+    "low_rank_updates": ["quadratic/low_rank"],
+    "levels": ["problems/low_rank", "solvers/search/levels"],
+    "acceleration": ["quadratic/acceleration"],
     "small_descents": ["quadratic/small_descent"],
     "newton": ["linear/newton"],
-    "over_relaxation": ["linear/sinkhorn_solver"],
-    "truncation": ["quadratic.neighbors:WholeStore"],
-    "coarse_levels": ["solvers/search/levels:level_sizes", "solvers/search/driver:_promoted"],
-    "second_look": [
-        "solvers/search/portfolio:Escapes", "solvers/search/clusters"
-    ],
-}  # fmt: skip
+    "few_entries": ["quadratic/samples", "linear/support"],
+    "second_look": ["solvers/search/portfolio:Escapes", "solvers/search/clusters"],
+}
 
 
 def lines_of(mechanism):

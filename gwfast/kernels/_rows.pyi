@@ -82,10 +82,6 @@ class ColumnSums:
 class Rule:
     rows: Any
     columns: Any
-    row_power: float
-    column_power: float
-    mass: float
-    rate: float
     factor: float
     def __init__(
         self,

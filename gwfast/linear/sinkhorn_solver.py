@@ -126,7 +126,7 @@ class SinkhornSolver:
                 if error < self.precision.standstill * problem.unit and rate > STALLED_RATE:
                     break
                 before = max(error, np.finfo(np.float64).tiny)
-                if given and allowed.over_relaxation:
+                if given and allowed.newton:
                     omega = next_omega(omega, rate)
         if problem.drift() > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.

@@ -373,7 +373,7 @@ class _Loop:
             rounds=linearization.change_is_rounded,
             proximal=method.proximal,
             alternating=method.alternating,
-            damps=linearization.can_damp and linearization.mechanisms.damping,
+            damps=linearization.can_damp,
             inner_limit=linearization.inner_limit,
             inner_fraction=linearization.inner_fraction,
             n_kept=linearization.n_kept,
@@ -394,7 +394,6 @@ class _Loop:
         least_error = linearization.least_error(going.state)
         tol, most = verdict.inner(
             self.options, going.expected * going.change, thorough, least_error,
-            linearization.mechanisms.rough_inner,
         )  # fmt: skip
         taken = take_step(
             linearization, self.solvers, going.state, in_units(epsilon, *units), tol=tol,

@@ -99,7 +99,9 @@ class FactoredLinearization(Linearization):
         # The sums of single rows and columns show rounding, the moments do not.
         self.change_is_rounded = self.can_damp = not problem.is_balanced
         self.accelerates = mechanisms.acceleration and problem.is_balanced
-        self.samples = self.accelerates and mechanisms.samples and is_sampled(problem.shape, tier)
+        self.samples = (
+            self.accelerates and mechanisms.few_entries and is_sampled(problem.shape, tier)
+        )
         # Iterations that take about as long as the two products: one reads an entry in the time
         # of about ten multiply-adds. A choice of neighbors takes as long as hundreds.
         more = between.rank if between is not None else 0
@@ -154,7 +156,7 @@ class FactoredLinearization(Linearization):
 
     @property
     def _truncates_below(self):
-        problem, allowed = self.problem, self.mechanisms.truncation and not self.samples
+        problem, allowed = self.problem, self.mechanisms.few_entries and not self.samples
         few = min(problem.shape) < TRUNCATED_FROM or not problem.is_balanced
         return -1.0 if few or not allowed or self.tier != "dense" else TRUNCATED_BELOW
 

@@ -210,13 +210,13 @@ class Verdict(NamedTuple):
         """Return whether the next plan may be the last, whose marginals have to be exact."""
         return self.settled or self.n_cycles > MOST_DAMPED or n_done + 1 >= limits.max_outer
 
-    def inner(self, options, change, thorough, least_error=0.0, rough_inner=True):
+    def inner(self, options, change, thorough, least_error=0.0):
         """Return tolerance and limit of the next linear problem, by the change of the last step."""
         limits, precision = options.limits, options.precision
         rough = min(self.inner_fraction * change, precision.rough)
         tol = min(limits.marginal_tol, limits.rule.inner_tol(limits.tol, rough, precision))
         most = limits.max_inner
-        if rough_inner and not thorough:
+        if not thorough:
             tol, most = max(tol, rough), min(self.inner_limit, most)
         return max(tol, least_error), most
 

@@ -184,7 +184,7 @@ def suits_descent(at):
     (n, m), allowed = at.problem.shape, at.mechanisms
     if n * m * (n + m) > MOST_WORK or not at.is_plain:
         return False
-    return allowed.small_descents and allowed.rough_inner and allowed.over_relaxation
+    return allowed.small_descents and allowed.newton
 
 
 def last_steps(descent, at, first=0):

@@ -188,7 +188,6 @@ def test_what_cycles_are_told_from(kind):
 def test_inner_solutions_are_rough_while_the_plan_moves():
     rough, exact = (Verdict().inner(options(), 0.5, thorough) for thorough in (False, True))
     assert rough == (0.005, 100) and exact == (1e-5, 100)
-    assert Verdict().inner(options(), 0.5, False, rough_inner=False) == exact
     assert Verdict().inner(options(), 0.5, True, least_error=1e-3)[0] == 1e-3
     # Marginals that still settle need more iterations.
     assert judge([step(0.1, error=0.2)], options(), Verdict()).inner_limit == 400

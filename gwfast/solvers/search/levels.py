@@ -26,7 +26,6 @@ from ...quadratic.linearize import (
 )
 from ...quadratic.methods import PGD
 from ...quadratic.neighbors import NeighborTier
-from ...utils.golden import golden
 from ...utils.precision import SINGLE, FloatPrecision
 from ...utils.validation import one_of
 from .starts import QUANTILES
@@ -76,11 +75,11 @@ def ladder(problem, options, *, races):
     first if it `races`.
     """
     rows, threads = [np.arange(n) for n in problem.shape], options.threads(problem)
-    allowed, smooth, single = options.mechanisms, None, options.precision is SINGLE
+    levels, smooth, single = options.mechanisms.levels, None, options.precision is SINGLE
     pgd = options.method is PGD
-    coarse = pgd and problem.is_balanced and allowed.coarse_levels
+    coarse = pgd and problem.is_balanced and levels
     few = (races and not coarse) or options.limits.max_outer < 50
-    if pgd and not (few or is_placed(problem, options.placement)) and allowed.low_rank_start:
+    if pgd and not (few or is_placed(problem, options.placement)) and levels:
         smooth = low_rank_problem(problem, threads)
     if coarse and races:
         source, order = smooth or problem, options.order
@@ -91,7 +90,7 @@ def ladder(problem, options, *, races):
     if smooth is not None:
         yield Level(smooth, rows, "dense", SINGLE)
     many = problem.shape[0] * problem.shape[1] >= MIN_FLOAT32_ENTRIES and not few
-    if not single and pgd and (coarse if races else many and allowed.float32_start):
+    if not single and pgd and (coarse if races else many and levels):
         yield Level(problem, rows, "dense", SINGLE)
     yield Level(problem, rows, options.tier, options.precision)
 
@@ -127,7 +126,9 @@ def points_first(problem, order):
 
 def spread(ranked):
     """Return the same in another order, of which the first few are spread evenly over all."""
-    return ranked[np.argsort(golden(len(ranked)), kind="stable")]
+    # Multiples of the golden ratio modulo one: the first k fill the interval evenly, for every k.
+    golden = np.arange(len(ranked)) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
+    return ranked[np.argsort(golden, kind="stable")]
 
 
 def taken(problem, orders, size, order):
