@@ -16,7 +16,6 @@ from helpers.marks import ISAS, thin
 
 import gwfast
 from gwfast.kernels import _rows
-from gwfast.quadratic import small_descent
 
 # One seed by default; GWFAST_TEST_SEEDS=100 runs the tests that take one with 0..99.
 SEEDS = range(int(os.environ.get("GWFAST_TEST_SEEDS", "0"))) or [42]
@@ -75,12 +74,6 @@ def isa(request):
 @pytest.fixture(params=SEEDS)
 def seed(request):
     return request.param
-
-
-@pytest.fixture
-def in_outer_loop(monkeypatch):
-    """Has the outer loop make all iterations, of small problems too."""
-    monkeypatch.setattr(small_descent, "MOST_WORK", 0)
 
 
 @pytest.fixture(scope="session")

@@ -6,12 +6,6 @@ from helpers.problems import masses, random_cost
 N, M = 9, 7
 P, Q = masses(N, 1), masses(M, 2)
 BETWEEN = np.random.default_rng(3).random((N, M))
-# Both limits of the tolerances, and how near plans are to those of the twins.
-TIGHT = {
-    "float32": dict(tol=1e-6, marginal_tol=1e-6),
-    "float64": dict(tol=1e-11, marginal_tol=1e-11),
-}
-NEAR = {"float32": 1e-4, "float64": 1e-8}
 
 FUSED = dict(linear_cost=BETWEEN, alpha=0.3)
 SEMIRELAXED = dict(marginals="semirelaxed")
@@ -41,17 +35,3 @@ def costs(symmetric=True, n=N, m=M):
 def masses_of(options, p=P, q=Q):
     """What `gromov_wasserstein` takes of two marginals."""
     return (p, None) if options.get("marginals") == "semirelaxed" else (p, q)
-
-
-def some_plan():
-    """One without structure, whose entries and their sum are numbers of float32."""
-    pairs = np.random.default_rng(6).integers(0, N * M, 1 << 12)
-    return (np.bincount(pairs, minlength=N * M) / (1 << 12)).reshape(N, M)
-
-
-def as_twin(options):
-    """The same options in the words of the twins."""
-    options = dict(options)
-    if "linear_cost" in options:
-        options["linear"] = options.pop("linear_cost")
-    return options
