@@ -20,9 +20,9 @@ from ..utils.precision import DOUBLE
 # Largest move of the logarithm of a scaling by a factor (half: 8 % more), and by conjugate
 # gradients (half and twice: 1 % more), which lead where plans move little.
 FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
-# Error of the marginals above which the problem is not linear, and the fraction of it that a step
-# by a factor leaves at most if another follows.
-NEAR, LEAVES = 0.1, 0.3
+# Error of the marginals above which the problem is not linear, and the fraction of it that a damped
+# step by a factor leaves at most if another follows.
+NEAR, LEAVES = 0.1, 0.7
 # Iterations that take the time of a step by a factor, and more for each point.
 PRICE, PRICE_OF_POINT = 30.0, 0.3
 # Reads of the kernel by conjugate gradients in a step (half: 2 % more).
@@ -65,7 +65,7 @@ class NewtonSteps:
             return False
         # Conjugate gradients may end early, and the next step goes on from there. A damped step
         # leaves e^-1 where blocks of the plan fall apart, an undamped one the square of the error.
-        leaves = 0.9 if self._iterated else 0.7 if self._damped else LEAVES
+        leaves = 0.9 if self._iterated else LEAVES if self._damped else 0.3
         if not error <= leaves * self._error:
             if not self._factored:
                 return False
