@@ -15,7 +15,7 @@ from ..kernels import _products
 from ..kernels._kernels import mass_entropy
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike
-from ..problems.geometry import STATISTICS, Metric, PointCloud, Statistic
+from ..problems.geometry import Metric, PointCloud, Statistic
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.judge import Limits
@@ -35,7 +35,7 @@ from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .normalize import Normalizer, NormalizeStep
 from .procrustes import orthogonal
 from .refine import Refinement, as_refinement
-from .retrieval import METHODS, Retrieval, nearest_neighbors
+from .retrieval import Retrieval, nearest_neighbors
 from .spaces import AlignedSpaces
 
 # How `translate` ranks targets by the plan, or by what it does to points.
@@ -129,7 +129,7 @@ class AlignmentResult(AlignedSpaces):
             Of shape (len(rows), min(k, number of targets)). By the plan, rows without
             mass in it have indices of -1.
         """
-        one_of(method, "method", (*METHODS, *get_args(ByPlan)))
+        one_of(method, "method", (*get_args(Retrieval), *get_args(ByPlan)))
         if method != "coupling" and method != "barycentric":
             return super().translate(rows, method=method, k=k)
         k, coupling = as_count(k, "k"), self.gw.coupling
@@ -309,7 +309,7 @@ def _as_spaces(x, y, n_words, metric, normalize, scale_costs):
     if n_words is not None:
         n_words = as_count(n_words, "n_words")
     if scale_costs is not None:
-        one_of(scale_costs, "scale_costs", STATISTICS)
+        one_of(scale_costs, "scale_costs", get_args(Statistic))
     sides = [Normalizer.fit(normalize, z, name) for z, name in ((x, "x"), (y, "y"))]
     clouds = [PointCloud(side.rows[:n_words], metric) for side in sides]
     if scale_costs is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from ..utils.validation import one_of
 from .align import Masses, align
 from .normalize import NormalizeStep
 from .refine import Refinement
-from .retrieval import METHODS, Retrieval, nearest_neighbors
+from .retrieval import Retrieval, nearest_neighbors
 from .scikit_learn import BaseEstimator, TransformerMixin, check_is_fitted, validate_data
 from .two_spaces import TwoSpaces
 
@@ -142,7 +142,7 @@ refine, scale_costs, checkpoint
         checks = {"dtype": ("float64", "float32")} | least
         source, target = validate_data(self, source, target, validate_separately=(checks, checks))
         options = self.get_params(deep=False)
-        one_of(options.pop("retrieval"), "retrieval", METHODS)
+        one_of(options.pop("retrieval"), "retrieval", get_args(Retrieval))
         self.result_ = align(source, target, p=p, q=q, **options)
         self.mapping_ = self.result_.mapping
         self.n_iter_ = self.result_.gw.n_outer

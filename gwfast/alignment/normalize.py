@@ -13,7 +13,6 @@ from ..utils.blocks import row_blocks
 from ..utils.types import Float32Array, Float64Array, FloatArray
 
 NormalizeStep: TypeAlias = Literal["unit", "center"]
-STEPS: tuple[NormalizeStep, ...] = get_args(NormalizeStep)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,10 +90,10 @@ def _apply(x, name, steps, means):
 def check_steps(steps: object) -> tuple[NormalizeStep, ...]:
     if steps is None or isinstance(steps, str):
         steps = () if steps is None else (steps,)
-    expected = f"normalize must be a sequence of {list(STEPS)}"
+    expected = f"normalize must be a sequence of {list(get_args(NormalizeStep))}"
     if not isinstance(steps, Sequence):
         raise TypeError(f"{expected}, got {type(steps).__name__}")
     for step in steps:
-        if step not in STEPS:
+        if step not in get_args(NormalizeStep):
             raise ValueError(f"{expected}, got {step!r}")
     return tuple(steps)

@@ -22,11 +22,8 @@ from ..utils.validation import as_count, as_matrix, as_positive, one_of
 # Bytes of float32 similarities held at a time: small enough to leave a good part in
 # cache until the largest entries are picked.
 CHUNK_BYTES = 32 * 2**20
-# Rows of them that are made at a time at least, or products with many targets wait for memory.
-MIN_CHUNK_ROWS = 256
 
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
-METHODS: tuple[Retrieval, ...] = get_args(Retrieval)
 # Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
 N_NEIGHBORS = 10
 # Of the inverted softmax, which multiplies cosines.
@@ -91,7 +88,7 @@ def nearest_neighbors(
     targets = in_order(targets, "targets", None, columns, of="queries")
     sources = in_order(sources, "sources", None, columns, of="queries")
     queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
-    one_of(method, "method", METHODS)
+    one_of(method, "method", get_args(Retrieval))
     k = min(as_count(k, "k"), targets.shape[0])
     n_neighbors = as_count(hood, "hood")
     n_threads = resolve_n_threads(n_threads)
@@ -139,7 +136,7 @@ def hubness(
     """
     targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
     _same_columns(targets, sources, "sources")
-    one_of(method, "method", METHODS)
+    one_of(method, "method", get_args(Retrieval))
     inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
     n_threads = resolve_n_threads(n_threads)
     if method == "nn":
@@ -227,7 +224,8 @@ def _joined(parts):
 def _chunks(x, y, n_threads):
     """Products of some of the unit rows of `x` at a time with those of `y`, in one
     buffer."""
-    step = min(x.shape[0], max(MIN_CHUNK_ROWS, CHUNK_BYTES // (4 * y.shape[0])))
+    # With fewer rows products with many targets wait for memory.
+    step = min(x.shape[0], max(256, CHUNK_BYTES // (4 * y.shape[0])))
     buffer = aligned_empty((step, y.shape[0]))
     panels = Panels(y, True, n_threads=n_threads)
     for i in range(0, x.shape[0], step):

@@ -6,7 +6,7 @@ import functools
 import itertools
 import operator
 import os
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, one_of
-from .normalize import STEPS, Normalizer
+from .normalize import Normalizer, NormalizeStep
 from .refine import RefineStep
 
 # One more whenever older readers would go wrong.
@@ -102,7 +102,7 @@ def _from_arrays(read, names):
         steps = tuple(read(f"{name}_steps").tolist())
         means = read(f"{name}_means")
         for step in steps:
-            one_of(step, f"{name}_steps", STEPS)
+            one_of(step, f"{name}_steps", get_args(NormalizeStep))
         if means.size or "center" in steps:
             matrix(f"{name}_means", steps.count("center"), n_columns)
         return Normalizer(steps=steps, means=tuple(means), rows=rows)

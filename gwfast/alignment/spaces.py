@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,7 +125,7 @@ class AlignedSpaces(MappedSpaces):
             Of shape (len(rows), min(k, number of targets)); the words of its
             `indices` are in ``words[1]``.
         """
-        one_of(method, "method", retrieval.METHODS)
+        one_of(method, "method", get_args(retrieval.Retrieval))
         self._check_rows()
         k = as_count(k, "k")
         if np.ndim(rows) == 2:  # type: ignore[arg-type]

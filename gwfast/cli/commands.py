@@ -1,6 +1,7 @@
 """The commands. `report` does the work."""
 
 import functools
+from pathlib import Path
 
 import click
 
@@ -9,7 +10,7 @@ import gwfast
 from .. import words
 from ..utils.config import config as facts
 from .menu import cli
-from .options import FILE, JSON, NEW_FILE, SPACE, reader_options, solver_options
+from .options import FILE, JSON, SPACE, reader_options, solver_options
 from .outputs import check_output
 from .plain import json_line
 from .reading import check_target, read, report_file
@@ -135,7 +136,7 @@ def demo(settings):
 
 @cli.command()
 @click.argument("source", metavar="SRC", type=FILE)
-@click.argument("target", metavar="DST", type=NEW_FILE)
+@click.argument("target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path))
 @reader_options(default=None)
 @SPACE
 @click.option("--force", is_flag=True, help="Replace DST.")

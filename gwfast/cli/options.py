@@ -7,15 +7,14 @@ from typing import get_args
 
 import click
 
-from ..alignment.normalize import STEPS
+from ..alignment.normalize import NormalizeStep
 from ..problems.epsilon import as_epsilon
-from ..problems.geometry import STATISTICS
+from ..problems.geometry import Statistic
 from ..quadratic.linearize import TierName
 from ..words import CONVENTIONS
 from .wording import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 JSON = click.option(
     "--json",
     "as_json",
@@ -86,7 +85,7 @@ def convention(default):
 def scale_costs(side):
     return click.option(
         "--scale-costs",
-        type=click.Choice(STATISTICS),
+        type=click.Choice(get_args(Statistic)),
         help=f"Divide the costs of each {side} by this statistic of them.",
     )
 
@@ -130,8 +129,8 @@ def _methods(text):
 
 
 def _normalize(text):
-    expected = f"{' and '.join(STEPS)}, with commas between, or none"
-    return () if text == "none" else _names(text, STEPS, expected)
+    expected = f"{' and '.join(get_args(NormalizeStep))}, with commas between, or none"
+    return () if text == "none" else _names(text, get_args(NormalizeStep), expected)
 
 
 # What `align` and `demo` share.

@@ -14,7 +14,7 @@ from ..alignment.spaces import load_alignment
 from ..utils.progress import console
 from ..words.files.writing import write_text
 from .menu import cli
-from .options import FILE, JSON, NEW_FILE, SPACE, reader_options
+from .options import FILE, JSON, SPACE, reader_options
 from .outputs import TRANSLATIONS, field, word_of
 from .plain import json_line
 from .reading import check_target, read, report_file
@@ -127,7 +127,7 @@ def _show(chosen, names):
 @reader_options(default=None)
 @click.option(
     "--output",
-    type=NEW_FILE,
+    type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write there, in the format that the name says, as `gwfast convert` does.",
     show_default="stdout, as word2vec text",

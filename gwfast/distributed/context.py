@@ -14,12 +14,6 @@ from .team import Team
 if TYPE_CHECKING:
     from distributed import Client
 
-# Points a side (in the geometric mean) from which on a problem is worth the messages.
-MIN_POINTS = 10_000
-# Vectors with an entry for each point that a solve has in this process: potentials,
-# scalings, masses, sums and what is made of them.
-VECTORS = 200
-
 
 class Cluster(Placement):
     """Shards of every problem that is large enough."""
@@ -38,12 +32,13 @@ class Cluster(Placement):
         return Sharded(problem, n_threads, team)
 
     def nbytes(self, shape):
-        return VECTORS * sum(shape)
+        # Potentials, scalings, masses, sums and what is made of them.
+        return 200 * sum(shape)
 
 
 @contextlib.contextmanager
 def cluster(
-    client: Client, *, n_shards: int | None = None, min_points: int = MIN_POINTS
+    client: Client, *, n_shards: int | None = None, min_points: int = 10_000
 ) -> Iterator[None]:
     """A block in which large problems are solved by the workers of a Dask cluster.
 

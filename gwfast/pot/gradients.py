@@ -12,10 +12,6 @@ import functools
 import numpy as np
 from scipy import linalg
 
-# Eigenvalues of the system of potentials, the largest of which is about one, below
-# which groups of points have no mass in common: constants between them are free.
-APART = 1e-13
-
 
 class Loss:
     """The loss ``V(T) = alpha sum L(C1_ik, C2_jl) T_ij T_kl + (1 - alpha) <M, T>`` of a
@@ -83,8 +79,10 @@ class Potentials:
         root = np.sqrt(self._q)
         between = plan / np.sqrt(self._p)[:, None] / root
         sizes, vectors = linalg.eigh(np.eye(len(root)) - between.T @ between)
-        vectors = vectors[:, sizes > APART] / root[:, None]
-        self._inverse = (vectors / sizes[sizes > APART]) @ vectors.T
+        # Below, groups of points have no mass in common: constants between them are free.
+        joined = sizes > 1e-13
+        vectors = vectors[:, joined] / root[:, None]
+        self._inverse = (vectors / sizes[joined]) @ vectors.T
 
     def of(self, R):
         """f and g."""

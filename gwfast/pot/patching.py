@@ -41,7 +41,6 @@ FUNCTIONS = {
     for name in family.__all__
     if inspect.isfunction(getattr(family, name))
 }
-NAMES = tuple(FUNCTIONS)
 # Versions of POT whose answers the functions here have been compared with.
 COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
@@ -259,7 +258,7 @@ def _pots_functions():
         raise ImportError(message) from error
     # POT does not import it itself: it needs other packages.
     homes += [sys.modules[name] for name in sys.modules.keys() & {"ot.gnn"}]
-    pairs = itertools.product(homes, NAMES)
+    pairs = itertools.product(homes, FUNCTIONS)
     return {name: getattr(home, name) for home, name in pairs if hasattr(home, name)}
 
 

@@ -16,7 +16,6 @@ from ._siblings import like
 from .arrays import Arrays, as_costs, kind_of
 
 __all__ = ["gwggrad", "gwloss", "init_matrix", "init_matrix_semirelaxed", "tensor_product"]
-NAMES = "constC", "hC1", "hC2", "T"
 
 
 def init_matrix(
@@ -216,8 +215,8 @@ def _made(make, constC, hC1, hC2, T):
     # They have the operators of NumPy, and gradients through them.
     if not plain and {*map(kind_of, given)} in ({"torch"}, {"jax"}):
         return make(constC, hC1, hC2, T)
-    arrays = Arrays(dict(zip(NAMES, given, strict=True)))
-    one = (arrays[name].astype(arrays.dtype, copy=False) for name in NAMES)
+    arrays = Arrays(dict(zip(("constC", "hC1", "hC2", "T"), given, strict=True)))
+    one = (arrays[name].astype(arrays.dtype, copy=False) for name in ("constC", "hC1", "hC2", "T"))
     return arrays.back(_made(make, *one))
 
 

@@ -21,7 +21,6 @@ from .gradients import traced
 __all__ = ["OTResult", "solve_gromov"]
 # POT's own functions by name, while `patching` has swapped them; else empty.
 originals: dict[str, Callable[..., Any]] = {}
-LOSS_FUN = {"l2": "square_loss", "kl": "kl_loss"}
 
 
 class LeftToPot(NotImplementedError):
@@ -176,7 +175,7 @@ def solve_gromov(
     >>> result.plan.argmax(axis=1), round(float(result.value), 6)
     (array([4, 3, 2, 1, 0]), 0.0)
     """
-    if not isinstance(loss, str) or loss.lower() not in LOSS_FUN:
+    if not isinstance(loss, str) or loss.lower() not in ("l2", "kl"):
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
     is_exact = reg is None or reg == 0
     marginals, why_not = _kind(is_exact, unbalanced, unbalanced_type, M, alpha)
@@ -194,7 +193,7 @@ def solve_gromov(
     tol = (1e-7 if marginals == "partial" else 1e-9) if tol is None else tol
     given = locals() | {
         "M": None if alpha == 1 else M,
-        "loss_fun": LOSS_FUN[loss.lower()],
+        "loss_fun": "square_loss" if loss.lower() == "l2" else "kl_loss",
         "method": "PGD" if method is None else method,
         "tol_abs": 0.0 if marginals == "partial" else tol,
     }

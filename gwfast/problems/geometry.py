@@ -23,7 +23,6 @@ from .dense_cost import DenseCost as DenseCost
 Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean", "euclidean"]
 # What costs may be divided by, of all of them.
 Statistic: TypeAlias = Literal["max", "mean", "median"]
-STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 SAMPLED = 2000  # points that medians are taken of, at least if there are more
 
 
@@ -227,7 +226,7 @@ class PointCloud:
             Over all pairs of points (the median: of 2000 points, spread evenly), a point with
             itself included; of ``1 - cos`` for the metric "cosine".
         """
-        one_of(statistic, "statistic", STATISTICS)
+        one_of(statistic, "statistic", get_args(Statistic))
         sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
         blocks = row_blocks(self.n, self.n)
         if statistic == "median":

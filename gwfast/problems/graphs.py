@@ -13,8 +13,6 @@ from ..utils.callers import outside
 from ..utils.validation import as_positive, one_of
 from .geometry import DenseCost, Geometry, PointCloud
 
-AS_FAR = 'gwfast.GraphCost(graph, disconnected="largest")'  # what two messages suggest
-
 
 class Graph(Protocol):
     """What is asked of a graph of networkx, which is never imported."""
@@ -88,7 +86,8 @@ class GraphCost(DenseCost):
             cut += np.count_nonzero(np.isinf(cost[rows]))
         if cut:
             if disconnected == "error":
-                remedy = f"{AS_FAR} takes them for as far as the farthest"
+                remedy = 'gwfast.GraphCost(graph, disconnected="largest")'
+                remedy = f"{remedy} takes them for as far as the farthest"
                 if directed:
                     undirected = "gwfast.GraphCost(graph, directed=False)"
                     remedy = f"{undirected} takes edges both ways, and {remedy}"
@@ -119,7 +118,8 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
         return DenseCost(cost, name)  # type: ignore[arg-type]
     except ValueError as error:
         if f"{name} must be finite, got inf" in str(error):
-            error.args = (f"{error}: of a graph in several parts, {AS_FAR} says more",)
+            remedy = 'gwfast.GraphCost(graph, disconnected="largest")'
+            error.args = (f"{error}: of a graph in several parts, {remedy} says more",)
         elif f"{name} must be square" in str(error):
             points = "costs of points are PointCloud(points, metric)"
             error.args = (f"{error}; {points}, and `align` takes points as they are",)

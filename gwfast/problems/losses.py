@@ -56,16 +56,18 @@ SQUARE = Loss(  # (a - b)^2
     shift_invariant=True,
     keeps_factors=True,
 )
-KL = Loss(  # a log(a / b) - a + b
-    "kl",
-    f1=lambda a: a * np.log(a + LOG_FLOOR) - a,
-    f2=_identity,
-    h1=_identity,
-    h2=lambda b: np.log(b + LOG_FLOOR),
-    df1=lambda a: np.log(a + LOG_FLOOR),
-    df2=np.ones_like,
-    dh1=np.ones_like,
-    dh2=lambda b: 1.0 / (b + LOG_FLOOR),
-    domain_min=0.0,
-)
-LOSSES = {loss.name: loss for loss in (SQUARE, KL)}
+LOSSES = {
+    "square": SQUARE,
+    "kl": Loss(  # a log(a / b) - a + b
+        "kl",
+        f1=lambda a: a * np.log(a + LOG_FLOOR) - a,
+        f2=_identity,
+        h1=_identity,
+        h2=lambda b: np.log(b + LOG_FLOOR),
+        df1=lambda a: np.log(a + LOG_FLOOR),
+        df2=np.ones_like,
+        dh1=np.ones_like,
+        dh2=lambda b: 1.0 / (b + LOG_FLOOR),
+        domain_min=0.0,
+    ),
+}

@@ -31,9 +31,6 @@ from .scores import foscttm
 if TYPE_CHECKING:
     import pandas as pd
 
-# Numbers of neighbors that are tried of up to 250 cells, as fractions of them, as in SCOT's search.
-FRACTIONS = (1 / 20, 13 / 120, 1 / 6)
-
 
 class Tried(NamedTuple):
     """A number of neighbors, and what it led to.
@@ -293,7 +290,9 @@ def _numbers(n_neighbors, n_cells):
     if n_neighbors is None:
         if n_cells > 250:
             return [50]
-        return sorted({max(int(part * n_cells), min(2, n_cells)) for part in FRACTIONS})
+        # As fractions of the cells, as in SCOT's search.
+        parts = 1 / 20, 13 / 120, 1 / 6
+        return sorted({max(int(part * n_cells), min(2, n_cells)) for part in parts})
     several = n_neighbors if isinstance(n_neighbors, Iterable) else [n_neighbors]
     numbers = [as_count(k, "n_neighbors", least=2) for k in several]
     if not numbers:

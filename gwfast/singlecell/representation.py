@@ -19,10 +19,6 @@ NComponents: TypeAlias = int | Literal["auto"] | None
 # Columns up to which a table is compared as it is, and the principal components that
 # are made of others; `python -m benchmarks.cells` is what both were chosen by.
 N_COMPONENTS = 30
-# How many times the 5 % quantile of the lengths of rows the 95 % quantile may be before a warning,
-# and the columns from which on: points of fewer have any length. Tables of log counts and of
-# shares had up to 3.1 there, counts of simulated cells and of tissue 4.5 to 11.
-MAX_LENGTHS = 4.0
 
 
 def is_anndata(cells: Any) -> bool:
@@ -98,7 +94,8 @@ def _warn_of_lengths(table, name):
     else:
         lengths = np.sqrt(np.einsum("ij,ij->i", made, made, dtype=np.float64))
     short, long = np.quantile(lengths, (0.05, 0.95))
-    if long <= MAX_LENGTHS * short:
+    # Tables of log counts and of shares had up to 3.1 there, counts 4.5 to 11.
+    if long <= 4.0 * short:
         return False
     warnings.warn(
         f"{name}: lengths of rows differ {long / short if short else np.inf:.2g} times,"

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SliceMethod: TypeAlias = Literal["exact", "entropic"]
-# Pairs of spots up to which a problem is solved exactly by default: 2000 spots a slice
-# take nine seconds of a core, seven times as long as 1000.
-MAX_EXACT = 2000 * 2000
 # Distance of neighboring spots, or its inverse, from which on units are doubted: its square is the
 # factor of 30 from which on `term_ratio` is warned of.
 OTHER_UNIT = 30**0.5
@@ -320,7 +317,8 @@ def pairwise_align(
     few = as_count(n_neighbors, "n_neighbors")
     a, b = _pair(slice_a, slice_b, use_rep, layer)
     if method == "auto":
-        many = len(a.spots) * len(b.spots) > MAX_EXACT
+        # 2000 spots a slice take nine seconds of a core, seven times as long as 1000.
+        many = len(a.spots) * len(b.spots) > 2000 * 2000
         method = "entropic" if many else "exact"
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")

@@ -464,7 +464,7 @@ def evaluate(
     if methods is None:
         methods = (*by_plan[:1], "nn", "csls")
     for method in methods:
-        one_of(method, "methods", (*retrieval.METHODS, *by_plan))
+        one_of(method, "methods", (*get_args(retrieval.Retrieval), *by_plan))
     for words, side, name in (
         (source_words, result.source, "source_words"),
         (target_words, result.target, "target_words"),
@@ -498,7 +498,7 @@ def _translations(result, method, k, gold, candidates):
     if not len(gold):
         return np.empty((0, k), dtype=np.int64)
     rules = gold.convention
-    if method in retrieval.METHODS and not (
+    if method in get_args(retrieval.Retrieval) and not (
         # Nothing that `translate` would do otherwise, and it may know the hubs already.
         len(candidates) == len(result.target.rows)
         and len(gold.sources) == len(result.source.rows)

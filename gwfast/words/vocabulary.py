@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias, get_args
 from ..utils.validation import as_count
 
 Errors: TypeAlias = Literal["strict", "replace", "skip"]
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)

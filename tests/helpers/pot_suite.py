@@ -46,7 +46,8 @@ def pytest_configure(config):
 
 def require_swapped():
     """Stop the run unless POT's functions are those of gwfast."""
-    from gwfast.pot.patching import HOMES, NAMES
+    from gwfast.pot.patching import FUNCTIONS as NAMES
+    from gwfast.pot.patching import HOMES
 
     homes = [importlib.import_module(home) for home in HOMES]
     own = [

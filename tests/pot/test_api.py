@@ -37,7 +37,7 @@ import gwfast.pot
 from gwfast import ConvergenceWarning
 from gwfast.pot import patching, terms
 
-NAMES = patching.NAMES
+NAMES = tuple(patching.FUNCTIONS)
 
 LOSSES = ["square_loss", "kl_loss"]
 ASYMMETRIC = GIVEN | dict(zip(("C1", "C2"), spaces(symmetric=False), strict=False))

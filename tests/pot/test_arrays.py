@@ -219,7 +219,7 @@ def torch():
     return pytest.importorskip("torch")
 
 
-@pytest.mark.parametrize("name", patching.NAMES)
+@pytest.mark.parametrize("name", [*patching.FUNCTIONS])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_torch_everywhere(torch, name, dtype):
     """Every array and every number of what comes back is a tensor of that dtype."""

@@ -16,7 +16,7 @@ from helpers.pot_spaces import spaces
 import gwfast.pot
 from gwfast.pot import patching
 
-NAMES, twins = patching.NAMES, patching.twins
+NAMES, twins = tuple(patching.FUNCTIONS), patching.twins
 
 ot = pytest.importorskip("ot")
 C1, C2, M, P, Q, _ = spaces()

@@ -12,7 +12,7 @@ from .arrays import read_npy, read_npz, refused
 from .binary import read_binary
 from .cache import read_cache, write_cache
 from .keyedvectors import PICKLE, read_saved
-from .source import FASTTEXT_MODEL, Layout, Source
+from .source import Layout, Source
 from .text import read_text
 
 
@@ -151,7 +151,7 @@ def _read(source, words, options, cache):
             return read_npz(source, options)
         if path.suffix in (".npy", ".npz"):
             raise ValueError(f"expected a NumPy {path.suffix} file, got other bytes")
-        if head.startswith(FASTTEXT_MODEL):
+        if head.startswith((793712314).to_bytes(4, "little")):
             raise ValueError("expected vectors, got a fastText model: use its .vec")
         if PICKLE.match(head):
             return read_saved(source, options)

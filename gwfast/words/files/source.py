@@ -1,5 +1,6 @@
 """Files of vectors before they are parsed: compression, and what the head tells."""
 
+import codecs
 import gzip
 import importlib
 import io
@@ -14,14 +15,13 @@ from pathlib import Path
 from ...utils.archives import LEAST_ROW_BYTES, default_budget, refuse_more
 from ...utils.validation import as_count
 from ..embeddings import EmbeddingsFileError
-from ..vocabulary import BYTE_ORDER_MARK, show
+from ..vocabulary import show
 
 _HEAD_BYTES = 1 << 16
 # Of the longest line, and of the longest word in binary: enough for a million columns.
 LINE_BYTES = 1 << 25
 _BUFFER_BYTES = 1 << 18
 _MAX_COLUMNS = 1_000_000
-FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # FASTTEXT_FILEFORMAT_MAGIC
 # Modules that open what begins so, and what the compression is called.
 _COMPRESSIONS = {
     "gzip": (rb"\x1f\x8b", "gzip"),
@@ -101,7 +101,7 @@ class Source:
                     if number > self.budget // LEAST_ROW_BYTES + 1:
                         raise refuse_more(self.budget)
                     line = line.rstrip(b"\r\n")
-                    yield number, line.removeprefix(BYTE_ORDER_MARK * (number == 1))
+                    yield number, line.removeprefix(codecs.BOM_UTF8 * (number == 1))
                     number += 1
         except ValueError as error:
             raise kind(self.path, number, str(error)) from error
@@ -164,7 +164,7 @@ class Layout:
         Binary is what has a header, and then a row that is no text: by its bytes, or
         as the file is called ``.bin`` and its first row does not read as text.
         """
-        first, _, rest = head.removeprefix(BYTE_ORDER_MARK).partition(b"\n")
+        first, _, rest = head.removeprefix(codecs.BOM_UTF8).partition(b"\n")
         if len(first) > LINE_BYTES:
             raise long_line()
         lines = [first, *rest.rpartition(b"\n")[0].split(b"\n")]

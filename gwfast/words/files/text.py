@@ -7,12 +7,13 @@ Text is read as bytes and cut at ASCII spaces only: embedding files contain word
 non-breaking space or ``\\u2028``, at which ``str.split`` and text-mode line iteration would break.
 """
 
+import codecs
 import re
 
 import numpy as np
 
 from ..embeddings import EmbeddingsFileError, file_error
-from ..vocabulary import BYTE_ORDER_MARK, BadRow, show
+from ..vocabulary import BadRow, show
 from ._text import parse_rows
 from .rows import Rows
 from .source import LINE_BYTES, is_number, long_line
@@ -104,8 +105,8 @@ class _Lines:
         start = 0
         if not self.begun:
             self.begun = True
-            if text.startswith(BYTE_ORDER_MARK):
-                start = len(BYTE_ORDER_MARK)
+            if text.startswith(codecs.BOM_UTF8):
+                start = len(codecs.BOM_UTF8)
             if self.has_header:
                 start = text.index(b"\n") + 1
         try:
