@@ -7,7 +7,6 @@ from helpers.problems import masses, random_cost
 from helpers.twins import half_gradient
 
 from gwfast.kernels._frank_wolfe import CONVERGED, MORE, STALLED, FrankWolfe
-from gwfast.kernels._transport import Transport
 
 KINDS = ["balanced", "semirelaxed", "partial"]
 SHAPES = [(1, 1), (1, 6), (6, 1), (2, 3), (9, 7), (17, 24), (33, 31)]
@@ -190,45 +189,11 @@ def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
     assert steps.value == pytest.approx(2 * p @ linear.min(axis=1), rel=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 2), (17, 24)])
-@pytest.mark.parametrize("mass", [1e-9, 0.3, 1 - 1e-12, 1.0])
-def test_partial_vertices_are_those_of_a_linear_program(shape, mass, seed):
-    rng = np.random.default_rng(seed)
-    linear, p, q = rng.standard_normal(shape), masses(shape[0], 1), masses(shape[1], 2)
-    steps = linear_steps(linear, p, q, "partial", mass)
-    steps.advance(2)
-    plan = steps.plan
-    assert plan.sum() == pytest.approx(mass, abs=1e-15)
-    assert (plan.sum(axis=1) <= p + 1e-15).all()
-    assert (plan.sum(axis=0) <= q + 1e-15).all()
-    # What is not moved goes to a point more on either side, at no cost.
-    left = [1 - mass] * (mass < 1)
-    padded = np.pad(linear, (0, len(left)))
-    padded[shape[0] :, shape[1] :] = 100.0
-    transport = Transport(np.append(p, left), np.append(q, left))
-    transport.solve(padded)
-    rows, cols, flows = transport.entries()
-    expected = padded[rows, cols] @ flows
-    assert np.vdot(linear, plan) == pytest.approx(expected, abs=1e-11)
-
-
 @EVERY_KIND
 def test_nothing_to_gain_has_converged_at_once(kind):
     steps = linear_steps(np.zeros((4, 5)), masses(4, 1), masses(5, 2), kind)
     assert steps.advance(10) == CONVERGED
     assert steps.n_steps == 0 and steps.gap == 0 and steps.value == 0
-
-
-@EVERY_KIND
-def test_after_a_stall_steps_go_on(kind):
-    problem = Problem((17, 24), kind, 3, alpha=0.5)
-    stalling, plain = (problem.make() for _ in range(2))
-    for _ in range(8):
-        came = stalling.advance(1, floor=1e-13, least_change=np.inf)
-        assert came == STALLED or plain.advance(1, floor=1e-13) == came == CONVERGED
-        if came == STALLED:
-            plain.advance(1, floor=1e-13)
-        np.testing.assert_array_equal(stalling.plan, plain.plan)
 
 
 @pytest.mark.parametrize(
