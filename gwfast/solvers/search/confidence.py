@@ -101,10 +101,8 @@ def _optimum(candidates, tie):
         size = len(group)
         group.update(*(pair for pair in pairs if pair & group))
     # Objectives can be compared at one number of points and one epsilon.
-    least = {}
-    for row in candidates:
-        if row.start in group:
-            least[_level(row)] = min(row.gw_cost, least.get(_level(row), np.inf))
+    known = sorted((_level(row), row.gw_cost) for row in candidates if row.start in group)
+    least = dict(reversed(known))
     return group | {
         row.start
         for row in candidates

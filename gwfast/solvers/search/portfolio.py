@@ -5,6 +5,7 @@ The race is successive halving (Jamieson and Talwalkar, AISTATS 2016). No known 
 """
 
 import dataclasses
+import functools
 import itertools
 import math
 import time
@@ -80,6 +81,11 @@ class Entrant:
     def gw_cost(self):
         cost = self.descent.gw_cost
         return cost if cost == cost else math.inf
+
+    @functools.cached_property
+    def size(self):
+        """Return the distance of the state from the product plan."""
+        return self.descent.linearization.deviation(self.descent.state)
 
     @property
     def n_outer(self):
@@ -214,10 +220,9 @@ def distinct(field):
 
 def is_same(one, other):
     """Return whether two entrants are on the way to the same optimum."""
-    at, ours, theirs = one.descent.linearization, one.descent.state, other.descent.state
-    size = max(at.deviation(ours), at.deviation(theirs))
+    size, at = max(one.size, other.size), one.descent.linearization
     # Smaller distances from the product plan may be rounding.
-    return size <= 1e-5 or at.apart(ours, theirs) < SAME * size
+    return size <= 1e-5 or at.apart(one.descent.state, other.descent.state) < SAME * size
 
 
 def bound(best, fraction):
