@@ -146,8 +146,8 @@ default="balanced"
     max_inner : int, default=10000
         Limit of Sinkhorn iterations in any one of them.
     tol : float, default=1e-5
-        The solver stops when the relative change of the objective and that of the plan
-        (see `OuterStep`) are at most this and `marginal_tol` is met.
+        The solver stops when the relative changes of objective and plan (see `OuterStep`)
+        are at most this and `marginal_tol` is met.
     marginal_tol : float, default=1e-5
         Largest L1 error of the marginals at which the solver stops.
     time_limit : float or None, default=None
@@ -156,8 +156,8 @@ default="balanced"
     n_threads : int or None, default=None
         None is one thread a core, or fewer if the problem is too small for them.
     memory_limit : float, str or None, default=None
-        Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of what
-        is free to this process.
+        Bytes that a solve may take, or text such as ``"2.4GB"``; None is 90 % of
+        the memory that is free.
     tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
         How the kernel of two point clouds is kept: in one buffer, or a few rows at a
         time; "auto" is the first that `memory_limit` allows. "neighbors", for hundreds
@@ -299,8 +299,8 @@ def _by_fewest_numbers(problem, options):
 
 
 def _prepared(problem, options, starts):
-    """Return the starts, None for a race, and the options with what depends on the problem: the
-    method, the memory limit, the tier and the checkpoint.
+    """Return the starts, None for a race, and the options with the method, the memory limit, the
+    tier and the checkpoint of the problem.
     """
     precision = options.precision
     method = as_method(options.method, problem, precision)

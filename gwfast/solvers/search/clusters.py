@@ -1,8 +1,7 @@
-"""Starts from coarse clusters: both sides in a few clusters, between which so many plans descend
-that hardly a local optimum is missed, at almost no cost each. The best go on between more clusters.
+"""Starts from coarse clusters: a thousand plans descend between few clusters of either side, at
+almost no cost each, and hardly miss a local optimum. The best go on between more clusters.
 
-A plan between clusters is spread evenly over their points. Its objective is that of the centers,
-whose costs are the mean costs between clusters.
+A plan between clusters is spread evenly over their points; costs are the mean costs of clusters.
 """
 
 from typing import NamedTuple
@@ -23,15 +22,15 @@ TINY = 1e-30
 
 
 def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
-    """Return at most so many different starts of two spaces with symmetric costs, the lowest
-    objective first; none of too few points. The seed also changes the clusters.
+    """Return different starts of two spaces with symmetric costs, the lowest objective first, at
+    most `most`, and none if there are few points. The seed also changes the clusters.
     """
     rng, size = np.random.default_rng(seed), min(problem.shape) // 8
     if size < 2:
         return []
     few, many = (_Coarse.of(problem, min(count, size), epsilon, rng) for count in (FEW, MANY))
     plans = []
-    for _ in range(20):  # a thousand plans, of which 40 go on between many clusters
+    for _ in range(20):  # a thousand plans; 40 go on between many clusters
         deadline.check()
         plans.append(few.descended(few.random(rng, 50), 25, 3.0))
     plans = many.aggregated(few.distinct(np.concatenate(plans), 40), few)
@@ -126,7 +125,7 @@ class _Coarse(NamedTuple):
         return np.outer(self.x.masses, self.y.masses)
 
     def random(self, rng, count):
-        """Return so many random plans, whose marginals are rough."""
+        """Return random plans, whose marginals are rough."""
         shape = count, len(self.x.masses), len(self.y.masses)
         plans = rng.standard_exponential(shape, dtype=np.float32) ** 2 * self.product
         return plans / plans.sum(axis=(1, 2), keepdims=True)
@@ -141,7 +140,7 @@ class _Coarse(NamedTuple):
         return plans
 
     def descended(self, plans, n_outer, first_epsilon=1.0):
-        """Return the plans after so many iterations, begun with a multiple of epsilon."""
+        """Return the plans after `n_outer` iterations, begun with a multiple of epsilon."""
         p, q = self.x.masses[:, None], self.y.masses[None, :]
         f, g = 0.0, np.zeros((len(plans), 1, q.size), np.float32)
         for step in range(n_outer):
@@ -161,7 +160,7 @@ class _Coarse(NamedTuple):
         return plans
 
     def distinct(self, plans, most):
-        """Return at most so many plans that differ, the lowest objective first."""
+        """Return plans that differ, the lowest objective first, at most `most`."""
         # Under given marginals the other terms of the objective are constant.
         gains = ((self.x.costs @ plans @ self.y.costs) * plans).sum(axis=(1, 2))
         best = plans[np.argsort(-np.nan_to_num(gains, nan=-np.inf), kind="stable")[:500]]

@@ -1,5 +1,5 @@
-"""How sure a search is of its winner: by how many independent starts lead to that optimum, by how
-far every other objective is above it, and by what escapes from it have come to.
+"""Confidence in the winner of a search: by how many independent starts lead to that optimum, by
+how far every other objective is above it, and by how many escapes come back to it.
 """
 
 from typing import NamedTuple
@@ -8,8 +8,8 @@ import numpy as np
 
 from ...results.status import Status
 
-# Of the logistic function that is `confidence`: its constant, and the weight of each `Evidence`,
-# fitted to every fifth problem of the families (``python -m benchmarks.search confidence``).
+# The constant of the logistic function `confidence`, and the weight of each `Evidence`, fitted to
+# every fifth problem of the families (``python -m benchmarks.search confidence``).
 WEIGHTS = -2.4, 0.5, 0.4, 1.3, 1.2, 2.0
 # The same for exact searches, fitted to 438 problems, each against 150 more starts.
 EXACT_WEIGHTS = -0.05, 0.55, 0.25, 1.3, 0.0, 0.0
@@ -22,7 +22,7 @@ SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
 
 
 class Evidence(NamedTuple):
-    """What a search says for its winner.
+    """The evidence of a search for its winner.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def of(cls, candidates, status, exact=False):
-        """Return the evidence of a search's candidates, one of which has won."""
+        """Return the evidence of the candidates of a search that has a winner."""
         group, winner = _optimum(candidates, EXACT_TIE if exact else TIE), winner_of(candidates)
         escapes = [row for row in candidates if row.start.startswith("escape")]
         race = [row for row in candidates if not row.start.startswith("escape")]

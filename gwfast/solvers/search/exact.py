@@ -1,8 +1,8 @@
-"""Exact problems: the race with less and less entropy, then Frank-Wolfe from what is left.
+"""Exact problems: the race with less and less entropy, then Frank-Wolfe from the best plans.
 
-The objective has many local minima at the vertices, of which Frank-Wolfe finds the nearest.
-Entropy smooths it, and which of the few minima with much entropy is the lowest says which vertices
-are (deterministic annealing: Rose, Gurewitz and Fox, Physical Review Letters 1990).
+The objective has many local minima at the vertices, and Frank-Wolfe finds the nearest. Entropy
+smooths it, and the lowest of the few minima with much entropy shows the lowest vertices
+(deterministic annealing: Rose, Gurewitz and Fox, Physical Review Letters 1990).
 """
 
 import dataclasses
@@ -105,8 +105,8 @@ class ExactSearch:
         return confidence_of(self.candidates, self.solution.status, exact=True)
 
     def race(self, n_random=None, search_time=None, memory=math.inf, looks_on=False):
-        """Race starts with less and less entropy: as many at random as asked for, some more if the
-        search `looks_on` and these leave doubt, and more as long as there is `search_time`.
+        """Race starts with less and less entropy: `n_random` at random, further starts if the
+        search `looks_on` and these leave doubt, and further starts while there is `search_time`.
         """
         problem, starts = self.problem, [PRODUCT]
         if self.is_done:

@@ -56,7 +56,7 @@ def check_exact(problem, options):
 
 def solve_exact(problem, start, options, report, solve, limit):
     """Return the `GWResult` from a start, or from the best of several if that is None;
-    ``solve(problem, options)`` is what solves a problem with entropy.
+    ``solve(problem, options)`` solves a problem with entropy.
     """
     threads, deadline = options.threads(problem), options.limits.deadline
     deadline.check()

@@ -1,4 +1,4 @@
-"""What a caller may pass as `init`."""
+"""The starts that a caller may pass as `init`."""
 
 from typing import TypeAlias
 

@@ -1,4 +1,4 @@
-"""Whether two spaces are the same but for the order of their points.
+"""Isomorphisms: two spaces that are the same but for the order of their points.
 
 Descents do not find such orders: where a graph has automorphisms, points are alike to second
 order. Points of both spaces get colors, and a point's next color is made of the colors of all
@@ -128,7 +128,7 @@ class _Search:
         self._weights = 1 / (np.e + costs) + 1 / (np.pi + costs.transpose(0, 2, 1))
         self._weights[:, np.arange(n), np.arange(n)] += 1.0  # a point's own color
         self._colors, self._own = np.random.default_rng(0).random((2, n))
-        self._left = 2 * n  # choices, of which each point needs one at most if none is wrong
+        self._left = 2 * n  # choices; each point needs one at most if none is wrong
 
     def refine(self, colors, n_colors=0):
         """Refine colors in place. Return points (k, n) by their sums, the rank of each, and the
@@ -164,7 +164,7 @@ class _Search:
             return
         rows, cols = order[:, ranks == np.bincount(ranks).argmax()] + [[0], [n]]
         some = self._weights[0, rows]
-        # Of twins, whose rows differ at these points only, any order is as good.
+        # Rows of twins differ at these points only: any order is as good.
         if (abs(some[1:] - some[0]) > ROUNDING).sum() <= 2 * (len(rows) - 1):
             colors[rows] = colors[cols] = self._own[: len(rows)]
             yield from self.pairs(colors, n_colors)

@@ -125,7 +125,7 @@ def points_first(problem, order):
 
 
 def spread(ranked):
-    """Return the same in another order, of which the first few are spread evenly over all."""
+    """Return the same in another order, the first few spread evenly over all."""
     # Multiples of the golden ratio modulo one: the first k fill the interval evenly, for every k.
     golden = np.arange(len(ranked)) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
     return ranked[np.argsort(golden, kind="stable")]
@@ -158,8 +158,8 @@ def needs(
     placement=None,
     neighbors="neighbors",
 ):
-    """Return the bytes that a solve takes beside its input, by tier, with `scale` times as many
-    points: one start or, if it `races`, a race on few points and two starts on all.
+    """Return bytes beside the input, by tier, with `scale` times as many points: of one start or,
+    if it `races`, of a race on few points and two starts on all.
     """
     shape = tuple(scale * points for points in problem.shape)
     sized = functools.partial(nbytes, problem, n_threads=n_threads, placement=placement)

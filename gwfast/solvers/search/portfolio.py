@@ -253,7 +253,7 @@ def finish(field, limits, report, **how):
 
 
 def rows_of(rows, best, fate):
-    """Return candidates, of which the best has this fate, and none other has won."""
+    """Return candidates with this fate for the best one, and without another winner."""
     return [
         row._replace(fate=fate)
         if row.start == best.label
@@ -350,7 +350,7 @@ class Escapes:
         label, began = f"escape {number}", time.perf_counter()
         self._report(ProgressEvent("start", label, number))
         factors = rng.standard_normal(self._plan.shape, dtype=np.float32)
-        # Graphs need little noise or none, clouds so much that hardly anything is left.
+        # Graphs need little noise or none; of clouds hardly anything may be left.
         factors *= np.float32(rng.uniform(0.5, 5.0))
         plan = self._plan * np.exp(factors, out=factors)
         plan /= plan.sum()
@@ -387,7 +387,7 @@ class Escapes:
 
 
 def budget_of(best, later):
-    """Return the outer iterations that escapes may take, where later levels cost so many more."""
+    """Return the outer iterations that escapes may take; a solve costs `later` times more above."""
     problem = best.descent.linearization.problem
     kind = is_factored(problem)
     few = min(ENTRIES[kind] / max(problem.shape) ** 2, 1000.0)

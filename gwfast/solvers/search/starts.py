@@ -36,7 +36,7 @@ RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
 
 
 class MakesPlan(Protocol):
-    """What a caller may pass as a start."""
+    """An object that a caller may pass as a start."""
 
     def plan(self, problem: QuadraticProblem, n_threads: int, /) -> ArrayLike | None:
         """Return a plan of any mass, or None for the product plan."""
