@@ -15,6 +15,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from ..utils.blocks import CACHED_BYTES, row_blocks
+from .judge import SLACK
 from .state import State
 
 # Steps before the last one that are used.
@@ -76,7 +77,7 @@ class Anderson(NamedTuple):
         """Forget the last move, and all steps."""
         return self._replace(steps=(), back=None)
 
-    def advance(self, linearization, before, after, step, *, may_move=True, **_):
+    def advance(self, linearization, before, after, step, *, may_move=True, slack=1.0, **_):
         """Judge the last move after an iteration, and make another if that succeeded.
 
         Parameters
@@ -86,6 +87,8 @@ class Anderson(NamedTuple):
         step : judge.Step
         may_move : bool
             Whether another move could still be undone.
+        slack : float
+            See `judge.Verdict`.
 
         Returns
         -------
@@ -101,7 +104,9 @@ class Anderson(NamedTuple):
                 reach, shrinks = reach / shrinks, 2.0 * shrinks
                 return Anderson(self.steps, None, 1.0, reach, shrinks), back
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
-        if not (may_move and clear and linearization.accelerates) or step.corrected:
+        # A correction of a rough product makes earlier steps those of another map.
+        other = step.corrected and slack > SLACK
+        if other or not (may_move and clear and linearization.accelerates):
             return Anderson((), None, 1.0, reach, shrinks), going
         steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))
         while linearization.n_matrices(state for _, state in steps) > linearization.n_kept:

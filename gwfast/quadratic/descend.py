@@ -78,7 +78,9 @@ class Descent:
         """
         known = {}
         if after is not None:
-            known = dict(steps=after.steps, status=after.status, seconds=after.seconds)
+            known = dict(steps=after.steps, seconds=after.seconds)
+            if after.status == Status.STOPPED:  # by a callback
+                known["status"] = after.status
             change = after.steps[-1].change
         going = Going(state, change, state.objective)
         return cls(linearization, epsilons, going, state, update_seconds=update_seconds, **known)
@@ -433,7 +435,7 @@ class _Loop:
         elif ruling.accelerates:
             moves, going = moves.advance(
                 linearization, taken.before, state, step, taken=taken, limits=limits,
-                epsilon=self.epsilons.last, descend=descend, back=at.going,
+                slack=verdict.slack, epsilon=self.epsilons.last, descend=descend,
                 # A move before the last iteration could not be undone.
                 may_move=len(steps) + 1 < limits.max_outer,
             )  # fmt: skip
