@@ -70,36 +70,27 @@ cdef class Descent:
 
     Parameters
     ----------
-    factors : tuple of (n, n) ndarray and Panels
-        `left`, and `right` (m, m), of float32 or float64.
-    others : tuple of (n, n) ndarray and Panels, or None
-        Their transposes.
-    linear : (n, m) ndarray or None
-    plan, cost : (n, m) ndarray
-        A plan and its cost; overwritten.
-    p, q : (n,) and (m,) float64 ndarray
-    row_cost, col_cost : (n,) and (m,) float64 ndarray
-        The terms of the linearized cost that depend on one index.
+    factors, others : tuple of (n, n) ndarray and Panels
+        `left` and `right` (m, m), of float32 or float64, and their transposes or None.
+    linear, plan, cost : (n, m) ndarray
+        A linear cost or None; a plan and its cost, which are overwritten.
+    p, q, row_cost, col_cost : (n,) and (m,) float64 ndarray
+        Masses, and the terms of the linearized cost that depend on one index.
     potentials : tuple of (n,) and (m,) float64 ndarray, or None
         To begin with.
     losses : tuple of ((n, n) ndarray, float) and ((m, m) ndarray, float), or None
         Of free marginals, what makes `row_cost` and `col_cost` of sums: matrices and weights.
-    shift : float
-        Added to all linearized costs, half of a constant linear cost.
-    stride : int
-        Of the rows that acceleration goes by.
-    value : float
-        Objective of the plan.
-    fraction : float
-        Tolerance of the first linear problems, as a fraction of the last change.
+    shift, stride, value, fraction : float and int
+        Added to linearized costs, half of a constant linear cost; of the rows that acceleration
+        goes by; the objective of the plan; tolerance of the first linear problems, as a fraction of
+        the last change.
     limits : dict
         All of `GWF_LIMITS` of csrc/gwfast.h; `rule` is one of `RULES`.
 
     Attributes
     ----------
-    plan, cost : (n, m) ndarray
-    f, g, rows, cols : float64 ndarray
-        Potentials and sums of the plan.
+    plan, cost, f, g, rows, cols : ndarray
+        The last plan, its potentials and its sums.
     """
 
     cdef gwf_descent_any d

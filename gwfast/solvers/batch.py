@@ -165,24 +165,21 @@ def solve_all(problems, options, n_threads, report):
         done = len(results)
         report(ProgressEvent("solve", "solving", done + 1, done, len(problems)))
 
-    given = problems, options, n_threads, announce, results
-    # Settings of the caller's context, such as `numpy.errstate`, are not ours.
-    contextvars.Context().run(_solve_small, *given)
-    _solve_others([k for k in order if k not in results], *given)
-    return [results[k] for k in range(len(problems))]
-
-
-def _solve_small(problems, options, n_threads, announce, results):
-    """Solve those of which the compiled loop can make several at a time."""
-
     def prepare(k):
         with _numbered(k):
             return SmallSolve.of(problems[k], _cheap(problems[k], options))
 
-    deadline = options.limits.deadline
-    for k, result in solve_small(problems, prepare, deadline, n_threads):
-        announce()
-        results[k] = result
+    def solve_together():
+        small = solve_small(problems, prepare, options.limits.deadline, n_threads)
+        for k, result in small:
+            announce()
+            results[k] = result
+
+    # Settings of the caller's context, such as `numpy.errstate`, are not ours.
+    contextvars.Context().run(solve_together)
+    others = [k for k in order if k not in results]
+    _solve_others(others, problems, options, n_threads, announce, results)
+    return [results[k] for k in range(len(problems))]
 
 
 def _solve_others(order, problems, options, n_threads, announce, results):

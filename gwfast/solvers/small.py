@@ -2,6 +2,7 @@
 compiled call, and around each no more Python than its costs and its result need.
 """
 
+import math
 import time
 
 from ..kernels._descent import OTHERWISE
@@ -41,7 +42,7 @@ class SmallSolve:
     def __init__(self, problem, start, begun, descent, limits):
         self._problem, self.start, self._begun = problem, start, begun
         self.descent, self._limits = descent, limits
-        self._ended = self._status = None
+        self.ended = None
 
     @classmethod
     def of(cls, problem, options):
@@ -52,10 +53,8 @@ class SmallSolve:
         method = as_method(options.method, problem, precision)
         starts = options.starts_of(problem)
         start = starts[0] if starts is not None and len(starts) == 1 else None
-        n, m = problem.shape
-        warms = precision is not SINGLE and n * m >= MIN_FLOAT32_ENTRIES
-        other = warms or is_factored(problem, method)
-        if other or str(start) not in ("product", "plan"):
+        warms = precision is not SINGLE and math.prod(problem.shape) >= MIN_FLOAT32_ENTRIES
+        if warms or is_factored(problem, method) or str(start) not in ("product", "plan"):
             return None
         n_threads = options.threads(problem)
         at = linearize(problem, n_threads, method=method, precision=precision)
@@ -74,20 +73,15 @@ class SmallSolve:
         """Iterations at most."""
         return self._limits.max_outer
 
-    def note(self, ended):
-        """Take down how the descent has ended."""
-        self._ended = ended
-        self._status = status_of(self.descent, ended, self.most)
-
     def solution(self, seconds):
         """The `Descent` of so many seconds; None where another solver has to go on, or no
         iteration was made.
         """
-        if self._status is None and (self._ended == OTHERWISE or not self.descent.done):
+        status = status_of(self.descent, self.ended, self.most)
+        if status is None and (self.ended == OTHERWISE or not self.descent.done):
             return None
         columns, state = last_steps(self.descent, self._begun.linearization)
-        status = self._status or Status.TIME_LIMIT
-        return self._begun.with_steps(columns, state, status, seconds)
+        return self._begun.with_steps(columns, state, status or Status.TIME_LIMIT, seconds)
 
     def result(self, seconds):
         """The `GWResult` of the `solution`, or None."""
@@ -114,16 +108,14 @@ def small_solution(problem, options):
 def descend_all(solves, deadline, n_threads=1):
     """Make the descents of all, so many at a time."""
     most = max((one.most for one in solves), default=0)
-    descents = [one.descent for one in solves]
-    ended = descend_together(descents, most, deadline, n_threads)
+    ended = descend_together([one.descent for one in solves], most, deadline, n_threads)
     for one, why in zip(solves, ended, strict=True):
-        one.note(why)
+        one.ended = why
 
 
 def solve_small(problems, prepare, deadline, n_threads, answer=SmallSolve.result):
-    """Solve problems, by their numbers, so many at a time. Yields number and `GWResult`
-    of each that ``prepare(number)`` returns a `SmallSolve` of, and that ends in time;
-    or what another ``answer(small_solve, seconds)`` makes of it.
+    """Solve problems, by their numbers, so many at a time. Yields number and ``answer(small_solve,
+    seconds)`` of each that ``prepare(number)`` returns a `SmallSolve` of, and that ends in time.
     """
     for part in _parts(problems, 2 * n_threads):
         began, made = time.perf_counter(), {k: prepare(k) for k in part}
