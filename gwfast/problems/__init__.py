@@ -1,1 +1,1 @@
-"""What is asked: costs, losses, marginals, epsilon. No algorithm."""
+"""Problems: costs, losses, marginals, epsilon; no algorithm."""

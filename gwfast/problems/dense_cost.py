@@ -47,7 +47,7 @@ class DenseCost:
     n : int
     matrix : (n, n) ndarray
         Not copied: of its own float dtype (float16 too) and memory order, also mapped from a
-        file. It may be written to between two calls, each of which looks at it again.
+        file. It may be written to between calls: every call looks at it again.
     symmetric : bool
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
     labels : tuple or None
@@ -117,7 +117,7 @@ class DenseCost:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all costs are equal up to rounding."""
+        """True if all costs are equal up to rounding."""
         low, high = self.extremes
         rounding = min(ROUNDING, 8 * float(np.finfo(self.matrix.dtype).eps))
         return high - low <= rounding * max(abs(low), abs(high))

@@ -62,7 +62,7 @@ class Epsilon:
 
     @property
     def is_zero(self) -> bool:
-        """Whether there is none: the exact problem."""
+        """True for the exact problem."""
         return self.value == 0
 
     def resolve(self, linearization: Any) -> "Schedule":

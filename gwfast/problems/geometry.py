@@ -21,7 +21,7 @@ from .dense_cost import ROUNDING, check_extremes
 from .dense_cost import DenseCost as DenseCost
 
 Metric: TypeAlias = Literal["cosine", "dot", "sqeuclidean", "euclidean"]
-# What costs may be divided by, of all of them.
+# A statistic of all costs, to divide them by.
 Statistic: TypeAlias = Literal["max", "mean", "median"]
 SAMPLED = 2000  # points that medians are taken of, at least if there are more
 
@@ -76,7 +76,7 @@ def features_of(
 
 
 def signature_of(rank: int, metric: Metric) -> Float64Array:
-    """Return what makes costs of products of so many features under a metric."""
+    """Return the signature (rank, rank) of a metric."""
     signature = np.eye(rank)
     if metric == "sqeuclidean":
         signature *= -2.0
@@ -99,7 +99,7 @@ class PointCloud:
     metric : {"cosine", "sqeuclidean", "dot", "euclidean"}, default="cosine"
         "cosine" is the similarity ``cos(x_i, x_k)``: under the squared loss the same problem as
         the distance ``1 - cos``. "sqeuclidean" is ``|x_i - x_k|^2``, "dot" the inner product,
-        "euclidean" the distance ``|x_i - x_k|``, of which problems make a float32 matrix.
+        "euclidean" the distance ``|x_i - x_k|``; problems make a float32 matrix of it.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class PointCloud:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all costs are equal up to rounding."""
+        """True if all costs are equal up to rounding."""
         return bool(np.ptp(self.features, axis=0).max() <= ROUNDING)
 
     def mean(self, masses: Float64Array) -> Float64Array:

@@ -15,7 +15,7 @@ from .geometry import DenseCost, Geometry, PointCloud
 
 
 class Graph(Protocol):
-    """What is asked of a graph of networkx, which is never imported."""
+    """The interface of a graph of networkx, which is never imported."""
 
     @property
     def nodes(self) -> Any: ...
@@ -46,7 +46,7 @@ class GraphCost(DenseCost):
         a number. "largest" keeps parts as near as their farthest nodes, a number well above that
         keeps them apart.
     weight : str, default="weight"
-        Attribute of networkx's edges that has their lengths; edges without it have length 1.
+        Attribute with the lengths of edges of networkx, 1 by default.
 
     Raises
     ------
@@ -106,12 +106,12 @@ CostLike: TypeAlias = Geometry | ArrayLike | Graph
 
 
 def as_geometry(cost: CostLike, name: str) -> Geometry:
-    """Return the geometry of what a caller passes for the costs of a space."""
+    """Return the geometry of costs as a caller passes them."""
     if isinstance(cost, PointCloud):
         return cost if cost.has_factors else cost.to_dense()
     if isinstance(cost, DenseCost):
         return cost.refreshed(name)
-    # To tell that an array is none of these takes as long as all else here.
+    # The question is slow for arrays.
     if not isinstance(cost, np.ndarray) and is_graph(cost):
         return GraphCost(cost, name=name)
     try:

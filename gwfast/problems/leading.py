@@ -9,7 +9,7 @@ from ..kernels._rows import Panels, Shifted, aligned_empty
 # Eigenvectors kept: distances in the graph of 1000 words less 96 of them are .259 of these
 # distances, less 64 .279 (with exact eigenvectors .227 and .267).
 RANK = 96
-# Columns of the span that eigenvectors are found in, the last of which are mostly noise.
+# Columns of the span of the eigenvectors; the last columns are mostly noise.
 SPAN = 128
 
 
@@ -68,7 +68,7 @@ def _leading(matrix, rank):
 
 
 def _random_basis(matrix, rank, n_threads):
-    """Return columns that nearly span so many leading eigenvectors: a power of the matrix times
+    """Return columns that nearly span `rank` leading eigenvectors: a power of the matrix times
     random columns (Halko, Martinsson and Tropp, SIAM Review 2011).
     """
     # Uniform numbers serve as well as normal ones, and take a fifth of the time.

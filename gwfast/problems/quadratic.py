@@ -127,7 +127,7 @@ class QuadraticProblem:
     def from_checked(
         cls, x: Geometry, y: Geometry, rule: Balanced, **others: Any
     ) -> QuadraticProblem:
-        """Return a problem of what the constructor would check."""
+        """Return a problem of checked arguments."""
         problem = cls.__new__(cls)
         problem._set(x, y, rule, **others)
         return problem
@@ -205,17 +205,17 @@ class QuadraticProblem:
 
     @property
     def is_fused(self) -> bool:
-        """Whether there are costs between the spaces."""
+        """True with costs between the spaces."""
         return self.between is not None
 
     @property
     def is_balanced(self) -> bool:
-        """Whether both marginals are given."""
+        """True if both marginals are given."""
         return not self.rule.has_free_marginals
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is balanced and has no linear term."""
+        """True if balanced and without a linear term."""
         return self.is_balanced and self.between is None
 
 

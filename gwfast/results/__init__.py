@@ -1,1 +1,1 @@
-"""What is answered, with its evidence."""
+"""Results, with their evidence."""

@@ -24,7 +24,7 @@ BLOCK_FLOATS = 1 << 24  # entries of rows that are made at a time: 64 MB of floa
 
 
 class Coupling:
-    """A plan of shape (n, m), in whatever form.
+    """A plan of shape (n, m), in one of three forms.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Coupling:
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
 
-    # What a form has: its size, its other side, some rows as an array or as kernels take them.
+    # Each form defines its size, its transpose, and rows as an array or as kernels take them.
 
     @property
     def nbytes(self) -> int:
@@ -70,7 +70,7 @@ class Coupling:
         return self._rows(rows)
 
     def with_limit(self, limit: float | None) -> Coupling:
-        """Return the same plan, not copied, whose `toarray` may take so many bytes."""
+        """Return the same plan, not copied, whose `toarray` may take `limit` bytes."""
         other = copy.copy(self)
         other.limit = limit
         return other
@@ -312,7 +312,7 @@ def _packed(csr, width=1):
 
 
 def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
-    """Return `y` if it has a value or a row of values for each of so many points."""
+    """Return `y` if it has a value or a row of values for each of `m` points."""
     if y.ndim not in (1, 2) or len(y) != m:
         raise ValueError(f"{name} must have shape ({m},) or ({m}, e), got {y.shape}")
     return y

@@ -1,4 +1,4 @@
-"""What the solvers return: answers that carry their evidence."""
+"""Results of the solvers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tables import Candidates, as_labels, frame, named, names, of_tuples, taken
 if TYPE_CHECKING:
     import pandas as pd
 
-# Where a point goes: to the mean of what it is matched to, or to the best of these.
+# A point goes to the mean of its matches, or to the best match.
 Projection: TypeAlias = Literal["barycentric", "match"]
 
 
@@ -46,7 +46,7 @@ class OuterStep(NamedTuple):
         Objective for the given marginals, without entropy, with the rounding of the loop.
     epsilon : float
     change : float
-        Relative change of what the next iteration depends on: ``|A' - A|_F / |A'|_F`` of ``A = X'
+        Relative change of the state: ``|A' - A|_F / |A'|_F`` of ``A = X'
         T Y`` for point clouds, ``|T' - T|_1`` over the mass for dense costs; if `epsilon` is 0,
         the part of the way to the vertex that the plan went.
     marginal_error : float
@@ -89,7 +89,7 @@ class LiveStep(OuterStep):
         make_coupling: Callable[[], Coupling],
         moved: float = np.nan,
     ) -> bool:
-        """Whether a callback that sees this step ends the solve."""
+        """Show this step to a callback; return True to end the solve."""
         live = cls(*step)
         live._make_coupling, live.moved = make_coupling, moved
         try:
@@ -292,7 +292,7 @@ class GWResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the tolerances are met and nothing speaks against the plan, though it may be
+        """True if the tolerances are met and nothing speaks against the plan, though it may be
         "uncertain" that no other is lower.
         """
         return self.status in (Status.CONVERGED, Status.UNCERTAIN)
@@ -341,7 +341,7 @@ class GWResult:
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of the points of one side for those of the other, by mass.
+        """Labels of the points of one side for the points of the other side, by mass.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class GWResult:
         labels = in_order(labels, "labels", self.labels[to == "source"], of="its points")
         labels = as_labels(labels, "labels", coupling.shape[1])
         kinds, numbers = np.unique(labels, return_inverse=True)
-        # Shares of what goes to labels, also where a plan has lost some mass.
+        # Shares of the mass that the plan has, which may be less than one.
         means = coupling.transform(np.eye(len(kinds), dtype=coupling.dtype)[numbers])
         alone = matches_of(coupling, 1).indices[:, 0] < 0
         best = np.where(alone, -1, means.argmax(axis=1))

@@ -13,7 +13,7 @@ class Status(str, enum.Enum):
     meaning : str
         For people.
     advice : str
-        What to try; empty where all is well, or where it depends on the result.
+        What to try; empty if all is well, or if it depends on the result.
     """
 
     meaning: str
@@ -48,7 +48,7 @@ class Status(str, enum.Enum):
         "rounding errors allow no more; try a larger epsilon, tol or marginal_tol",
     )
     STOPPED = "stopped", "by the callback"
-    # Of what converged, but should not be trusted as it is:
+    # The solver converged, but the plan should not be trusted as it is:
     NEAR_PRODUCT = (
         "near_product",
         "the plan hardly differs from the product plan and matches nothing",

@@ -33,7 +33,7 @@ def of_tuples(names: tuple[str, ...], rows: Any, index: Any = None) -> pd.DataFr
 
 
 def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
-    """Return the names of so many points; None numbers them."""
+    """Return the names of `size` points; None numbers them."""
     if names is None:
         return np.arange(size)
     array = as_any_array(names, name)
@@ -61,7 +61,7 @@ def taken(values: NDArray[Any], at: IntArray) -> NDArray[Any]:
 
 
 def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
-    """Return labels of so many points, none of which may be missing."""
+    """Return labels of `size` points; raise a ValueError if a label is missing."""
     array = as_names(labels, name, size)
     missing = np.zeros(size, dtype=bool)
     if array.dtype == object:  # None, NaN and pandas.NA
@@ -145,7 +145,7 @@ class Candidate(NamedTuple):
     epsilon : float
         Epsilon at its end.
     gw_cost : float
-        Objective when it was stopped, for whatever reason.
+        Objective at its end.
     n_outer : int
         Outer iterations made.
     seconds : float
