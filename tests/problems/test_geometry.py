@@ -7,17 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.problems import cloud, distances, gw_objective
-from helpers.twins import LOSSES, half_gradient
+from helpers.problems import cloud, distances
 from scipy import sparse
 
 import gwfast
 from gwfast import DenseCost, PointCloud, cosine_similarity
 from gwfast.kernels.threads import single_threaded_blas
-from gwfast.linear.rules import Balanced
-from gwfast.linear.sinkhorn_solver import SinkhornSolver
-from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.quadratic.linearize import linearize
 
 METRICS = ["cosine", "sqeuclidean", "dot"]
 
@@ -293,100 +288,6 @@ def test_dense_cost_looks_at_any_matrix(form, n, monkeypatch):
     if n > 1:
         part = dense.take(np.arange(n // 2, n))
         assert part.extremes[1] == part.matrix.max() and part.n == n - n // 2
-
-
-# --- Linearization --------------------------------------------------------------------
-
-
-def assert_linearizes(x, y, left, right, loss, plan, tolerance=3e-6):
-    """That the linearized cost, with its separable terms, is half the gradient, and
-    that the objective is the objective, at a plan given and after an update."""
-    p, q = plan.sum(axis=1), plan.sum(axis=0)
-    linearization = linearize(QuadraticProblem(x, y, p, q, loss=loss), n_threads=1)
-    left, right = left.astype(np.float64), right.astype(np.float64)
-
-    def check(came, plan):
-        cost = linearization.kernel().cost().astype(np.float64)
-        cost = linearization.cost_scale * cost + linearization.row_cost[:, None]
-        gradient = half_gradient(plan, left, right, loss)
-        most = tolerance * max(linearization.magnitude, np.abs(gradient).max())
-        assert abs(came - gw_objective(plan, left, right, loss)) <= most
-        assert np.abs(cost + linearization.col_cost - gradient).max() <= most
-
-    check(linearization.start(None), np.outer(p, q))
-    check(linearization.start(plan.astype(np.float32)), plan)
-    # What the linear solver makes of the kernel becomes the state.
-    linearization.start()
-    kernel, solver = linearization.kernel(), SinkhornSolver(Balanced(p, q), n_threads=1)
-    solution = solver.solve(kernel, 1.0, tol=1e-3, max_iter=1)
-    kernel.rows[:] = plan / np.outer(solution.scalings.u, solution.scalings.v)
-    update = linearization.update(kernel, solution)
-    assert update.change > 1e-3 or min(plan.shape) == 1
-    np.testing.assert_allclose(update.rows, p, rtol=1e-6, atol=1e-9)
-    made = linearization.coupling(kernel, solution).toarray()
-    np.testing.assert_allclose(made, plan, rtol=1e-6, atol=1e-9)
-    check(update.gw_cost, plan)
-
-
-def random_plan(rng, n, m):
-    plan = rng.random((n, m)) ** 4
-    return plan / plan.sum()
-
-
-SIZES = [(1, 1), (1, 5), (2, 3), (9, 6), (7, 17)]
-
-
-@pairwise(shape=SIZES, metric_x=METRICS, metric_y=METRICS)
-def test_point_clouds_linearize_as_the_costs_they_stand_for(metric_x, metric_y, shape, seed):
-    rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(shape[0], 4)), rng.normal(size=(shape[1], 3))
-    clouds = PointCloud(x, metric_x), PointCloud(y, metric_y)
-    expected = costs(x, metric_x), costs(y, metric_y)
-    assert_linearizes(*clouds, *expected, "square", random_plan(rng, *shape))
-
-
-@pairwise(shape=SIZES, symmetric_x=[True, False], symmetric_y=[True, False], loss=LOSSES)
-def test_dense_costs_linearize(shape, symmetric_x, symmetric_y, loss, seed):
-    rng = np.random.default_rng(seed)
-    sides = []
-    for n, symmetric in zip(shape, (symmetric_x, symmetric_y), strict=True):
-        side = rng.random((n, n)) + 0.1
-        sides.append(side + side.T if symmetric else side)
-    assert_linearizes(*sides, *sides, loss, random_plan(rng, *shape))
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_a_point_cloud_and_a_matrix_linearize(loss, seed):
-    rng = np.random.default_rng(seed)
-    x, right = rng.normal(size=(9, 4)), rng.random((6, 6)) + 0.1
-    left = costs(x, "sqeuclidean")
-    if loss == "kl":
-        left = left + 1e-16  # 0 log 0 = 0
-    cloud, plan = PointCloud(x, "sqeuclidean"), random_plan(rng, 9, 6)
-    assert_linearizes(cloud, right, left, right, loss, plan)
-
-
-@pairwise(given=[(1e6, 1.0), (-1e6, 1.0), (0, 1e-20), (0, 1e20)], dense=[True, False])
-def test_linearization_takes_offset_and_scaled_costs(given, dense, seed):
-    """The squared loss sees differences of costs only."""
-    offset, size = given
-    rng = np.random.default_rng(seed)
-    points = rng.normal(size=(9, 4)), rng.normal(size=(6, 3))
-    sides = [size**2 * costs(x, "sqeuclidean") for x in points]
-    if dense:
-        made = [side + offset for side in sides]
-    else:
-        made = [PointCloud(size * x + offset, "sqeuclidean") for x in points]
-    plan = random_plan(rng, 9, 6)
-    assert_linearizes(*made, *sides, "square", plan, tolerance=5e-6)
-
-
-@pairwise(dtype=[np.float32, np.float16, np.int64], order=["C", "F"])
-def test_dense_costs_of_other_kinds_linearize(dtype, order):
-    rng = np.random.default_rng(0)
-    sides = rng.integers(0, 9, (9, 9)), rng.integers(0, 9, (6, 6))
-    given = [np.asarray(side, dtype=dtype, order=order) for side in sides]
-    assert_linearizes(*given, *sides, "square", random_plan(rng, 9, 6))
 
 
 def test_kl_refuses_negative_costs():
