@@ -154,19 +154,18 @@ def descent_limits(at, magnitude, epsilon, limits, judged, first):
     )
 
 
-def descent_of(at, start, limits, *, copies=True):
-    """The `Descent` from a state of a linearization, within `limits_of`; in copies of its arrays,
-    or in these.
-    """
+def descent_of(at, start, limits):
+    """Return the `Descent` from a state of a linearization, within `limits_of`."""
     problem, unit, fused, potentials = at.problem, at.cost_scale, at.fused, start.potentials
-    losses, arrays = None, (start.plan, start.moments.matrix)
+    losses = None
     if not problem.is_balanced:
         losses = [(side.losses, at.alpha * side.loss_scale / unit) for side in at.sides]
     return Descent(
         at.bilinear.orientations[0],
         at.bilinear.orientations[1] if at.bilinear.orientations[1:] else None,
         fused and fused.matrix,
-        *(map(np.copy, arrays) if copies else arrays),
+        start.plan.copy(),
+        start.moments.matrix.copy(),
         problem.p,
         problem.q,
         *(cost / unit for cost in start.separable),

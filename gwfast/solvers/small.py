@@ -65,7 +65,7 @@ class SmallSolve:
         limits = limits_of(at, state, options.limits, epsilons)
         if not limits:
             return None
-        descent = descent_of(at, state, limits, copies=False)
+        descent = descent_of(at, state, limits)
         return cls(problem, start, Descent.at(at, state, epsilons), descent, options.limits)
 
     @property

@@ -63,3 +63,12 @@ def test_the_number_of_a_problem_is_in_its_error():
         gwfast.gromov_wasserstein_batch(problems, init=np.ones((9, 10)))
     ok = gwfast.gromov_wasserstein_batch(problems[:1], init=np.ones((9, 9)))
     assert ok[0].converged or ok[0].status == "near_product"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_start_is_left_as_it_came(dtype):
+    given = problem(9, 0)
+    start = np.full((9, 9), 1 / 81, dtype)
+    gwfast.gromov_wasserstein(given, epsilon="5%", init=start, dtype=dtype)
+    gwfast.gromov_wasserstein_batch([given], epsilon="5%", init=start, dtype=dtype)
+    assert (start == start[0, 0]).all()
