@@ -42,11 +42,6 @@ from .spaces import AlignedSpaces
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 Ranking: TypeAlias = Retrieval | ByPlan
 
-# Rows of equal mass that masses are as uneven as, as a fraction of all, below which a
-# plan of word vectors is not to be relied on. Zipf's law has 0.12 for 3000 words: of
-# Spanish and French 1 to 5 % were then translated right at any epsilon, from matches
-# that were right as well, where uniform masses had 46 %; the square roots (0.77) 44 %.
-MIN_EVENNESS = 0.3
 
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
@@ -290,7 +285,8 @@ def align(
 def _warn_of_masses(problem):
     for name, masses in (("p", problem.p), ("q", problem.q)):
         even = float(np.exp(mass_entropy(masses)))
-        if even < MIN_EVENNESS * len(masses):
+        # Zipf's law has .12 for 3000 words, of which 1 to 5 % were then translated right.
+        if even < 0.3 * len(masses):
             warnings.warn(
                 f"{name} is as uneven as {even:.0f} equal masses of {len(masses)} "
                 "rows: few rows decide the plan, which on word vectors then matched "

@@ -24,12 +24,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
-# Arguments in which the loss has gradients.
-ENVELOPED = {
-    "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
-    "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
-    "partial": ("C1", "C2", "M", "alpha"),
-}
 
 
 def exact(function: Callable[P, R]) -> Callable[P, R]:
@@ -113,7 +107,14 @@ def exact_limits(problem: Problem) -> ExactLimits:
 def solve_exact(given: Problem) -> ExactAnswer:
     """The `ExactAnswer` to a problem."""
     total, limits = given.total, exact_limits(given)
-    given.refuse_gradients(ENVELOPED[given.marginals])
+    # The loss has gradients in these.
+    given.refuse_gradients(
+        {
+            "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
+            "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
+            "partial": ("C1", "C2", "M", "alpha"),
+        }[given.marginals]
+    )
     if given.marginals != "semirelaxed" and given.G0 is not None:
         check_start(given)
     start = None if given.G0 is None else given.G0 / total

@@ -9,7 +9,6 @@ import dataclasses
 from ..results.result import GWResult
 from ..results.status import Status
 
-GRAPHS = "compare other n_neighbors, metric and use_rep"
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol, or a larger epsilon",
     Status.MAX_INNER: "try a larger epsilon",
@@ -21,10 +20,10 @@ ADVICE = {
         "smaller epsilon (Epsilon(relative=0.015) is usual), or other n_neighbors"
     ),
     Status.LOST_MASS: "points have lost their mass; try a larger epsilon",
-    Status.UNCERTAIN: f"a lower optimum may exist; {GRAPHS}",
+    Status.UNCERTAIN: "a lower optimum may exist; compare other n_neighbors, metric and use_rep",
     Status.TIE: (
         "another plan has the same objective, see gw.candidates: the graphs are "
-        f"symmetric, or tell too little apart; {GRAPHS}"
+        "symmetric, or tell too little apart; compare other n_neighbors, metric and use_rep"
     ),
 }
 # Where the mass of the plan is free.

@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SliceMethod: TypeAlias = Literal["exact", "entropic"]
-# Distance of neighboring spots, or its inverse, from which on units are doubted: its square is the
-# factor of 30 from which on `term_ratio` is warned of.
-OTHER_UNIT = 30**0.5
 ADVICE = {
     Status.MAX_OUTER: "try a larger tol",
     Status.MAX_INNER: "try a larger tol or blur",
@@ -423,7 +420,7 @@ def _warn_of_units(a, b, uses_distances):
             "its size; divide the coordinates by the distance of neighboring spots",
             stacklevel=outside(),
         )
-    elif uses_distances and not 1 / OTHER_UNIT < unit < OTHER_UNIT:
+    elif uses_distances and not 1 / 30 < unit**2 < 30:  # as for `term_ratio`
         warnings.warn(
             f"neighboring spots must be about 1 apart for alpha, got {unit:.3g}, which "
             f"weighs distances {unit**2:.3g} times as much; pass norm=True",
