@@ -1,14 +1,12 @@
 /* One table of kernels per instruction set, and the choice among them.
  *
- * To add one, add it here: a block that names it (GWF_ISA), gives the bytes of its
- * vectors (GWF_BYTES) and the rows of a product in its registers (GWF_TILE, a divisor
- * of 8, which chunks of rows are multiples of) and includes isa.inc; and its place
- * among those that gwf_supported_isa goes through. Loops, buffers and tests ask the
- * tables.
+ * To add one, add it here: a block that names it (GWF_ISA), gives the bytes of its vectors
+ * (GWF_BYTES) and the rows of a product in its registers (GWF_TILE, a divisor of 8, which chunks of
+ * rows are multiples of) and includes isa.inc; and its place in gwf_supported_isa.
  *
- * Every function is compiled for the ABI's floor unless it stands between the target
- * pragmas below, and those are reached only after the processor (and the operating
- * system: the builtin checks XSAVE too) said that it can run them.
+ * Every function is compiled for the ABI's floor unless it stands between the target pragmas below,
+ * and those are reached only after the processor (and the operating system: the builtin checks
+ * XSAVE too) said that it can run them.
  */
 #include <float.h>
 #include <math.h>
@@ -37,33 +35,29 @@
 #if defined(__aarch64__)
 #define GWF_ISA neon
 #define GWF_TILE 8
+#define GWF_FLOOR gwf_table_neon
 #else
 #define GWF_ISA baseline
 #define GWF_TILE 4
+#define GWF_FLOOR gwf_table_baseline
 #endif
 #define GWF_BYTES 16
 #include "isa.inc"
-static const gwf_isa *const gwf_floor = &GWF_JOIN(gwf_table, GWF_ISA);
-#undef GWF_ISA
-#undef GWF_BYTES
-#undef GWF_TILE
 
 #if GWF_DISPATCH
 
 /* GCC and clang spell "compile what follows for this target" differently. */
-#if defined(__clang__)
 #define GWF_DO_(x) _Pragma(#x)
+#if defined(__clang__)
 #define GWF_TARGET_BEGIN(t) \
     GWF_DO_(clang attribute push(__attribute__((target(t))), apply_to = function))
 #define GWF_TARGET_END _Pragma("clang attribute pop")
 #define GWF_WHOLE_VECTORS
 #else
-#define GWF_DO_(x) _Pragma(#x)
 #define GWF_TARGET_BEGIN(t) _Pragma("GCC push_options") GWF_DO_(GCC target(t))
 #define GWF_TARGET_END _Pragma("GCC pop_options")
-/* Without it GCC keeps to 256-bit vectors: right for code that mixes a few vector
- * instructions into scalar work, wrong for these loops. Clang drops a whole list of
- * targets for a word that it does not know, as it does not know this one. */
+/* Without it GCC keeps to 256-bit vectors: right for code that mixes a few vector instructions into
+ * scalar work, wrong for these loops. Clang drops a whole list of targets for this word. */
 #define GWF_WHOLE_VECTORS ",prefer-vector-width=512"
 #endif
 
@@ -73,9 +67,6 @@ static const gwf_isa *const gwf_floor = &GWF_JOIN(gwf_table, GWF_ISA);
 GWF_TARGET_BEGIN("avx2,fma")
 #include "isa.inc"
 GWF_TARGET_END
-#undef GWF_ISA
-#undef GWF_BYTES
-#undef GWF_TILE
 
 #define GWF_ISA avx512
 #define GWF_BYTES 64
@@ -83,9 +74,6 @@ GWF_TARGET_END
 GWF_TARGET_BEGIN("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" GWF_WHOLE_VECTORS)
 #include "isa.inc"
 GWF_TARGET_END
-#undef GWF_ISA
-#undef GWF_BYTES
-#undef GWF_TILE
 
 #endif
 
@@ -100,6 +88,6 @@ const gwf_isa *gwf_supported_isa(int i) {
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         found[n++] = &gwf_table_avx2;
 #endif
-    found[n++] = gwf_floor;
+    found[n++] = &GWF_FLOOR;
     return i >= 0 && i < n ? found[i] : NULL;
 }

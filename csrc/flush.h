@@ -1,8 +1,11 @@
-/* Flush-to-zero and denormals-are-zero within kernels: on Intel's processors arithmetic
- * on subnormal numbers takes about a hundred times as long. Each thread of a kernel
- * calls gwf_flush when it begins and gwf_restore when it ends, so that the caller's
- * code and other libraries keep the setting that they have. Elsewhere than on x86 and
- * 64-bit Arm nothing is set.
+/* Flush-to-zero and denormals-are-zero within kernels: on Intel's processors arithmetic on
+ * subnormal numbers takes about a hundred times as long. Each thread of a kernel calls gwf_flush
+ * when it begins and gwf_restore when it ends, so that the caller's code and other libraries keep
+ * the setting that they have. Elsewhere than on x86 and 64-bit Arm nothing is set.
+ *
+ * GWF_FLUSH_BITS are the bits of the control register that flush, GWF_FLAGS those that say what
+ * operations met, GWF_SUBNORMAL_SEEN the one for a subnormal operand. The memory clobbers keep
+ * compilers from moving loads and stores, and with them arithmetic on memory, across a change.
  */
 #ifndef GWFAST_FLUSH_H
 #define GWFAST_FLUSH_H
@@ -14,8 +17,7 @@
 #endif
 
 #if defined(__SSE2__) || defined(_M_X64)
-/* MXCSR: FTZ is bit 15, DAZ bit 6; of the flags of past operations, bits 0 to 5, bit 1
- * says that an operand was subnormal. */
+/* MXCSR: FTZ is bit 15, DAZ bit 6. */
 #define GWF_FLUSH_BITS 0x8040u
 #define GWF_FLAGS 0x3fu
 #define GWF_SUBNORMAL_SEEN 0x2u
@@ -30,29 +32,26 @@
 #define GWF_SUBNORMAL_SEEN 0u
 #endif
 
-/* The control register of the calling thread. The memory clobbers keep compilers from
- * moving loads and stores, and with them arithmetic on memory, across a change. */
+/* The control register of the calling thread. */
 static inline uint64_t gwf_float_control(void) {
+    uint64_t bits = 0;
 #if defined(__SSE2__) && defined(__GNUC__)
-    uint32_t bits;
-    __asm__ volatile("stmxcsr %0" : "=m"(bits) : : "memory");
-    return bits;
+    uint32_t low;
+    __asm__ volatile("stmxcsr %0" : "=m"(low) : : "memory");
+    bits = low;
 #elif defined(_M_X64)
-    return _mm_getcsr();
+    bits = _mm_getcsr();
 #elif defined(__aarch64__)
-    uint64_t bits;
     __asm__ volatile("mrs %0, fpcr" : "=r"(bits) : : "memory");
-    return bits;
 #elif defined(_M_ARM64)
-    return (uint64_t)_ReadStatusReg(ARM64_FPCR);
-#else
-    return 0;
+    bits = (uint64_t)_ReadStatusReg(ARM64_FPCR);
 #endif
+    return bits;
 }
 
 static inline void gwf_set_float_control(uint64_t control) {
 #if defined(__SSE2__) && defined(__GNUC__)
-    uint32_t bits = (uint32_t)control;
+    const uint32_t bits = (uint32_t)control;
     __asm__ volatile("ldmxcsr %0" : : "m"(bits) : "memory");
 #elif defined(_M_X64)
     _mm_setcsr((unsigned)control);
@@ -60,9 +59,8 @@ static inline void gwf_set_float_control(uint64_t control) {
     __asm__ volatile("msr fpcr, %0" : : "r"(control) : "memory");
 #elif defined(_M_ARM64)
     _WriteStatusReg(ARM64_FPCR, (__int64)control);
-#else
-    (void)control;
 #endif
+    (void)control;
 }
 
 /* Flush subnormals from now on; returns the control register as it was. */
@@ -72,8 +70,7 @@ static inline uint64_t gwf_flush(void) {
     return before;
 }
 
-/* Set the control register back, with its flags unless subnormals were flushed before.
- */
+/* Set the control register back, with its flags unless subnormals were flushed before. */
 static inline void gwf_restore(uint64_t before) {
     if ((before & GWF_FLUSH_BITS) != GWF_FLUSH_BITS) gwf_set_float_control(before);
 }

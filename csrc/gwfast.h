@@ -38,11 +38,13 @@ enum {
 #define GWF_LIMITS(X)                                                                              \
     X(rule)                                                                                        \
     X(mass)                                                                                        \
-    X(rho_x) X(rho_y) X(proximal) X(alternating) X(marginal_terms) X(epsilon) X(first_epsilon)     \
-        X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled) X(rounding)        \
-            X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least) X(marginal)   \
-                X(exact) X(rough) X(relative) X(least_error) X(max_inner) X(first_limit)           \
-                    X(max_outer) X(max_tightening) X(stalled_after) X(clearly_less) X(most_stands) \
+    X(rho_x)                                                                                       \
+    X(rho_y)                                                                                       \
+    X(proximal) X(alternating) X(marginal_terms) X(epsilon) X(first_epsilon) X(cooling) X(peak)    \
+        X(drift) X(direct) X(standstill) X(floor) X(stalled) X(rounding) X(loss_rounding) X(slice) \
+            X(tol) X(still) X(frobenius) X(every) X(least) X(marginal) X(exact) X(rough)           \
+                X(relative) X(least_error) X(max_inner) X(first_limit) X(max_outer)                \
+                    X(max_tightening) X(stalled_after) X(clearly_less) X(most_stands)              \
                         X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)                 \
                             X(level_iterations) X(level_settled) X(most_kernels) X(all_moves)      \
                                 X(vanished) X(kept_mass) X(most_priced) X(farthest)                \
@@ -89,7 +91,7 @@ typedef struct {
 
 /* The kernels for both types of number: SLOT(type, name, arguments) for each. Where the type is
  * void it is float or double, alike in all arguments; a single number is passed as double. What
- * each computes is said where it is defined (row_kernels.inc, product_kernels.inc, descent.inc). */
+ * each computes is said where it is defined (row_kernels.inc, matrix_kernels.inc, ...). */
 #define GWF_KERNELS(SLOT)                                                                         \
     SLOT(void, log, const void *x, void *out, ptrdiff_t m)                                        \
     SLOT(void, logsumexp_rows, const void *c, const double *f, const void *g, double inv_epsilon, \

@@ -1,10 +1,9 @@
-/* How many threads a parallel region may have. For _rows.pyx alone; the one file here
- * that knows of threads.
+/* How many threads a parallel region may have. For _rows.pyx alone; the one file here that knows of
+ * threads.
  *
- * GNU's OpenMP ends the process where a thread that it wants cannot be started, and
- * waits for ever where a forked process begins a region with threads that stayed in its
- * parent. Either depends on the thread that leads the region: each keeps a team of its
- * own from one region to the next.
+ * GNU's OpenMP ends the process where a thread that it wants cannot be started, and waits for ever
+ * where a forked process begins a region with threads that stayed in its parent. Either depends on
+ * the thread that leads the region: each keeps a team of its own from one region to the next.
  */
 #ifndef GWFAST_TEAMS_H
 #define GWFAST_TEAMS_H
@@ -28,19 +27,13 @@ static double gwf_seconds(void) { return 0.0; }
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define GWF_MOST_THREADS 4096
-/* Bytes that are left over beside the stacks: OpenMP takes some for itself. */
-#define GWF_SPARE_BYTES ((size_t)1 << 20)
-/* And more bytes of each stack: LLVM's OpenMP starts its k-th thread with 128 k more
- * than were asked for, and a stack of a thread that ended, which the system keeps, is
- * of no use for a larger one, but takes its space. */
-#define GWF_SPARE_STACK ((size_t)1 << 16)
+#define GWF_MOST_THREADS 4096 /* kernels/threads.py refuses more */
 
-/* Of the thread that reads them: the size of its team, the largest that it was, and
- * whether a fork left that behind. */
+/* Of the thread that reads them: the size of its team, the largest that it was, and whether a fork
+ * left that behind. */
 static __thread int gwf_team = 1, gwf_largest_team = 1, gwf_orphan = 0;
-/* Bytes of the stack of a thread of OpenMP, 0 for the system's default; and those that
- * BLAS takes for each thread that calls it. */
+/* Bytes of the stack of a thread of OpenMP, 0 for the system's default; and those that BLAS takes
+ * for each thread that calls it. */
 static size_t gwf_stack = 0, gwf_blas = 0;
 
 static void gwf_set_sizes(size_t stack, size_t blas) { gwf_stack = stack, gwf_blas = blas; }
@@ -48,8 +41,7 @@ static void gwf_set_sizes(size_t stack, size_t blas) { gwf_stack = stack, gwf_bl
 /* The file of the OpenMP library that the kernels call; "" where it is not known. */
 static const char *gwf_runtime(void) {
     Dl_info found;
-    int known = dladdr((void *)omp_get_max_threads, &found) && found.dli_fname;
-    return known ? found.dli_fname : "";
+    return dladdr((void *)omp_get_max_threads, &found) && found.dli_fname ? found.dli_fname : "";
 }
 
 /* Called by the thread that goes on in a forked process. */
@@ -71,38 +63,40 @@ static int gwf_space_is_limited(void) {
     return getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY;
 }
 
-/* How many threads, of those wanted, can be there at once: by starting them. Address
- * space, and the number of threads of a user or a container, are what may lack. */
+/* How many threads, of those wanted, can be there at once: by starting them. Address space, and the
+ * number of threads of a user or a container, are what may lack. A megabyte is left over, as OpenMP
+ * takes some for itself; and 64 KB of each stack: LLVM's OpenMP starts its k-th thread with 128 k
+ * more than were asked for, and a stack that the system keeps of a thread that ended is of no use
+ * for a larger one, but takes its space. */
 static int gwf_startable(int wanted) {
     pthread_t started[GWF_MOST_THREADS];
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     pthread_attr_t attributes;
-    void *spare = gwf_map(GWF_SPARE_BYTES);
+    const size_t left_over = (size_t)1 << 20;
+    void *spare = gwf_map(left_over);
     size_t stack = gwf_stack;
-    int n = 0, i;
+    int n = 0;
     if (spare == MAP_FAILED) return 0;
     if (pthread_attr_init(&attributes)) wanted = 0;
     if (wanted > GWF_MOST_THREADS) wanted = GWF_MOST_THREADS;
     if (wanted > 0 && (stack || !pthread_attr_getstacksize(&attributes, &stack)))
-        pthread_attr_setstacksize(&attributes, stack + GWF_SPARE_STACK);
+        pthread_attr_setstacksize(&attributes, stack + ((size_t)1 << 16));
     pthread_mutex_lock(&gate);
     while (n < wanted && !pthread_create(&started[n], &attributes, gwf_wait, &gate)) n++;
     pthread_mutex_unlock(&gate);
-    for (i = 0; i < n; i++) pthread_join(started[i], NULL);
+    for (int i = 0; i < n; i++) pthread_join(started[i], NULL);
     pthread_attr_destroy(&attributes);
-    munmap(spare, GWF_SPARE_BYTES);
+    munmap(spare, left_over);
     return n;
 }
 
-/* The size of the calling thread's next team, at most `wanted`. */
+/* The size of the calling thread's next team, at most `wanted`. A team that shrank lets go of
+ * threads, whose stacks may be taken since. */
 static int gwf_team_of(int wanted) {
     if (wanted <= 1 || gwf_orphan) return 1;
-    if (wanted > gwf_team) {
-        /* A team that shrank lets go of threads, whose stacks may be taken since. */
-        if (wanted > gwf_largest_team || gwf_space_is_limited()) {
-            int more = gwf_startable(wanted - gwf_team);
-            if (more < wanted - gwf_team) wanted = gwf_team + more;
-        }
+    if (wanted > gwf_largest_team || (wanted > gwf_team && gwf_space_is_limited())) {
+        const int more = gwf_startable(wanted - gwf_team);
+        if (more < wanted - gwf_team) wanted = gwf_team + more;
     }
     if (wanted > 1) gwf_team = wanted;
     if (wanted > gwf_largest_team) gwf_largest_team = wanted;

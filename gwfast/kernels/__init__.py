@@ -16,7 +16,7 @@ the one that the environment variable ``GWFAST_ISA`` names.
 To add a kernel, in this order:
 
 1. ``reference.py``: the float64 twin, whose name and arguments the kernel will have;
-2. ``csrc/row_kernels.inc`` (``product_kernels.inc``; ``float_kernels.inc`` for float32 alone): the
+2. ``csrc/row_kernels.inc`` (``matrix_``, ``product_``; ``float_`` for float32 alone): the
    arithmetic on some rows, a ``static`` function ``GWF_NAME(...)`` that neither allocates nor
    starts a thread, after its formula;
 3. its slot, in ``GWF_KERNELS`` or ``GWF_FLOAT_KERNELS`` of ``csrc/gwfast.h``, and for Cython in
