@@ -30,14 +30,14 @@ To add a kernel, in this order:
 6. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is counted by,
    if solves spend time in it.
 
-An instruction set is a block of ``csrc/dispatch.c``, which says what it needs.
+To add an instruction set, add a block to ``csrc/dispatch.c``.
 """
 
 import contextlib
 import os
 from pathlib import Path
 
-# What OpenMP reads once, when it is loaded: how long a thread that waits keeps its core
+# Environment that OpenMP reads once, when it is loaded: how long a thread that waits keeps its core
 # busy. By default that is milliseconds, and two solves on the same cores, or one beside
 # any other work, then take 10 to 50 times as long, each waiting for threads that wait.
 PATIENCE = {"GOMP_SPINCOUNT": "1000", "KMP_BLOCKTIME": "0"}
@@ -69,7 +69,7 @@ def _loaded_files():
 
 
 def allowed_processors():
-    """Those that the calling thread may run on, now."""
+    """Return the processors that the calling thread may run on now."""
     try:
         return frozenset(os.sched_getaffinity(0))
     except AttributeError:  # not Linux
@@ -82,11 +82,11 @@ with _patient():
 
     _rows.openmp_max_threads()  # LLVM's OpenMP reads its environment at the first call
 
-# Whether OpenMP, as it was loaded, bound this thread to a place of its own
-# (OMP_PROC_BIND), which says nothing about what the process may run on: `PROCESSORS`.
+# True if OpenMP bound this thread to a place of its own when it was loaded (OMP_PROC_BIND), which
+# says nothing about the processors of the process: `PROCESSORS`.
 BOUND = allowed_processors() != PROCESSORS
 
-# Whether another package had loaded that OpenMP, whose threads so wait busily.
+# True if another package had loaded this OpenMP before, so that its threads wait busily.
 IMPATIENT = (
     bool(_rows.openmp_runtime())
     and os.path.realpath(_rows.openmp_runtime()) in _before

@@ -3,7 +3,7 @@ cimport cython
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-# What a matrix is made of.
+# The types of the numbers of a matrix.
 ctypedef fused real:
     float
     double
@@ -25,7 +25,8 @@ cdef extern from "gwfast.h" nogil:
         double (*gibbs_rows)(const void *, const double *, const void *, double, void *,
                              ptrdiff_t, ptrdiff_t) noexcept nogil
         double (*sinkhorn_rows)(const void *, const double *, void *, const void *, double,
-                                const double *, void *, double *, ptrdiff_t, ptrdiff_t) noexcept nogil
+                                const double *, void *, double *, ptrdiff_t,
+                                ptrdiff_t) noexcept nogil
         void (*normal_rows)(const void *, const double *, const void *, double *, void *, double *,
                             ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*rescale)(void *, const double *, const double *, double, const double *,

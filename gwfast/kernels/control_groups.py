@@ -31,7 +31,7 @@ def groups(
         if top is None:
             continue
         within = PurePosixPath(path.lstrip("/"))
-        if ".." in within.parts:  # outside of what this process can see
+        if ".." in within.parts:  # outside of the view of this process
             within = PurePosixPath()
         for group in (within, *within.parents):
             yield version, top / group

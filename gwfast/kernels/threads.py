@@ -28,10 +28,10 @@ def resolve_n_threads(n_threads=None, *, work=None, team=True):
     None is ``OMP_NUM_THREADS`` where that is set, else the physical cores that this process may use
     now (affinity and container quota counted). Negative numbers count back from that as in joblib:
     -1 is all, -2 all but one. A pass that touches only few matrix entries, its `work`, runs on one
-    thread whatever `n_threads` is.
+    thread for any `n_threads`.
 
-    One is also what is left, with a RuntimeWarning, in a process that was forked from one with a
-    team of OpenMP's threads, where that would hang; unless the threads are Python's, no `team`.
+    A process that was forked from a process with a team of OpenMP's threads gets one thread and a
+    RuntimeWarning, as OpenMP would hang there; unless the threads are Python's, no `team`.
     """
     if n_threads is not None:
         # NumPy's own truth values counted as integers before 2.3.
@@ -64,7 +64,7 @@ def _default_n_threads():
     return max(1, min(available, cores, _quota(int(time.monotonic()))))
 
 
-# What OpenMP takes where nobody asks it for another number; None where somebody did.
+# Threads that OpenMP takes by default; None if the environment has asked for another number.
 _UNASKED = len(PROCESSORS) if _rows.openmp_max_threads() == len(PROCESSORS) else None
 
 
@@ -117,8 +117,8 @@ _rows.set_sizes(_STACK, 0)
 
 
 def _starts_anew():
-    """Return whether OpenMP does in a forked process: LLVM's and Intel's, unless told not to
-    (joblib does, and so whatever imports it); GNU's waits there for threads of the parent.
+    """Return whether OpenMP does in a forked process: LLVM's and Intel's, unless the
+    environment forbids it (joblib sets it); GNU's waits there for threads of the parent.
     """
     told = os.environ.get("KMP_INIT_AT_FORK", "").strip().lower().lstrip(".")
     library = Path(_rows.openmp_runtime()).name
@@ -164,7 +164,7 @@ class _BlasLimit:
     """One thread for each of some BLAS libraries while anybody is inside.
 
     Such a library has one number of threads for the whole process: who comes first sets it, who
-    goes last restores it. A number that somebody else has set meanwhile stays.
+    goes last restores it. A number that was set from outside meanwhile stays.
     """
 
     def __init__(self):
@@ -225,8 +225,8 @@ if hasattr(os, "register_at_fork"):
 
 
 def _blas(shared):
-    """Yield the BLAS libraries that have one number of threads for the whole process, or those that
-    have one for each thread.
+    """Yield the BLAS libraries that have one number of threads for the whole process, or the
+    libraries that have a number for each thread.
     """
     for library in _controller().lib_controllers:
         if library.user_api == "blas":
@@ -246,7 +246,7 @@ def _buffer_bytes(library):
 
 
 def _has_room(n_bytes):
-    """Return whether so much address space can be had."""
+    """Return whether `n_bytes` of address space are free."""
     if n_bytes == 0 or not hasattr(mmap, "MAP_ANONYMOUS"):
         return True
     try:
@@ -273,7 +273,7 @@ def _set_threads(settings):
 
 
 def _to_limit(libraries):
-    """Return those of them with more than one thread, and how many."""
+    """Return pairs of a library with more than one thread and this number."""
     return [(library, library.num_threads) for library in libraries if library.num_threads != 1]
 
 
@@ -283,8 +283,8 @@ FEW_POINTS = 64
 
 
 def single_threaded_blas(n_points=None):
-    """One BLAS thread inside the block, the former number after it, also on errors; without effect
-    where there are not so many points that it has more.
+    """Limit BLAS to one thread inside the block, and restore the former number after it. Without
+    effect if there are so few points that BLAS takes one thread by itself.
 
     The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the whole
     process while anybody is inside: blocks may overlap in several Python threads.

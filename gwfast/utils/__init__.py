@@ -1,1 +1,1 @@
-"""Nothing of optimal transport: arguments, memory, progress, files."""
+"""Arguments, memory, progress and files; no optimal transport."""

@@ -1,4 +1,4 @@
-"""Arrays in NumPy's files, looked at before memory is set aside for what they claim."""
+"""Arrays in NumPy's files, checked before memory is set aside for their claims."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ LEAST_ROW_BYTES = 32
 
 
 class ArrayHeader(NamedTuple):
-    """What a file says of its array."""
+    """The header of an array in a file."""
 
     shape: tuple[int, ...]
     in_columns: bool
@@ -48,8 +48,8 @@ def shortened(text: object) -> str:
 
 @contextmanager
 def open_archive(file: PathLike | BinaryIO) -> Iterator[NpzFile]:
-    """Open an archive of arrays; raise a ValueError for what is none, and for one in which two
-    members go by one name: one of these could be checked, and the other one read.
+    """Open an archive of arrays; raise a ValueError for any other file, and for an archive in
+    which two members have one name: one could be checked, and the other read.
     """
     try:
         opened = NpzFile(file, allow_pickle=False)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def open_archive(file: PathLike | BinaryIO) -> Iterator[NpzFile]:
 def open_array(
     archive: NpzFile, name: str, budget: float
 ) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
-    """Open the data of an array of `open_archive` as a stream, with what is said of it.
+    """Open the data of an array of `open_archive` as a stream, with its header.
 
     Raise a ValueError for more bytes than `budget`, for pickled objects, and for a shape that takes
     more bytes than there are.

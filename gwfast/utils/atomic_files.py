@@ -49,13 +49,13 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
 
 @contextmanager
 def temporary_folder(holder: Path) -> Iterator[Path]:
-    """A folder in `holder`, which is removed in the end with what it still holds."""
+    """A folder in `holder`, which is removed in the end with all its content."""
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=holder) as folder:
         yield Path(folder)
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Raise a ValueError for what is no folder, and cannot be made as one."""
+    """Raise a ValueError unless `folder` is a folder or can be made."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{name} must be a folder, got the file {folder}")
     if not folder.is_dir() and not folder.absolute().parent.is_dir():

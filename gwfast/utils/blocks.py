@@ -1,7 +1,7 @@
 """Work done block by block of rows, so that its scratch memory is bounded."""
 
-# Bytes of float64 scratch for work done block by block of rows, and for what passes
-# over such a block several times, so that it had better stay in cache.
+# Bytes of float64 scratch for work done block by block of rows, and for work that passes over a
+# block several times, so that it should stay in cache.
 SCRATCH_BYTES, CACHED_BYTES = 8 * 2**20, 2**18
 
 

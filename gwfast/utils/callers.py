@@ -1,4 +1,4 @@
-"""Who called this package, for the line that a warning names."""
+"""The frame that called this package, for the line that a warning names."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ INSIDE = str(Path(__file__).parents[1]) + os.sep, contextlib.__file__
 
 
 def outside() -> int:
-    """Return the `stacklevel` of whoever called this package."""
+    """Return the `stacklevel` of the call of this package."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
         frame, level = frame.f_back, level + 1

@@ -10,7 +10,7 @@ from ..kernels import IMPATIENT, PATIENCE, _rows, threads
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what results depend on."""
+    """Return the versions of the software that results depend on."""
     return {
         "gwfast": __version__,
         "python": platform.python_version(),

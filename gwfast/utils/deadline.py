@@ -1,4 +1,4 @@
-"""When a computation has to end, whatever it has come to."""
+"""The time at which a computation has to end."""
 
 import math
 import time
@@ -11,7 +11,7 @@ class OutOfTime(Exception):
 
 
 class Deadline:
-    """A time, by `time.perf_counter`, at which loops end with what they have. They look at it
+    """A time, by `time.perf_counter`, at which loops end with their last result. They look at it
     between calls of kernels.
     """
 
@@ -42,7 +42,7 @@ class Deadline:
             raise OutOfTime
 
     def sooner(self, seconds: float) -> "Deadline":
-        """Return the deadline so much before this one; `stop` of this one ends both."""
+        """Return a deadline `seconds` before this deadline, whose `stop` ends both."""
         return _Sooner(self, seconds)
 
     def stop(self) -> None:
@@ -61,12 +61,12 @@ class _Sooner(Deadline):
         return self._other.at - self._seconds
 
 
-# Of what has no limit; nobody may stop it.
+# The deadline of calls without a limit, which must not be stopped.
 NEVER = Deadline()
 
 
 class Patience:
-    """How long a search goes on: so many seconds, or half of them since the last time that
+    """Time for a search: `seconds` in all, and half of `seconds` since the last time that
     something lower was found.
     """
 

@@ -1,4 +1,4 @@
-"""Which approximations a solve may use.
+"""Switches of the approximations that a solve may use.
 
 Private: `python -m benchmarks.ablation` switches them off one at a time, and prints what each is
 worth. A field stays as long as its mechanism does.
@@ -9,7 +9,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class Mechanisms:
-    """A switch for each; all are on but where an ablation says otherwise."""
+    """A switch for each mechanism; all are on unless an ablation says otherwise."""
 
     # Products near a known one by the leading eigenvectors of both cost matrices.
     low_rank_updates: bool = True
@@ -20,7 +20,7 @@ class Mechanisms:
     newton: bool = True  # Newton's steps and over-relaxation in the linear problem
     # Large plans of point clouds by samples of them, or by the entries that carry them.
     few_entries: bool = True
-    # After the race escapes from its winner, and where it is not sure starts from clusters.
+    # After the race, escapes from its winner, and starts from clusters if it is not sure.
     second_look: bool = True
 
 

@@ -18,8 +18,8 @@ try:
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
-# Names of files of control groups, by version: what is limited, what is taken, and the part of that
-# in files read and not used since.
+# Names of files of control groups, by version: the limit, the memory in use, and the part of it in
+# files read and not used since.
 GROUP_FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("memory.max", "memory.current", "inactive_file"),
@@ -27,7 +27,7 @@ GROUP_FILES = {
 
 
 def as_memory_limit(memory_limit: MemoryLimit) -> float:
-    """Return bytes: of a number, of text such as "2.4GB", or 90 % of what is free for None."""
+    """Return bytes: of a number, of text such as "2.4GB", or 90 % of the free memory for None."""
     if memory_limit is None:
         free = free_memory()
         return math.inf if free is None else 0.9 * free
@@ -65,7 +65,7 @@ def _free_of_machine():
 
 
 def _free_of_groups(**where: str | Path) -> Iterator[int]:
-    """What control groups, of both versions, leave."""
+    """Yield the bytes that control groups, of both versions, leave."""
     for limit, version, group in _limited_groups(int(time.monotonic()), **where):
         _, used, cache = GROUP_FILES[version]
         try:
@@ -93,7 +93,7 @@ def _limited_groups(second: int, **where: str | Path) -> list[tuple[int, int, Pa
 
 
 def _free_of_process() -> Iterator[int]:
-    """What the limits of this process leave of its address space."""
+    """Yield the bytes of address space that limits of this process leave."""
     if resource is None:
         return
     for name, bounded in (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:")):

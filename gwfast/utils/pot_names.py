@@ -1,4 +1,4 @@
-"""What POT calls the arguments that have other names here."""
+"""POT's names of arguments that have other names here."""
 
 import functools
 import inspect
@@ -43,7 +43,7 @@ QUADRATIC = _SHARED | {
     "armijo": "(line searches are exact)",
     "random_state": "seed",
 }
-# Those of `ot.sinkhorn`.
+# Arguments of `ot.sinkhorn`.
 LINEAR = _SHARED | {
     "M": "cost",
     "reg": "epsilon",
@@ -59,7 +59,7 @@ def knows_pot_names(
     """Decorate a function to say what POT's argument is called here, in a TypeError, if one is
     passed that the function does not have.
 
-    Names in `renamed` go before those in `names`; Python says what is wrong with those whose name
+    Names in `renamed` go before those in `names`; Python refuses an argument whose name
     here the function lacks.
     """
 

@@ -1,4 +1,4 @@
-"""What the solver can expect of the numbers that it computes with."""
+"""Limits of the floating point types that the solver computes with."""
 
 import dataclasses
 from typing import Literal, TypeAlias
@@ -55,7 +55,7 @@ PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
 
 
 def as_precision(dtype):
-    """Return the `FloatPrecision` of a name or of what NumPy takes for a dtype."""
+    """Return the `FloatPrecision` of a dtype or of its name."""
     if isinstance(dtype, str) and dtype in PRECISIONS:
         return PRECISIONS[dtype]
     try:

@@ -1,4 +1,4 @@
-"""Progress: events from whoever works, and where they go; all go to the log as well.
+"""Progress: events of running work, and who is told of them; the log has all of them.
 
 The logger is ``gwfast``. It writes nothing by itself: give it a handler, as
 ``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file that was read, a solve that
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("gwfast")
 log.addHandler(logging.NullHandler())
-# Stages of which there are dozens in a solve, or thousands.
+# Stages that a solve reports dozens or thousands of times.
 _DETAILS = frozenset({"start", "round", "iteration"})
 
 
 class ProgressEvent(NamedTuple):
-    """What is going on."""
+    """A step of running work."""
 
     # The kind of work that begins; of "iteration" and "finished" (a job), that ended.
     stage: Literal[
@@ -78,7 +78,7 @@ def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
 def reporting_on_terminal(
     line: Callable[[ProgressEvent], str | None], total: int | None = None, *, quiet: bool = False
 ) -> Iterator[Reporter]:
-    """A function that shows events on stderr: as a bar, or where no bar can be drawn
+    """A function that shows events on stderr: as a bar, or if no bar can be drawn
     as the lines that `line` makes of some of them; nothing if `quiet`. For `total` see
     `progress_bar`. The log has what is reported below, not this.
     """
@@ -100,8 +100,8 @@ def reporting_on_terminal(
 
 @contextlib.contextmanager
 def progress_bar(total: int | None = None) -> Iterator[Reporter]:
-    """A bar of rich's on stderr that shows the last event; it pulses as long as nobody knows the
-    total. With `total` it counts. Without rich, lines; and in notebooks without ipywidgets, where
+    """A bar of rich's on stderr that shows the last event; it pulses while the total is
+    unknown. With `total` it counts. Without rich, lines; and in notebooks without ipywidgets, where
     rich draws nothing but a warning.
     """
     bare = find_spec("rich") is None

@@ -11,5 +11,5 @@ from ..kernels.arrays import IntArray as IntArray
 
 MemoryLimit: TypeAlias = float | str | None
 PathLike: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-# Whether to show a bar, or whom to tell: progress(text, done, total).
+# True for a bar, or a function to call: progress(text, done, total).
 Progress: TypeAlias = bool | Callable[[str, int | None, int | None], object]

@@ -1,5 +1,5 @@
 """Checks and conversions of arguments: every public function passes its input through here once.
-Messages name the argument, what was expected and what came.
+Messages name the argument, the condition and the value.
 """
 
 import math
@@ -183,7 +183,7 @@ def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
 
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """Return `x` as a finite float above zero (or not below it, if `zero`)."""
-    # That a float is a number takes longer to ask than all else here.
+    # The check of the type takes longer than all else here, and a float needs none.
     if type(x) is not float and (isinstance(x, bool) or not isinstance(x, numbers.Real)):
         more = "; gwfast.gradients has losses to train with" * is_differentiated(x)
         raise TypeError(f"{name} must be a number, got {type(x).__name__}{more}")
