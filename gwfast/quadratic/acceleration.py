@@ -36,8 +36,8 @@ FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
 
 
 class Lead(NamedTuple):
-    """Where steps lead: the weights, with sum one, of the states after them, oldest first, and
-    the length of the step from there, in lengths of the last step.
+    """Weights, with sum one, of the states after the last steps, oldest first, and the length of
+    the step that is foretold there, in lengths of the last step.
     """
 
     weights: list
@@ -45,7 +45,7 @@ class Lead(NamedTuple):
 
 
 class Going(NamedTuple):
-    """What a descent goes on from: a state, the change and the objective before it, the change
+    """The start of the next iteration: a state, the change and the objective before it, the change
     that is expected next as a fraction of that, and whether acceleration led there.
     """
 
@@ -104,7 +104,7 @@ class Anderson(NamedTuple):
                 reach, shrinks = reach / shrinks, 2.0 * shrinks
                 return Anderson(self.steps, None, 1.0, reach, shrinks), back
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
-        # A correction of a rough product makes earlier steps those of another map.
+        # A correction of a rough product makes earlier steps belong to another map.
         other = step.corrected and slack > SLACK
         if other or not (may_move and clear and linearization.accelerates):
             return Anderson((), None, 1.0, reach, shrinks), going
@@ -122,7 +122,7 @@ class Anderson(NamedTuple):
 
 
 def lead_of(steps, reach=MAX_REACH):
-    """Where steps of an iteration ``after = G(before)`` lead.
+    """Return the `Lead` of steps of an iteration ``after = G(before)``.
 
     Parameters
     ----------

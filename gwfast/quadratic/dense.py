@@ -84,7 +84,7 @@ class Side:
         if not self._is_simple:
             self._make_by_blocks(weight, dtype, deadline)
             return
-        # Of a linear h the matrix is ``(C - middle) * factor``.
+        # If h is linear, the matrix is ``(C - middle) * factor``.
         offset, self._factor = self.center / slope, slope / self.scale * weight
         self._middle, made = self._shift + offset, None
         if self._reads:
@@ -457,7 +457,7 @@ class DenseLinearization(Linearization):
         if before.plan is not None:
             change, moved = _kernels.distance(plan, before.plan, self.n_threads)
         else:
-            # After acceleration only these rows of the former plan exist.
+            # After acceleration there are only these rows of the former plan.
             some, (p, mass) = self._sample, (self.problem.p, self.problem.mass)
             after = np.ascontiguousarray(plan[some])
             change, moved = _kernels.distance(after, before.sample, self.n_threads)
@@ -480,7 +480,7 @@ class DenseLinearization(Linearization):
         return made._replace(row_sums=rows, column_sums=cols, separable=separable, entropy=entropy)
 
     def damped(self, before, after, damping):
-        """Return the mean of two states, with this weight of the former one."""
+        """Return the mean of two states, with the weight `damping` of the former."""
         weights, dtype = (damping, 1.0 - damping), self.precision.dtype
         if before.plan is None:
             return after

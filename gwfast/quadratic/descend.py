@@ -35,7 +35,7 @@ SLACK_ACCELERATED = 2.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent has come to; `descend` goes on from it.
+    """A descent after some iterations, from which `descend` goes on.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Descent:
 
     @functools.cached_property
     def kept(self):
-        """Of either side the least share of a mass that is kept, and the mass lost."""
+        """The least share of a mass that is kept, and the mass that is lost, of either side."""
         rule = self.problem.rule
         return tuple(map(_kernels.kept, self.marginals, (rule.p, rule.q)))
 
@@ -270,7 +270,7 @@ class Descent:
         # Rougher inner solutions would lead away from the plan.
         limit = max(int(inner_limit), linearization.inner_limit)
         verdict = first_verdict(linearization)._replace(inner_limit=limit, n_cycles=int(n_cycles))
-        # The compiled loop knows nothing of the iterations before.
+        # The compiled loop cannot go on from iterations before.
         return dataclasses.replace(
             made, steps=steps, seconds=seconds, verdict=verdict, is_restored=True
         )
@@ -337,7 +337,7 @@ def descend(linearization, start, epsilons, limits, *, callback=None, save=None,
     at, began = dataclasses.replace(at, status=None), time.perf_counter() - at.seconds
     loop = _Loop(linearization, epsilons, limits, began, callback)
     small = at.small or SmallDescent(linearization, at.going.state)
-    # A checkpoint and a callback see each iteration, and the compiled loop knows nothing of others.
+    # A checkpoint or a callback sees each iteration; the compiled loop goes on from its own alone.
     small.goes_on = small.goes_on and callback is None and save is None and not at.is_restored
     while at.status is None:
         made = None
@@ -362,7 +362,7 @@ def first_verdict(linearization):
 
 
 class _Loop:
-    """What one call of `descend` has beside the descent."""
+    """The limits, the solvers and the buffer of one call of `descend`."""
 
     def __init__(self, linearization, epsilons, limits, began, callback):
         method = linearization.method

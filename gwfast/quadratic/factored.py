@@ -1,4 +1,4 @@
-"""The linearized cost between point clouds, of which only factors are ever formed.
+"""The linearized cost between point clouds by its factors, which are not multiplied out.
 
 Under the squared loss ``h1(C1) T h2(C2)' = 2 X (S1 A S2) Y'`` with the signatures S of the features
 and the moments ``A = X' T Y``: no cost is formed, and the objective is a sum over d x d' entries
@@ -78,8 +78,8 @@ class FactoredLinearization(Linearization):
     mechanisms : Mechanisms, default=ALL
     """
 
-    # For such costs the objective is concave in the plan, so that each step descends even where
-    # the linear problem is solved roughly.
+    # The objective is concave in the plan, so that each step descends even if the linear problem is
+    # solved roughly.
     inner_fraction = 0.1
     method, precision = PGD, SINGLE
 
@@ -178,7 +178,7 @@ class FactoredLinearization(Linearization):
         problem, moments, entropy = self.problem, state.moments, state.entropy
         sums, potentials = [problem.p, problem.q], None
         if not problem.is_balanced:
-            # Each point keeps as much of its mass as the nearest coarse one.
+            # Each point keeps the share of its mass that the nearest coarse point keeps.
             before, sums = coarse.problem, []
             for kept, masses, few, cloud, some in (
                 (state.row_sums, problem.p, before.p, problem.x, rows),
@@ -392,7 +392,7 @@ class FactoredLinearization(Linearization):
         return last._replace(moments=moments, sample=moments, objective=np.nan)
 
     def damped(self, before, after, damping):
-        """Return the mean of two states, with this weight of the former one."""
+        """Return the mean of two states, with the weight `damping` of the former."""
         made = self.mixed([before, after], [damping, 1.0 - damping])
         return made._replace(objective=after.objective)
 
@@ -424,7 +424,7 @@ class FactoredLinearization(Linearization):
         return float(np.sqrt(problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)))
 
     def _deviation(self, state):
-        # Of the points only: other features are squared lengths and ones.
+        # Other features than coordinates are squared lengths and ones.
         sides = zip((self.problem.x, self.problem.y), (self.problem.p, self.problem.q), strict=True)
         means = np.outer(*(x.mean(p)[: x.n_coordinates] for x, p in sides))
         moments = state.moments[: means.shape[0], : means.shape[1]]

@@ -14,7 +14,7 @@ from ..utils.validation import as_count, as_positive
 STALLED_AFTER = 20
 # Factor of a change below which it is clearly smaller.
 CLEARLY_LESS = 0.8
-# POT looks at the first iteration, and at each of so many after it, at no others.
+# POT judges the first iteration, and each `LOOK_EVERY`-th after it.
 LOOK_EVERY = 10
 # Rounding of a plan, relative to it, above which a small change must be followed by another: at so
 # small an epsilon a rounding error may grow to the whole plan within an iteration.
@@ -65,7 +65,7 @@ class RelativeChange:
         """Error of the marginals at which the inner iterations of a last plan end; `rough` is the
         error for plans that still change.
         """
-        # An error of the marginals moves the plan by about as much in the next iteration.
+        # The next iteration moves the plan by about the error of the marginals.
         return max(3 * tol, precision.inner_tol)
 
     def in_kernel(self, limits, linearization, magnitude, epsilon):
@@ -149,7 +149,7 @@ class Limits:
         as_positive(self.marginal_tol, "marginal_tol")
 
     def clock(self, seconds):
-        """Return the deadline of a linear problem before a state that takes so many seconds."""
+        """Return the deadline of a linear problem before a state that takes `seconds`."""
         return self.deadline.sooner((1 + self.after) * seconds)
 
     def late(self, seconds):
@@ -174,7 +174,7 @@ class Limits:
 
 
 class Options(NamedTuple):
-    """What is judged by: the limits, and what holds for the descent."""
+    """The limits of a descent, and the properties of its linearization."""
 
     limits: Limits
     precision: FloatPrecision
@@ -325,7 +325,7 @@ def _status(history, options, ended, settled, thorough, least_error, n_gone, sta
     if n_gone >= STALLED_AFTER:
         return Status.LOST_MASS
     if settled and thorough:
-        # The plan stands still, and its marginals do not get better.
+        # Neither the plan nor its marginals change.
         return Status.MAX_INNER if last.n_inner >= limits.max_inner else Status.PRECISION
     if stalled:
         return Status.PRECISION
@@ -352,7 +352,7 @@ def has_stalled(history, floor):
 
 
 def stands_still(history, cost_tol):
-    """Whether, after each `STALLED_AFTER` iterations, neither the change nor the objective was
+    """Return whether, after each `STALLED_AFTER` iterations, neither the change nor the objective was
     ever clearly lower in these than in as many before, at one epsilon.
     """
     half = STALLED_AFTER

@@ -44,7 +44,7 @@ _IN_FORCE: ContextVar = ContextVar("placement", default=None)
 
 class Placement:
     """Keeps the kernels of some problems of point clouds elsewhere. The room `distributed` has
-    one; nothing here knows of it. A solve asks once which is in force, where its options are made.
+    one. A solve looks once which is in force, where its options are made.
     """
 
     def takes(self, problem):
@@ -121,9 +121,7 @@ def linearize(
 
 
 def work(problem, *, method=PGD, itemsize=4):
-    """What an outer iteration of this problem takes, to compare it with others: about its
-    multiplications, and reading the kernel.
-    """
+    """Return about the multiplications of an outer iteration, and of reading the kernel."""
     n, m = problem.shape
     if is_factored(problem, method):
         between = problem.between.rank if problem.is_fused else 0
@@ -164,7 +162,7 @@ def nbytes(
         size = _dense(problem, shape, 8, method, 1) + (size if method is PGD else 0)
         size += 16 * (n * m + min(n, m) ** 2)
     if n * m * (n + m) <= MOST_WORK:
-        # What the compiled loop works in, and plan and cost of each of its descents.
+        # Scratch of the compiled loop, and plan and cost of each of its descents.
         size += itemsize * n * m * (12 + n_states)
         if itemsize > 4:
             size += 4 * (1 if symmetric else 2) * (n * n + m * m)  # costs in float32

@@ -20,12 +20,12 @@ from ..problems.low_rank import MIN_POINTS
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 
-# Eigenvectors of a side: one for so many points, within bounds, in multiples of the columns of a
-# packed panel. Of 1000 words 4 products were whole with 32 and 3 with 64, which took as long; of
+# Points of a side for each eigenvector, the bounds of their number, and its divisor, the columns of
+# a packed panel. Of 1000 words 4 products were whole with 32 and 3 with 64, which took as long; of
 # 5000 words 13 with 112 and 4 with 312, which took longer in all.
 POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK, PANEL = 32, 32, 96, 32
-# Rows in which the error of an update is measured: so many evenly spread, and as many with the
-# largest parts outside the leading eigenvectors.
+# The error of an update is measured in this number of rows that are evenly spread, and of rows with
+# the largest parts outside the leading eigenvectors.
 MEASURED = 8
 # How far the error of an update may move the next plan, as a fraction of the plan, at most. Of
 # four pairs of hops between cells one ended in another optimum with a tenth, none with this.
@@ -93,7 +93,7 @@ class Product(NamedTuple):
         return made
 
     def mixed(self, others, weights):
-        """Return the weighted sum of products, of which this is the last one."""
+        """Return the weighted sum of products, the last of which is this product."""
         bases, parts = {}, [other.part for other in others if other.part is not None]
         for product, weight in zip(others, weights, strict=True):
             for base, share in product.terms:

@@ -30,8 +30,8 @@ from .judge import Limits
 # A descent on a sample ends at a fraction of the change of the last iteration on all entries (the
 # noise of the sample leaves about as much) or of the tolerance, or after so many iterations.
 ENOUGH, NEAR, MOST_OUTER = 0.01, 0.2, 30
-# The change after a move as a fraction of the change before: what is expected of the first move,
-# and least and most of later ones, by what the last one was.
+# The change after a move as a fraction of the change before: the guess for the first move, and the
+# bounds of the guess for later moves, which is the fraction of the last move.
 FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
 
 
@@ -97,7 +97,7 @@ def sampled(whole, taken, draws):
     sample.weigh(few.rows)
     moments, rows = at._contract(few, scalings)
     cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])
-    # The marginals of the sampled plan, but for what the marginals of the plan lack.
+    # The marginals of the sampled plan, scaled by what the marginals of the plan miss.
     mass, rule = rows.sum(), whole.problem.rule
     rows *= _ratio(rule.p, after.row_sums)
     cols *= _ratio(rule.q, after.column_sums)

@@ -38,8 +38,8 @@ class State(NamedTuple):
 
 
 class Linearization:
-    """What `descend` needs of a problem; nothing of it changes. The descents of any number of
-    states may use it.
+    """The linear problems of a quadratic problem, for `descend`. Nothing in it changes, and any
+    number of descents may use it.
 
     Attributes
     ----------
