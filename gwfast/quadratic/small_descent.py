@@ -18,7 +18,7 @@ from . import acceleration, judge, methods, state
 FEW_POINTS = 256
 MOST_WORK = 2 * FEW_POINTS**3
 VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
-# What all descents have of csrc/gwfast.h's GWF_LIMITS, by the modules that say what they are.
+# Numbers of csrc/gwfast.h's GWF_LIMITS that all descents share; their modules give the reasons.
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
     most_stands=2,  # times that an accelerated descent may stand still
@@ -135,7 +135,7 @@ def descent_limits(at, magnitude, epsilon, limits, judged, first):
         proximal=method.proximal,
         alternating=method.alternating,
         marginal_terms=method.marginal_terms,
-        # Of plans whose mass changes more would have to be combined.
+        # Acceleration combines plans of one mass.
         accelerates=at.sample_stride > 0 and not rule.is_relaxed,
         peak=precision.peak,
         drift=math.exp(precision.drift),

@@ -24,14 +24,14 @@ from .product_plan import completed
 from .search.advice import conclude, other_starts
 from .search.levels import MIN_FLOAT32_ENTRIES
 
-# Problems that are prepared, and then solved, together: as many as take some tenths of
-# a second, by the multiplications of an iteration of each, and 64 MB; and at most.
+# Limits of a group of problems: multiplications of an iteration of each (tenths of a second, 64 MB),
+# and their number.
 PART_WORK, MOST_AT_ONCE = 5e7, 64
 
 
 class SmallSolve:
-    """The solve of a small problem from one plan, in three steps: it is made,
-    `descend_all` makes its descent, and `result` says what came of it.
+    """The solve of a small problem from one plan: `descend_all` makes its descent, and `result`
+    describes the last plan.
 
     Attributes
     ----------
@@ -74,9 +74,7 @@ class SmallSolve:
         return self._limits.max_outer
 
     def solution(self, seconds):
-        """The `Descent` of so many seconds; None where another solver has to go on, or no
-        iteration was made.
-        """
+        """Return the `Descent`, or None if another solver has to go on or no iteration was made."""
         status = status_of(self.descent, self.ended, self.most)
         if status is None and (self.ended == OTHERWISE or not self.descent.done):
             return None
@@ -106,7 +104,7 @@ def small_solution(problem, options):
 
 
 def descend_all(solves, deadline, n_threads=1):
-    """Make the descents of all, so many at a time."""
+    """Make the descents of the solves, `n_threads` at a time."""
     most = max((one.most for one in solves), default=0)
     ended = descend_together([one.descent for one in solves], most, deadline, n_threads)
     for one, why in zip(solves, ended, strict=True):
@@ -114,7 +112,7 @@ def descend_all(solves, deadline, n_threads=1):
 
 
 def solve_small(problems, prepare, deadline, n_threads, answer=SmallSolve.result):
-    """Solve problems, by their numbers, so many at a time. Yields number and ``answer(small_solve,
+    """Solve numbered problems, `n_threads` at a time. Yields the number and ``answer(small_solve,
     seconds)`` of each that ``prepare(number)`` returns a `SmallSolve` of, and that ends in time.
     """
     for part in _parts(problems, 2 * n_threads):
@@ -131,7 +129,7 @@ def solve_small(problems, prepare, deadline, n_threads, answer=SmallSolve.result
 
 
 def _parts(problems, least):
-    """The numbers in lists, each of as many problems as are prepared together."""
+    """Yield lists of the numbers of problems that are prepared together."""
     part, work = [], 0
     for k, problem in problems.items():
         n, m = problem.shape
@@ -145,7 +143,7 @@ def _parts(problems, least):
 
 
 def _is_plain(options):
-    """Whether nothing is asked for but the plan."""
+    """Return whether only the plan is asked for."""
     return (
         not options.is_exact
         and options.callback is None
