@@ -222,7 +222,11 @@ class _Call:
             if len(solution.history) > self._n_seen:
                 self._keep(solution.coupling)
             # Of either plan, linearized at the other.
-            value = solution.linearization.cost.value(self._plans[-2])
+            at, state, plan = solution.linearization, solution.state, self._plans[-2]
+            product = state.moments.array(at.precision.dtype, problem.shape)
+            rows, columns = state.separable
+            value = plan.sum(axis=1) @ rows + plan.sum(axis=0) @ columns
+            value += at.cost_scale * float(np.vdot(plan, product))
             result = conclude(solution, False, limits)
         if self._alpha > 0:
             value -= (1.0 - share) / 2 * np.vdot(self._plans[-2], problem.linear_cost)
