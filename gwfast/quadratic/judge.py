@@ -352,8 +352,8 @@ def has_stalled(history, floor):
 
 
 def stands_still(history, cost_tol):
-    """Return whether, after each `STALLED_AFTER` iterations, neither the change nor the objective was
-    ever clearly lower in these than in as many before, at one epsilon.
+    """Return whether neither the change nor the objective was ever clearly lower in the last
+    `STALLED_AFTER` iterations than in the iterations before; looked at once in each row of these.
     """
     half = STALLED_AFTER
     if len(history) % half or len(history) < 2 * half:

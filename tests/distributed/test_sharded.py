@@ -202,7 +202,7 @@ def test_a_shard_that_is_lost_after_few_answers_is_not_begun_for_ever(every):
 
 def test_what_goes_wrong_inside_of_a_shard_is_raised():
     team = Team(Workers(), QuadraticProblem(*clouds()), "dense", 4)
-    with pytest.raises(ValueError, match="dtype mismatch"):
+    with pytest.raises(ValueError, match="of float64"):
         team.ask("sampled", (np.zeros((3, 8)),))
 
 
@@ -328,10 +328,3 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path, monke
     assert found.status == expected.status
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-4)
     assert np.abs(found.plan - expected.plan).sum() < 1e-3
-
-
-def test_a_checkpoint_of_one_place_is_refused(tmp_path):
-    file, problem = tmp_path / "kept", clouds()
-    solve(problem, checkpoint=file)
-    with pytest.raises(ValueError, match="whose placement differ"):
-        solve(problem, Workers(), checkpoint=file)
