@@ -286,17 +286,15 @@ class Unbalanced(Balanced):
         """Return the price of a unit of mass, beside the linearized cost, in the linear problem
         at a plan with this entropy and these marginals.
         """
-        prices = sum(
-            rho * relative_entropy(sums, masses) for rho, sums, masses in self._priced(rows, cols)
-        )
+        priced = self._priced(rows, cols)
+        prices = sum(rho * relative_entropy(sums, masses) for rho, sums, masses in priced)
         return epsilon * self._information(entropy, rows, cols) + prices
 
     def _information(self, entropy, rows, cols):
         """Return ``sum T log(T / (p q'))``."""
-        pairs = (rows, self.p), (cols, self.q)
-        return -entropy - sum(
-            float(sums[sums > 0] @ np.log(masses[sums > 0])) for sums, masses in pairs
-        )
+        for sums, masses in ((rows, self.p), (cols, self.q)):
+            entropy += float(sums[sums > 0] @ np.log(masses[sums > 0]))
+        return -entropy
 
     def terms(self, base, epsilon, relaxation=None):
         sides = []
@@ -327,8 +325,16 @@ def as_rule(name, p, q, mass, shape, rho=None):
         raise ValueError(f"q must be None with marginals={name!r}: it is free")
     if mass is not None and not rule.takes_mass:
         raise ValueError("mass must be None unless marginals='partial'")
-    if rule is Unbalanced:
-        return _unbalanced(p, q, rho, shape)
+    if rule.is_relaxed:
+        rho = as_rho(rho)
+        p, q = as_masses(p, "p", shape[0]), as_masses(q, "q", shape[1])
+        off = abs(p.sum() - q.sum()) > MASS_TOLERANCE * p.sum()
+        if rho == (math.inf, math.inf) and off:
+            raise ValueError(
+                "rho must be finite on one side at least where p and q have different "
+                f"totals, {p.sum():.6g} and {q.sum():.6g}"
+            )
+        return rule.of(p, q, rho)
     if rho is not None:
         raise ValueError("rho must be None unless marginals='unbalanced'")
     p, q = as_marginal(p, "p", shape[0]), as_marginal(q, "q", shape[1])
@@ -340,18 +346,6 @@ def as_rule(name, p, q, mass, shape, rho=None):
     return rule.of(p, q, mass)
 
 
-def _unbalanced(p, q, rho, shape):
-    rho = as_rho(rho)
-    p, q = as_masses(p, "p", shape[0]), as_masses(q, "q", shape[1])
-    off = abs(p.sum() - q.sum())
-    if rho == (math.inf, math.inf) and off > MASS_TOLERANCE * p.sum():
-        raise ValueError(
-            "rho must be finite on one side at least where p and q have different "
-            f"totals, {p.sum():.6g} and {q.sum():.6g}"
-        )
-    return Unbalanced.of(p, q, rho)
-
-
 def as_rho(rho):
     """Return prices of both marginals, from a number or a pair: positive, perhaps infinite."""
     if rho is None:
@@ -361,12 +355,11 @@ def as_rho(rho):
         raise TypeError(f"rho must be a number or a pair of them, got {type(rho).__name__}")
     if len(pair) != 2:
         raise ValueError(f"rho must be a number or a pair of them, got {len(pair)} of them")
-    return tuple(
-        math.inf
-        if isinstance(price, numbers.Real) and price == math.inf
-        else as_positive(price, "rho")
-        for price in pair
-    )
+    return tuple(math.inf if _is_infinite(price) else as_positive(price, "rho") for price in pair)
+
+
+def _is_infinite(x):
+    return isinstance(x, numbers.Real) and x == math.inf
 
 
 def neutral(cost, p, q):

@@ -46,21 +46,17 @@ def sinkhorn(
     Parameters
     ----------
     cost : array-like of shape (n, m)
-    p : array-like of shape (n,) or None, default=None
-        Masses of the rows, non-negative with sum one; None is uniform. Those below
-        1e-30 of the largest count as zero, exactly.
-    q : array-like of shape (m,) or None, default=None
-        Masses of the columns.
+    p, q : array-like of shape (n,) and (m,) or None, default=None
+        Masses of rows and columns, non-negative with sum one; None is uniform. Masses below 1e-30
+        of the largest count as zero.
     epsilon : float
         Regularization, in units of cost.
     tol : float, default=1e-5
-        The solver stops when ``|T 1 - p|_1 + |T' 1 - q|_1`` is below this. Float32
-        reaches about 1e-6.
+        Largest ``|T 1 - p|_1 + |T' 1 - q|_1``. Float32 reaches about 1e-6.
     max_iter : int, default=10000
         Limit of Sinkhorn iterations.
     time_limit : float or None, default=None
-        Seconds after which the solver returns the plan that it has, whose column sums
-        are right at least.
+        Seconds after which the plan at hand, whose column sums are right, is returned.
     n_threads : int or None, default=None
         None is one thread a core, or fewer if the problem is too small for them.
 

@@ -163,41 +163,36 @@ class _Problem:
 
     def begin(self, start):
         """Make the first kernel; return False if the plan has no mass."""
-        solver, kernel, epsilon = self.solver, self.kernel, self.epsilon
+        solver, terms, base, log_domain = self.solver, self.terms, self.base, self.solver.log_domain
         if start is None:
-            base = self.base if self.terms else None
-            start = Potentials(*map(np.zeros, kernel.shape)) if base is None else base
-            spread = kernel.spread()
-            if base is not None:
-                spread += np.ptp(base.f) + np.ptp(base.g)
-            if spread > solver.precision.direct * epsilon:
+            start, spread = (
+                base if terms else Potentials(*map(np.zeros, self.kernel.shape)),
+                self._spread(),
+            )
+            if spread > solver.precision.direct * self.epsilon:
                 start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
         elif self.relaxation:
-            pairs = (start.f, self.terms.rows.anchor), (start.g, self.terms.columns.anchor)
+            pairs = (start.f, terms.rows.anchor), (start.g, terms.columns.anchor)
             start = Potentials(
                 *(x if at is None else np.where(np.isfinite(x), x, at) for x, at in pairs)
             )
-        elif self.terms:
-            if self.terms.mass:
-                start = start.moved(self.base)
+        elif terms:
+            if terms.mass:
+                start = start.moved(base)
                 self.shift = start.shift
-            if solver.log_domain.lost(start) > 0.0:
-                start = self._mended(start)
+            if log_domain.lost(start) > 0.0:
+                start = log_domain.mended(self.kernel.cost(), start, self.epsilon, terms)
         return self._make(start)
 
-    def _mended(self, potentials):
-        cost, epsilon, terms = self.kernel.cost(), self.epsilon, self.terms or GIVEN
-        return self.solver.log_domain.mended(cost, potentials, epsilon, terms)
+    def _spread(self):
+        """Return how far potentials may have to move."""
+        spread = self.kernel.spread()
+        return spread + np.ptp(self.base.f) + np.ptp(self.base.g) if self.terms else spread
 
     def _annealed(self, potentials, spread):
-        kernel, solver = self.kernel, self.solver
-        potentials, self.shift = solver.log_domain.anneal(
-            kernel.cost(),
-            potentials,
-            self.epsilon,
-            spread,
-            self.deadline,
-            self._terms_at if self.terms else None,
+        terms_at, cost = self._terms_at if self.terms else None, self.kernel.cost()
+        potentials, self.shift = self.solver.log_domain.anneal(
+            cost, potentials, self.epsilon, spread, self.deadline, terms_at
         )
         return potentials
 
@@ -205,101 +200,93 @@ class _Problem:
         """Make the kernel of potentials, or of others if they do not fit; return False if the plan
         has no mass.
         """
-        solver, kernel, epsilon = self.solver, self.kernel, self.epsilon
+        precision, kernel, given = self.solver.precision, self.kernel, self.terms is None
         for attempt in range(3):
-            placed = potentials if self.terms is None else self._place(potentials)
-            peak = np.inf
+            placed, peak = potentials if given else self._placed(potentials), np.inf
             if placed is not None:
-                q = self.q if self.terms is None else None
-                peak = kernel.make(placed, epsilon, solver.scalings, q)
+                q = self.q if given else None
+                peak = kernel.make(placed, self.epsilon, self.solver.scalings, q)
             elif attempt:
                 return False
-            if peak <= solver.precision.peak:
+            if peak <= precision.peak or (given and attempt):
                 break
-            # The potentials do not fit this cost, and the peak says by how much.
-            if self.terms is None:
-                if attempt:
-                    break
-                potentials = self._annealed(potentials, peak * epsilon * kernel.anneals)
-            else:
-                spread = kernel.spread() + np.ptp(self.base.f) + np.ptp(self.base.g)
-                potentials = self._annealed(potentials, spread * kernel.anneals)
+            # The potentials do not fit this cost; of given marginals the peak says by how much.
+            spread = peak * self.epsilon if given else self._spread()
+            potentials = self._annealed(potentials, spread * kernel.anneals)
         else:
-            raise lost_to_rounding(epsilon, solver.precision)
+            raise lost_to_rounding(self.epsilon, precision)
         self.potentials = placed
-        if self.terms is not None:
+        if not given:
             self._bind()
         return True
 
-    def _place(self, potentials):
+    def _sides(self, x):
+        """Return the side of the rule, the potentials x, the masses and the shift of each side."""
+        terms, solver = self.terms, self.solver
+        return (terms.rows, x.f, solver.p, self.shift), (terms.columns, x.g, solver.q, 0.0)
+
+    def _placed(self, potentials):
         """Return potentials within the anchors, lifted if need be; None if the plan is too small to
         be lifted. Points that ask for a negligible mass lose it.
         """
-        terms, epsilon, solver = self.terms, self.epsilon, self.solver
-        sides = [
-            (terms.rows, potentials.f, solver.p, self.shift),
-            (terms.columns, potentials.g, solver.q, 0.0),
-        ]
-        placed, masses, totals = [], [], []
-        for side, x, mass, shift in sides:
-            if side.anchor is not None and side.power in (0.0, 1.0):
+        placed, masses, totals, self.lift = [], [], [], 0.0
+        for side, x, mass, shift in self._sides(potentials):
+            if side.power in (0.0, 1.0):
                 x = side.ruled(x if side.power else np.where(mass > 0, 0.0, -np.inf), shift)
-            elif side.anchor is not None:
-                rho = epsilon * side.power / (1.0 - side.power)
-                excess = np.where(mass > 0, x - side.anchor, 0.0)
+            else:
+                rho = self.epsilon * side.power / (1.0 - side.power)
                 with np.errstate(over="ignore"):
-                    asked = mass * np.exp(excess / -rho)
+                    asked = mass * np.exp(np.where(mass > 0, side.anchor - x, 0.0) / rho)
                 totals.append(asked.sum())
                 mass = np.where(asked > 1e-30 * totals[-1], mass, 0.0)
             placed.append(x)
             masses.append(mass)
-        self.p, self.q = masses
-        self.lift = 0.0
-        if totals and self.unit > 0:
+        if totals:
             with np.errstate(divide="ignore"):
                 least = np.log(min(totals) / self.unit)
             if not (least > -DOUBLE.peak and max(totals) < np.inf):
-                self.p, self.q = solver.p, solver.q
+                self.p, self.q = self.solver.p, self.solver.q
                 return Potentials(*placed) if self.deadline.passed() else None
-            if least < -10.0:
-                self.lift = -least
-                self.p, self.q = (mass * np.exp(self.lift) for mass in masses)
-                placed[0] = placed[0] + self.lift * epsilon
-        return Potentials(*placed)
+            # What is below a factor of e^-10 may be lost in rounding.
+            self.lift = -least if least < -10.0 else 0.0
+        self.p, self.q = masses if self.lift == 0.0 else (x * np.exp(self.lift) for x in masses)
+        return Potentials(placed[0] + self.lift * self.epsilon, placed[1])
 
     def _bind(self):
         """Make the `Rule` of the scalings of this kernel."""
-        terms, epsilon, (f, g) = self.terms, self.epsilon, (self.potentials.f, self.potentials.g)
-        most, anchors = 700.0 if self.solver.precision.dtype.itemsize == 8 else 85.0, []
-        for side, x, mass, shift in (
-            (terms.rows, f, self.p, self.shift + self.lift * epsilon),
-            (terms.columns, g, self.q, 0.0),
+        terms, epsilon, scalings, anchors = self.terms, self.epsilon, self.solver.scalings, []
+        most = 700.0 if self.solver.precision is DOUBLE else 85.0
+        lifts = self.lift * epsilon, 0.0
+        masses = self.p, self.q
+        for (side, x, _, shift), mass, lift in zip(
+            self._sides(self.potentials), masses, lifts, strict=True
         ):
-            if side.anchor is None:
+            if side.anchor is not None:
+                weight, alive = 1.0 if side.power == 1.0 else 1.0 - side.power, mass > 0
+                logs = np.where(alive, side.anchor + shift + lift - x, 0.0) * (weight / epsilon)
+                anchors.append(np.where(alive, np.exp(np.clip(logs, -most, most)), 0.0))
+            else:
                 anchors.append(None)
-                continue
-            weight = 1.0 if side.power == 1.0 else 1.0 - side.power
-            alive = mass > 0
-            logs = (np.where(alive, side.anchor + shift - x, 0.0)) * (weight / epsilon)
-            anchors.append(np.where(alive, np.exp(np.clip(logs, -most, most)), 0.0))
-        powers = terms.rows.power, terms.columns.power
-        self.rule = Rule(*anchors, *powers, terms.mass, terms.rate)
+        self.rule = Rule(*anchors, terms.rows.power, terms.columns.power, terms.mass, terms.rate)
         if terms.mass:
             # Caps that are too low rise at once, caps that are too high fall by little.
-            total = float(self.kernel.row_sums(self.solver.scalings).sum())
-            self.solver.scalings.u *= self.rule.scale(terms.mass / total)
+            total = float(self.kernel.row_sums(scalings).sum())
+            scalings.u *= self.rule.scale(terms.mass / total)
 
     def iterate(self, omega, most, tol):
-        return self.kernel.iterate(
-            self.p, self.q, self.solver.scalings, omega, most, tol, self.rule
-        )
+        scalings = self.solver.scalings
+        return self.kernel.iterate(self.p, self.q, scalings, omega, most, tol, self.rule)
 
     def drift(self):
         return self.solver.scalings.drift(self.p, self.q)
 
     def _absorbed(self):
         scalings = self.solver.scalings
-        return self.potentials.absorb(scalings.u, scalings.v, self.epsilon)
+        absorbed = self.potentials.absorb(scalings.u, scalings.v, self.epsilon)
+        if self.rule is None or not self.terms.mass:
+            return absorbed
+        shift = self.shift + self.epsilon * np.log(self.rule.factor)
+        return dataclasses.replace(absorbed, base=self.base, shift=shift)
 
     def renew(self):
         """Make the kernel anew around potentials that have moved; False if the plan has no mass.
@@ -307,34 +294,33 @@ class _Problem:
         Points whose scalings left the range of their type get potentials by one log-sum-exp; if
         most did, the potentials did not fit the cost: its kernel overflowed.
         """
-        logs, absorbed, spread = self.solver.log_domain, self._absorbed(), self.kernel.spread
-        if self.rule is not None:
-            self.shift += self.epsilon * np.log(self.rule.factor)
+        log_domain, absorbed = self.solver.log_domain, self._absorbed()
+        self.shift = absorbed.shift
+        if self.lift:
             absorbed = Potentials(absorbed.f - self.lift * self.epsilon, absorbed.g)
-        if 0.0 < logs.lost(absorbed) < 0.5:
-            absorbed = self._mended(absorbed)
-        if logs.lost(absorbed) > 0.0:
-            absorbed = self._annealed(self.potentials, spread() * self.kernel.anneals)
+        if 0.0 < log_domain.lost(absorbed) < 0.5:
+            cost, terms = self.kernel.cost(), self.terms or GIVEN
+            absorbed = log_domain.mended(cost, absorbed, self.epsilon, terms)
+        if log_domain.lost(absorbed) > 0.0:
+            spread = self.kernel.spread() * self.kernel.anneals
+            absorbed = self._annealed(self.potentials, spread)
         return self._make(absorbed)
 
     def finish(self):
         """Return the potentials of the plan, scaled if it is unbalanced."""
-        scalings = self.solver.scalings
-        if self.terms is not None and not self.solver.rule.is_direct:
+        scalings, solver = self.solver.scalings, self.solver
+        if self.terms is not None and not solver.rule.is_direct:
             mass = float(scalings.v @ scalings.sums.values)
             if not 0.0 < mass < np.inf:
-                raise lost_to_rounding(self.epsilon, self.solver.precision)
+                raise lost_to_rounding(self.epsilon, solver.precision)
             if self.relaxation is not None:
-                own = np.log(mass) - self.lift
                 # Where costs are far above the price of all mass the next plan, of other matches,
                 # may be worth having.
-                wanted = max((np.log(self.unit) + own) / 2, np.log(KEPT_MASS * self.unit))
+                own, unit = np.log(mass) - self.lift, np.log(self.unit)
+                wanted = max((unit + own) / 2, np.log(KEPT_MASS) + unit)
                 # Half on either side, so that neither leaves its range.
                 for x in (scalings.u, scalings.v, scalings.sums.values):
                     x *= np.exp((wanted - np.log(mass)) / 2)
-            elif self.terms.mass:
-                shift = self.shift + self.epsilon * np.log(self.rule.factor)
-                return dataclasses.replace(self._absorbed(), base=self.base, shift=shift)
         return self._absorbed()
 
 

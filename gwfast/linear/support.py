@@ -12,9 +12,8 @@ from ..utils.blocks import row_blocks
 
 # Items from which on products are sought by cells: of 50,000 items in half the time.
 EXACT_ITEMS = 30_000
-# Cells of queries and items on the short list of each, in square roots of the numbers of queries
-# and of items. Of 300,000 clustered points of 50 features 98.3 % of the 32 best items are on the lists,
-# in a seventh of the time of the exact search.
+# Cells of queries and items on the short list of each, in square roots of the numbers of both. Of
+# 300,000 points 98 % of the 32 best items are listed, in a seventh of the time of the exact search.
 CELLS, LISTED = 6, 24
 # Queries a cell, and rounds, of Lloyd's algorithm.
 LLOYD_QUERIES, LLOYD_ROUNDS = 48, 6
