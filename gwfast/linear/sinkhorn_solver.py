@@ -172,10 +172,17 @@ class _Problem:
             if spread > solver.precision.direct * self.epsilon:
                 start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
         elif self.relaxation:
-            pairs = (start.f, terms.rows.anchor), (start.g, terms.columns.anchor)
-            start = Potentials(
-                *(x if at is None else np.where(np.isfinite(x), x, at) for x, at in pairs)
-            )
+            near, sides = True, []
+            for side, x, mass, _ in self._sides(start):
+                if side.anchor is not None:
+                    x = np.where(np.isfinite(x), x, side.anchor)
+                    # Within numbers: the masses that potentials ask for, and scalings.
+                    room = SINGLE.peak * self.epsilon * max(1.0, side.power / (1.0 - side.power))
+                    near = near and (np.abs(x - side.anchor) <= room)[mass > 0].all()
+                sides.append(x)
+            start = Potentials(*sides)
+            if not near:
+                start = self._annealed(start, self._spread())
         elif terms:
             if terms.mass:
                 start = start.moved(base)
@@ -227,7 +234,7 @@ class _Problem:
 
     def _placed(self, potentials):
         """Return potentials within the anchors, lifted if need be; None if the plan is too small to
-        be lifted. Points that ask for a negligible mass lose it.
+        be lifted. Points that ask for a negligible mass after iterations lose it.
         """
         placed, masses, totals, self.lift = [], [], [], 0.0
         for side, x, mass, shift in self._sides(potentials):
@@ -238,7 +245,8 @@ class _Problem:
                 with np.errstate(over="ignore"):
                     asked = mass * np.exp(np.where(mass > 0, side.anchor - x, 0.0) / rho)
                 totals.append(asked.sum())
-                mass = np.where(asked > 1e-30 * totals[-1], mass, 0.0)
+                if self.rule is not None:
+                    mass = np.where(asked > 1e-30 * totals[-1], mass, 0.0)
             placed.append(x)
             masses.append(mass)
         if totals:
