@@ -45,16 +45,16 @@ cdef extern from "gwfast.h" nogil:
         double row_weight, col_weight, shift, value, fraction
         int has_potentials, is_away
 
-# What an iteration has shown: columns of `Descent.steps`.
+# Columns of `Descent.steps`.
 FIELDS = "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
-# Why iterations ended: as many are made as were asked for, or time is up; the plan has settled,
-# with its marginals; the next iteration is for another solver.
+# Reasons to end: the number of iterations or the time is reached; the plan has settled, with its
+# marginals; the next iteration needs another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
 # Steps that acceleration goes by, at most.
 MOST_STEPS = GWF_MOST_STEPS
-# Iterations of a first call at most, whose steps have 8 KB; a later call makes as many as these
-# and twice as many as there were. No descent of a call begins after so many seconds.
+# Most iterations of a first call, whose steps take 8 KB (later calls: twice the number so far and
+# these), and seconds after which no descent of a call begins.
 cdef ptrdiff_t FIRST = 128
 cdef double SECONDS = 0.3
 cdef list LIMITS = []
@@ -151,12 +151,12 @@ cdef class Descent:
 
     @property
     def is_away(self):
-        """Whether the cost is that of another plan, to which acceleration leads."""
+        """True if acceleration has moved the cost away from the plan."""
         return bool(self.d.is_away)
 
     @property
     def steps(self):
-        """What each iteration has shown, (done, 8), see `FIELDS`: the parts of the objective, of
+        """Numbers of each iteration, (done, 8), see `FIELDS`: the parts of the objective, of
         both marginals, of the cost and of `linear`, and all of it; the change of the plan, in L1
         and in the Frobenius norm; the L1 error of its marginals; and its inner iterations.
         """

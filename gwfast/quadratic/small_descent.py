@@ -88,9 +88,7 @@ class SmallDescent:
 
 
 def descend_together(descents, most, deadline, n_threads):
-    """Make up to so many iterations of all; returns why each ended, MORE if time or iterations were
-    up.
-    """
+    """Make up to `most` iterations of each descent; return why each ended, MORE at a limit."""
     ended, left = dict.fromkeys(descents, MORE), descents
     while left and not deadline.passed():
         ended.update(zip(left, Descent.each(left, most, n_threads), strict=True))
@@ -179,7 +177,7 @@ def descent_of(at, start, limits):
 
 
 def suits_descent(at):
-    """Whether the compiled loop can make the iterations of a `DenseLinearization`, and pays."""
+    """Return whether the compiled loop can make the iterations of a linearization, and pays."""
     (n, m), allowed = at.problem.shape, at.mechanisms
     if n * m * (n + m) > MOST_WORK or not at.is_plain:
         return False

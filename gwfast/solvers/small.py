@@ -24,8 +24,8 @@ from .product_plan import completed
 from .search.advice import conclude, other_starts
 from .search.levels import MIN_FLOAT32_ENTRIES
 
-# Limits of a group of problems: multiplications of an iteration of each (tenths of a second, 64 MB),
-# and their number.
+# Limits of a group of problems: multiplications of an iteration of each (tenths of a second and
+# 64 MB), and their number.
 PART_WORK, MOST_AT_ONCE = 5e7, 64
 
 
