@@ -131,14 +131,15 @@ def _ruled(mass, sums, anchor, power):
 
 
 def _settle(rule, u, v, q, sums):
-    before, error = v @ sums, 0.0
+    before, factor, error = v @ sums, 1.0, 0.0
     v[:] = _ruled(q, sums, rule.columns, rule.column_power)
+    after = v @ sums
     if rule.mass > 0.0:
-        factor, error = rule.mass / (v @ sums), abs(rule.mass - v @ sums)
+        factor, error = rule.mass / after if after > 0.0 else 1.0, abs(rule.mass - after)
         if rule.rows is not None:
             rule.rows *= factor
-    else:
-        factor = (before / (v @ sums)) ** (1.0 / rule.rate) if rule.rate > 0.0 else 1.0
+    elif rule.rate > 0.0 and before > 0.0 and after > 0.0:
+        factor = (before / after) ** (1.0 / rule.rate)
         v /= factor
     u *= factor
     sums *= factor
