@@ -29,9 +29,9 @@ cdef class Space:
     """One side of pairs: factors of the product (n, n), with the weight of the quadratic term and
     its sign in the first space, and their transpose, or the same object if it is equal; masses of
     sum one; the constant of the space in the objective; the largest absolute value, and the largest
-    constant of a point; features (n, d), whose squared distances are linear costs; and directions (k, n):
-    descents also begin at the product plan times one plus a sum of products of these, for every
-    choice of the signs.
+    constant of a point; features (n, d), whose squared distances are linear costs; and directions
+    (k, n): descents also begin at the product plan times one plus a sum of products of these, for
+    every choice of the signs.
     """
 
     cdef Facts facts

@@ -148,13 +148,11 @@ cdef class FrankWolfe:
         return made
 
     @property
-
     def plan(self):
         """Return a copy (n, m) of the plan."""
         return self.array(self.plan_).copy()
 
     @property
-
     def gradient(self):
         """Return a copy (n, m) of half the gradient at the plan."""
         return self.array(self.gradient_).copy()
@@ -602,9 +600,7 @@ cdef void move(FrankWolfe steps, double size) noexcept nogil:
     else:
         for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="static"):
             before = begin_flush()
-            steps.peaks[chunk] = move_rows(steps, 
-                chunk * rows, min(chunk * rows + rows, n), size
-            )
+            steps.peaks[chunk] = move_rows(steps, chunk * rows, min(chunk * rows + rows, n), size)
             end_flush(before)
         steps.largest = 0.0
         for chunk in range(chunks):

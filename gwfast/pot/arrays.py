@@ -132,11 +132,9 @@ def _brought(x, name):
             device = None  # unknown to DLPack
         # Memory that this processor can read: its own, and what CUDA and ROCm keep pinned for it.
         if device not in (1, 3, 11):
-            raise TypeError(
-                f"{name} must be in the memory of the CPU, got an array on "
-                f"{getattr(x, 'device', None) or f'device {device}'}: gwfast "
-                "runs on CPUs"
-            )
+            known = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
+            place = getattr(x, "device", None) or known.get(device, f"device {device}")
+            raise TypeError(f"{name} must be in the memory of the CPU, got an array on {place}")
     if foreign and hasattr(x, "__dlpack__"):
         x = x.detach() if hasattr(x, "detach") else x
         try:

@@ -77,7 +77,7 @@ CLAIMS = {
     "text.kv": "cannot be unpickled",
     "hash.kv": "expected a pickle of gensim's",
     "copies.kv": r"expected at most [0-9]+ bytes once unpacked .*, got more",
-    "words.npz": r"'words' of shape \(1000000000,\) and <U0, got 0 bytes of it",
+    "words.npz": r"'words' of shape \(1000000000,\) and <U0, got 0 bytes",
     "many.npz": r"'vectors' of shape \(1000000000000, 4\) and <f4, got 0 bytes",
     "columns.npz": r"'vectors' of shape \(1000000000000, 4\) and <f4, got 0 bytes",
     "rows.npz": r"'vectors' of shape \(1, 1000000000000\) and <f8, got 0 bytes",
@@ -101,7 +101,7 @@ def test_vectors_that_are_not_all_there(tmp_path, descr, shape):
     words = npy_bytes(shape[:1], "<U1", "ab".encode("utf-32-le")[: 4 * shape[0]])
     content = npz_bytes(words=words, vectors=npy_bytes(shape, descr, b"\0" * 8))
     path = write(tmp_path / "v.npz", content)
-    with pytest.raises(EmbeddingsFileError, match="got 8 bytes of it"):
+    with pytest.raises(EmbeddingsFileError, match="got 8 bytes"):
         read_embeddings(path)
 
 
@@ -295,4 +295,4 @@ def test_nothing_writes_or_runs_a_pickle():
         for call in loads.finditer(source):
             n_loads += 1
             assert "allow_pickle=False" in call["arguments"], path
-    assert n_loads >= 6
+    assert n_loads >= 5
