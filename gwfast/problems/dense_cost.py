@@ -230,7 +230,7 @@ def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:
         parts.append(_costs.survey(np.ascontiguousarray(matrix[rows, rows], dtype)))
         if rows.start:
             below, above = matrix[rows, : rows.start], matrix[: rows.start, rows]
-            pair = (np.ascontiguousarray(block, dtype) for block in (below, above))
-            parts.append(_costs.survey(*pair))
+            below, above = (np.ascontiguousarray(block, dtype) for block in (below, above))
+            parts.append(_costs.survey(below, above))
     lows, highs, totals, apart = zip(*parts, strict=True)
     return min(lows), max(highs), sum(totals), max(apart)

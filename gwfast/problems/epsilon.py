@@ -75,7 +75,7 @@ class Epsilon:
             # If all costs are equal any epsilon gives the product plan, but an epsilon that
             # cannot be resolved would be refused.
             least = linearization.precision.min_epsilon * linearization.cost_scale
-            last = max(self.relative * mean, least)  # type: ignore[operator]
+            last = max(self.relative * mean, least)
         return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 

@@ -397,7 +397,8 @@ def cosine_similarity(
         out = aligned_empty(shape)
     elif not (
         isinstance(out, np.ndarray)
-        and (out.shape, out.dtype) == (shape, np.float32)
+        and out.shape == shape
+        and out.dtype == np.float32
         and out.flags.c_contiguous
         and out.flags.writeable
     ):

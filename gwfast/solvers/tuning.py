@@ -98,7 +98,8 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
     limits = Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline)
     how: dict[str, Any] = dict(n_threads=n_threads, seed=seed, progress=progress)
     options = SolveOptions(limits, init=init, **how)
-    mean, rows = product_mean(problem), []
+    mean = product_mean(problem)
+    rows: list[Candidate] = []
     values = sorted(_as_epsilons(epsilons), key=lambda one: -(one.value or one.relative * mean))
     before, tried = None, []
     for epsilon in values:

@@ -57,6 +57,7 @@ def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
     function is called as ``progress(text, done, total)``. The log has them in any case.
     """
     with contextlib.ExitStack() as stack:
+        show: Reporter | None
         if isinstance(progress, ProgressListener):
             show = progress.report
         elif callable(progress):

@@ -56,11 +56,10 @@ class Round(NamedTuple):
 
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
 # problems are rough, as small marginal errors take most of all inner iterations.
-RACED = dict(max_outer=200, max_inner=1000, damps=False)
-ROUGH = Limits(**{**RACED, "max_inner": 50}, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
+ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged(), damps=False)
 # A race compares objectives, which miss by the marginal error times their largest terms.
-EXACT = Limits(**RACED, tol=1e-4, marginal_tol=1e-4)
-FOLLOWED = Limits(**{**RACED, "max_outer": 100}, tol=1e-3, marginal_tol=1e-3)
+EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
+FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
 ROUNDS = (
     *(Round(n_outer, ROUGH, keep=MAX_FIELD) for n_outer in (4, 7)),
     *(Round(n_outer, EXACT) for n_outer in (8, 20, 40)),

@@ -38,7 +38,7 @@ RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
 class MakesPlan(Protocol):
     """An object that a caller may pass as a start."""
 
-    def plan(self, problem: QuadraticProblem, n_threads: int, /) -> ArrayLike | None:
+    def plan(self, problem: QuadraticProblem, n_threads: int, /) -> ArrayLike | Coupling | None:
         """Return a plan of any mass, or None for the product plan."""
 
 
