@@ -88,7 +88,7 @@ class Kernel:
     def column_sums(self, rows, scalings):
         """Return the column sums (m,) of the plan whose row sums are `rows`, float64."""
         u, weights = scalings.u, np.zeros(len(rows))
-        # A row without mass adds nothing, whatever the quotient.
+        # A row without mass adds nothing.
         np.divide(u, rows / np.where(u > 0, u, 1.0), where=rows > 0, out=weights)
         self.normal_product(weights, scalings.v, np.empty(len(rows)), scalings)
         return scalings.cols
@@ -192,7 +192,7 @@ class TiledKernel(Kernel):
         return Product(self.left, self.right)
 
     def spread(self):
-        # Of some rows, and twice as far as these say.
+        # Twice the spread of a sample of rows.
         some = np.ascontiguousarray(self.left[:: max(len(self.left) // 64, 1)])
         costs = aligned_empty((len(some), self.shape[1]))
         _products.matmul(some, self.right, costs, n_threads=self.n_threads)
@@ -201,7 +201,7 @@ class TiledKernel(Kernel):
     def _make(self, potentials, epsilon, scalings, q):
         self._potentials = potentials.f, potentials.g
         self.rows = Gibbs(self.left, self.right, *self._potentials, epsilon)
-        # To find the largest exponent costs as much as an iteration; overflow shows in scalings.
+        # The largest exponent would cost an iteration to find; overflow shows in scalings.
         return -np.inf
 
     def coupling(self, solution):
@@ -216,8 +216,8 @@ class TiledKernel(Kernel):
 
 
 class SparseKernel(Kernel):
-    """A kernel of a cost that is a product, of `left` (n, k) and the transpose of `right` (m, d),
-    `padded`, of which only a `Support` is kept.
+    """The entries on a `Support` of the kernel of a cost that is the product of `left` (n, k) and
+    the transpose of `right` (m, d), `padded`.
     """
 
     # With a larger epsilon the support holds little of the plan, and potentials from there do not
@@ -270,8 +270,8 @@ class SparseKernel(Kernel):
 
 
 class SparseCost(OpaqueCost):
-    """The cost on a `Support`, its `values` (nnz,) float32; what is outside costs infinitely much,
-    but rows and columns of which nothing is kept have sums of one, and finite potentials.
+    """The cost on a `Support`, its `values` (nnz,) float32; other entries cost infinitely much, but
+    rows and columns without entries have sums of one, and finite potentials.
     """
 
     def __init__(self, left, right, support, n_threads):

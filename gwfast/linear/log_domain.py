@@ -17,7 +17,7 @@ SETTLED = 0.1
 LEVEL_ITERATIONS = 20
 # Ratio of the epsilons of successive levels.
 RATIO = 4.0
-# What rules are that give both marginals.
+# Terms of rules that give both marginals.
 GIVEN = Terms(Side(), Side())
 
 

@@ -1,9 +1,9 @@
 """Newton's steps for the scalings of a kernel, where Sinkhorn's iterations converge slowly.
 
 The marginals of a plan depend on the logarithms of its scalings with the derivative
-``[[diag(r), T], [T', diag(c)]]`` (r and c the sums of T), of which one side is eliminated. Two or
+``[[diag(r), T], [T', diag(c)]]`` (r and c the sums of T); one side is eliminated. Two or
 three steps reach the rounding of float64 (Brauer, Clason, Lorenz and Wirth, arXiv:1710.06635). The
-linear system is solved by conjugate gradients, each of which reads the kernel once, or on small
+linear system is solved by conjugate gradients, one reading of the kernel each, or on small
 problems in float64 by a Cholesky factor.
 """
 
@@ -99,9 +99,9 @@ class NewtonSteps:
 def _iterated_step(kernel, p, q, scalings, limits):
     """Take a step by conjugate gradients; return how many times the kernel was read.
 
-    The gradients end as near to Newton's step as that is to the solution, or as the tolerance
-    asks; or where the step goes too far: the part that is made until then leads there (Steihaug,
-    SIAM Journal on Numerical Analysis 1983). `u` is left for the next iteration to make.
+    The gradients end as near to Newton's step as Newton's step is to the solution, or as the
+    tolerance asks, or when the step goes too far, with the part made until then (Steihaug, SIAM
+    Journal on Numerical Analysis 1983). `u` is left for the next iteration to make.
     """
     v = scalings.v.astype(np.float64)
     kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
@@ -138,9 +138,7 @@ def _iterated_step(kernel, p, q, scalings, limits):
 
 
 def _balanced(masses, cols):
-    """Return masses without the rounding in their sum, of which a constant potential, which moves
-    no plan, would be made.
-    """
+    """Return masses less the rounding of their sum, which would become a constant potential."""
     return masses - (masses.sum() / cols.sum()) * cols
 
 
@@ -180,7 +178,7 @@ def _factored_step(kernel, p, q, u, v, damped=False):
         matrix[diagonal] = 0.0
         matrix[diagonal] = -matrix.sum(axis=1)
         more = np.abs(right).max() / FARTHEST + 1e-18 * cols.max()
-    # What is added to all potentials of a side and taken from the other moves no plan.
+    # The constant mode, added to one side and taken from the other, moves no plan.
     matrix += cols.mean() / m
     matrix[diagonal] += more
     try:

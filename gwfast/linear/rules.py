@@ -1,10 +1,10 @@
 """Marginal rules: the masses that a plan must have, may have, or pays for.
 
 A rule is data. It knows its error, its penalty and, of a linear problem, how potentials that fit
-the masses exactly become those of the rule (`Terms`); the solver is one for all rules.
+the masses exactly become potentials of the rule (`Terms`); all rules share one solver.
 
 Of unbalanced problems the penalties are divergences of products (Sejourne, Vialard and Peyre,
-NeurIPS 2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, that of entropy too:
+NeurIPS 2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, also for the entropy:
 
     sum L T T + rho_x KL2(T 1 | p) + rho_y KL2(T' 1 | q) + epsilon KL2(T | p q')
 
@@ -24,14 +24,14 @@ from ..utils.validation import MASS_TOLERANCE, as_marginal, as_masses, as_positi
 
 Marginals: TypeAlias = Literal["balanced", "semirelaxed", "partial", "unbalanced"]
 Rho: TypeAlias = float | tuple[float, float]
-# Relative excess of the mass of a side over that of a partial plan that is rounding.
+# Excess of the mass of a side over the mass of a partial plan, relative, that is rounding.
 ALL_MOVES = 1e-9
 # Mass of a plan, relative to the first plan, that counts as none: float32 on 1e18 entries.
 VANISHED = 1e-20
 
 
 class Side(NamedTuple):
-    """What a rule makes of the potentials x that fit the masses of a side exactly: their
+    """The map of a rule from potentials x that fit the masses of a side exactly: their
     minimum with `anchor` if `power` is one, else ``anchor + power * (x - anchor)``.
     """
 
@@ -44,15 +44,15 @@ class Side(NamedTuple):
             return fitting
         if self.power == 1.0:
             return np.minimum(fitting, self.anchor + shift)
-        # A point without mass has the potential -inf, whatever its anchor.
+        # A point without mass has the potential -inf, for any anchor.
         moved = np.where(np.isfinite(fitting), fitting - self.anchor, 0.0)
         return np.where(fitting == -np.inf, fitting, self.anchor + self.power * moved)
 
 
 class Terms(NamedTuple):
-    """A linear problem of a rule beside its cost: both sides, the `mass` that its plan must have
-    (0 if any), and `rate`, the sum of epsilon / rho, if potentials are translated after each
-    iteration by what is best (Sejourne, Vialard and Peyre, AISTATS 2022), else 0.
+    """A linear problem of a rule, less its cost: both sides, the `mass` that its plan must have
+    (0 if any), and `rate`, the sum of epsilon / rho, if each iteration ends with the best
+    translation of the potentials (Sejourne, Vialard and Peyre, AISTATS 2022), else 0.
     """
 
     rows: Side
@@ -62,7 +62,7 @@ class Terms(NamedTuple):
 
 
 class Relaxation(NamedTuple):
-    """An unbalanced linear problem beside its cost, in units of that cost: the prices of both
+    """An unbalanced linear problem, less its cost, in units of that cost: the prices of both
     marginals and of a unit of mass, and the mass of the plan it was linearized at.
     """
 
@@ -135,7 +135,7 @@ class Balanced:
         return gw_cost - 2 * epsilon * entropy
 
     def error(self, rows, cols):
-        """Return the L1 distance of these marginals from what they must be."""
+        """Return the L1 distance of these marginals from the masses."""
         return _kernels.deviation(rows, self.p) + _kernels.deviation(cols, self.q)
 
     def asked(self):
@@ -215,7 +215,7 @@ class Partial(Balanced):
         return float(excess + abs(rows.sum() - self.mass))
 
     def terms(self, base, epsilon, relaxation=None):
-        # A side of which all mass moves has no cap: its scalings would grow by little each time.
+        # A side whose mass all moves has no cap: its scalings would grow by little each time.
         sides = (
             Side() if masses.sum() <= (1.0 + ALL_MOVES) * self.mass else Side(1.0, anchor)
             for masses, anchor in ((self.p, base.f), (self.q, base.g))

@@ -143,7 +143,7 @@ def entropic_plan(
         solver = SinkhornSolver(rule, n_threads, precision)
         unit_epsilon, began = in_units(epsilon, scale, precision), time.perf_counter()
         kernel.cost()
-        # What comes after the iterations reads plan and cost about as often.
+        # The steps after the iterations read plan and cost about as often.
         deadline = deadline.sooner(time.perf_counter() - began)
         solution = solver.solve(kernel, unit_epsilon, tol=tol, max_iter=max_iter, deadline=deadline)
         late = deadline.passed()

@@ -47,8 +47,8 @@ MAX_OMEGA = 1.95
 class LinearSolution(NamedTuple):
     """Solution of a linear problem.
 
-    `potentials` are those of the plan, and start the next problem; `scalings` are those of the
-    kernel, until the solver is used again. `error` is the change of row sums in the last iteration,
+    `potentials` belong to the plan, and start the next problem; `scalings` belong to the kernel,
+    until the solver is used again. `error` is the change of row sums in the last iteration,
     under a rule with free marginals.
     """
 
@@ -98,7 +98,7 @@ class SinkhornSolver:
             error, done = problem.iterate(omega, n_next, aim)
             n_iter += done
             # Close is False for NaN: a broken kernel is seen right below, as a drift. Under a rule
-            # the first change of rows says nothing of the columns.
+            # the first change of rows is no bound for the columns.
             close, late = error <= aim and (given or n_iter > 1), deadline.passed()
             if self.rule.is_direct or n_iter >= max_iter or ((close or late) and omega == 1.0):
                 break
@@ -255,7 +255,7 @@ class _Problem:
             if not (least > -DOUBLE.peak and max(totals) < np.inf):
                 self.p, self.q = self.solver.p, self.solver.q
                 return Potentials(*placed) if self.deadline.passed() else None
-            # What is below a factor of e^-10 may be lost in rounding.
+            # Factors below e^-10 may be lost in rounding.
             self.lift = -least if least < -10.0 else 0.0
         self.p, self.q = masses if self.lift == 0.0 else (x * np.exp(self.lift) for x in masses)
         return Potentials(placed[0] + self.lift * self.epsilon, placed[1])

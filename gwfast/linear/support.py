@@ -1,4 +1,4 @@
-"""Which entries of a Gibbs kernel are kept where rows have few partners: for each row
+"""Entries of a Gibbs kernel that are kept if rows have few partners: for each row
 its nearest columns and for each column its nearest rows, without an n x m matrix.
 """
 

@@ -42,7 +42,7 @@ class GraphCost(DenseCost):
         Whether edges lead from row to column only; costs are then not symmetric. None is as the
         graph of networkx is, and False for matrices.
     disconnected : {"error", "largest"} or float, default="error"
-        Cost of nodes that no path connects: a ValueError, as much as the longest of all paths, or
+        Cost of nodes that no path connects: a ValueError, the length of the longest path, or
         a number. "largest" keeps parts as near as their farthest nodes, a number well above that
         keeps them apart.
     weight : str, default="weight"

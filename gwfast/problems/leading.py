@@ -14,8 +14,8 @@ SPAN = 128
 
 
 class LeadingSpan:
-    """The span of the leading eigenvectors of symmetric costs and of the vector of ones, in which
-    those of the costs less any number lie; `unit` is the unit of the costs.
+    """The span of the leading eigenvectors of symmetric costs and of the vector of ones, which has
+    the eigenvectors of the costs less any number; `unit` is the unit of the costs.
     """
 
     def __init__(self, cost, n_threads):

@@ -147,8 +147,8 @@ class Side:
 class BilinearTerm:
     """``left @ plan @ right`` of matrices of one dtype, or symmetric `Shifted`; unless both are
     symmetric, the mean with the product of the transposes. The `orientations` are the left matrix
-    and the `panels` of the right one, as `multiply` takes them, and of asymmetric costs those of
-    the transposes.
+    and the `panels` of the right one, as `multiply` takes them, and of asymmetric costs both
+    for the transposes.
     """
 
     def __init__(self, left, right, symmetric, n_threads, sides=None):
@@ -457,7 +457,7 @@ class DenseLinearization(Linearization):
         if before.plan is not None:
             change, moved = _kernels.distance(plan, before.plan, self.n_threads)
         else:
-            # After acceleration there are only these rows of the former plan.
+            # After acceleration only these rows of the last plan are kept.
             some, (p, mass) = self._sample, (self.problem.p, self.problem.mass)
             after = np.ascontiguousarray(plan[some])
             change, moved = _kernels.distance(after, before.sample, self.n_threads)
@@ -480,7 +480,7 @@ class DenseLinearization(Linearization):
         return made._replace(row_sums=rows, column_sums=cols, separable=separable, entropy=entropy)
 
     def damped(self, before, after, damping):
-        """Return the mean of two states, with the weight `damping` of the former."""
+        """Return the mean of two states, with the weight `damping` of the first."""
         weights, dtype = (damping, 1.0 - damping), self.precision.dtype
         if before.plan is None:
             return after

@@ -36,8 +36,8 @@ from .neighbors import (
 )
 from .state import Linearization, State, combined, not_negative
 
-# Draws of each row of a plan that a sample has, and how many times as many points the smaller side
-# must have for samples to pay: 5000 words take .85 of the time, 20,000 take .29.
+# Draws of each row of a plan that a sample has, and the least multiple of this number in points
+# of the smaller side for samples to pay: 5000 words take .85 of the time, 20,000 take .29.
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
 # Inner iterations at most while the plan still moves fast; and beside samples in the tier "tiled".
 MOST_INNER, FEW_PASSES = 200, 8
@@ -56,9 +56,8 @@ class Right:
     def rows(self):
         return padded(self.features)
 
-
-def whole_kernel(left, right, buffer):
-    """Return the kernel of the product of `left` and a `Right` in a buffer, or without one a kernel
+    """Return the kernel of the product of `left` and a `Right` in a buffer. Without a buffer the
+    kernel is made anew in each iteration.
     that is made anew in each iteration.
     """
     if buffer is None:
@@ -67,8 +66,8 @@ def whole_kernel(left, right, buffer):
 
 
 class FactoredLinearization(Linearization):
-    """Squared loss between point clouds; the moments are the small matrix ``A = X' T Y``, of a
-    `CrossCost` beside them the diagonal of its factors, whose part of the cost is constant.
+    """Squared loss between point clouds; the moments are the small matrix ``A = X' T Y``, and of a
+    `CrossCost` the diagonal of its factors, whose part of the cost is constant.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ class FactoredLinearization(Linearization):
         some, few = (slice(None, None, max(len(part) // EXTENDED, 1)) for part in (rows, cols))
         f, g = coarse.f[some].copy(), coarse.g[few].copy()
         to_some, of_few = self._costs_between(self._left(moments), rows[some], cols[few])
-        # Masses of both levels sum to one, so that sums over few points stand for sums over all.
+        # Masses of both levels sum to one, so sums over few points estimate sums over all.
         exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
         return Potentials(exact.fit_rows(to_some, g, epsilon), exact.fit_cols(of_few, f, epsilon))
 
@@ -216,7 +215,7 @@ class FactoredLinearization(Linearization):
 
     @functools.cached_property
     def left_features(self):
-        """Features of x (n, r), and beside them the factors of the costs between the spaces."""
+        """Features of x (n, r), then the factors of the costs between the spaces."""
         return self._beside(self.problem.x, "left")
 
     @functools.cached_property
@@ -366,7 +365,7 @@ class FactoredLinearization(Linearization):
 
     def _entropy(self, before, after, epsilon):
         """Return the entropy of the plan, whose logarithm is ``(f + g - cost) / epsilon`` with the
-        cost of the former state.
+        cost of the state before.
         """
         logs = -np.vdot(self.core(before.moments), after.moments)
         potentials = after.potentials
@@ -392,7 +391,7 @@ class FactoredLinearization(Linearization):
         return last._replace(moments=moments, sample=moments, objective=np.nan)
 
     def damped(self, before, after, damping):
-        """Return the mean of two states, with the weight `damping` of the former."""
+        """Return the mean of two states, with the weight `damping` of the first."""
         made = self.mixed([before, after], [damping, 1.0 - damping])
         return made._replace(objective=after.objective)
 

@@ -204,7 +204,7 @@ class FrankWolfe:
 
     @functools.cached_property
     def _directions(self):
-        """Leading eigenvectors of both sides, as many."""
+        """Return equally many leading eigenvectors of both sides."""
         n, m = self._steps.n, self._steps.m
         suits = self._symmetric and max(n, m) ** 3 <= 10 * n * m * (n + m)
         k = N_DIRECTIONS if suits and self.sides[1].masses.all() else 0
@@ -376,7 +376,7 @@ class ExactSolution:
 
 
 def nbytes(problem):
-    """Return the peak memory of a solve beside its costs, in bytes, from above."""
+    """Return an upper bound of the memory of a solve, less its costs, in bytes."""
     n, m = problem.shape
     squares, plan = n * n + m * m, n * m
     # Both sides, their parts in products, and scratch; transposes and losses.

@@ -28,8 +28,8 @@ GONE = 1e-4
 WANDERS = 200
 # Number of times that steps are halved before the loop ends: some semi-relaxed problems need 7.
 MOST_DAMPED = 8
-# Factor by which inner solutions may get tighter because the objective rose or the loop stands
-# still; and the least share of the slack of products.
+# Factor by which inner solutions may get tighter because the objective rose or no longer
+# falls; and the least share of the slack of products.
 MAX_TIGHTENING, LEAST_SHARE = 16, 2**-8
 # Largest slack of products near known ones, as a fraction of the last change, in the end.
 SLACK = 0.2
@@ -102,8 +102,8 @@ class RelativeChange:
         last = history[-1]
         # The moments of centered points are nearly zero under the product plan.
         noise = all(step.is_noise for step in history[-STALLED_AFTER:])
-        # The error of the marginals explains a change of the objective, of which nothing is known
-        # before a state that a sample led to.
+        # The error of the marginals explains a change of the objective. Before a state
+        # that a sample led to, no change is known.
         moved = abs(last.gw_cost - last.gw_before) - last.error * last.magnitude
         return (noise or last.change <= tol[1]) and not moved > cost_tol, False
 
@@ -129,8 +129,8 @@ class Unjudged(RelativeChange):
 class Limits:
     """When a descent ends; see `gromov_wasserstein`.
 
-    With a deadline, `after` is what comes after the descent and still has to fit in, as a multiple
-    of the time that a new state takes. Candidates of a race do not damp their steps (`damps`).
+    With a deadline, `after` is the time to leave for the steps after the descent, as a multiple of
+    the time that a new state takes. Candidates of a race do not damp their steps (`damps`).
     """
 
     max_outer: int
@@ -169,7 +169,7 @@ class Limits:
         )
 
     def before(self, after):
-        """Return the limits if something comes after that takes so many states more."""
+        """Return the limits if steps follow that take the time of `after` states."""
         return dataclasses.replace(self, after=self.after + after)
 
 
@@ -196,7 +196,7 @@ class Verdict(NamedTuple):
     confirms: bool = False  # whether one more iteration has to confirm that
     accelerates: bool = False  # whether acceleration may move the state
     sharpens: bool = False  # whether the next products and kernels are exact
-    damping: float = 0.0  # weight of the former state in each new one
+    damping: float = 0.0  # weight of the last state in each new state
     inner_limit: int = 200  # of the next linear problem
     inner_fraction: float = 0.01
     slack: float = SLACK  # of the next products, as a fraction of the last change
@@ -367,7 +367,7 @@ def stands_still(history, cost_tol):
 
 
 def is_low(history, cost_tol, most=STALLED_AFTER):
-    """Return whether the last plan is as good as any of so many iterations before it."""
+    """Return whether the last plan is as good as any of the last `most` iterations."""
     return history[-1].gw_cost <= min(step.gw_cost for step in history[-most:]) + cost_tol
 
 

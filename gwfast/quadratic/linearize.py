@@ -43,8 +43,8 @@ _IN_FORCE: ContextVar = ContextVar("placement", default=None)
 
 
 class Placement:
-    """Keeps the kernels of some problems of point clouds elsewhere. The room `distributed` has
-    one. A solve looks once which is in force, where its options are made.
+    """Keeps the kernels of some problems of point clouds elsewhere. `distributed` has one.
+    A solve gets the placement in force when its options are made.
     """
 
     def takes(self, problem):
@@ -132,8 +132,8 @@ def work(problem, *, method=PGD, itemsize=4):
 def nbytes(
     problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1, placement=None
 ):
-    """Return an upper bound of the bytes that a solve takes beside the geometries, up to what an
-    interpreter and its allocator keep (8 MB).
+    """Return an upper bound of the bytes that a solve takes, less the geometries and less
+    the 8 MB that an interpreter and its allocator keep.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def nbytes(
     n_threads : int
     method : Method, default=PGD
     shape : tuple of float or None, default=None
-        What it would take with that many points; None is as many as there are.
+        Numbers of points, by default of the problem.
     itemsize : int, default=4
         Of the precision.
     n_states : int, default=1
@@ -199,7 +199,7 @@ def _dense(problem, shape, itemsize, method, n_states):
 
 
 def factored_nbytes(problem, tier, n_threads, shape):
-    """Return the bytes that a solve of point clouds of that shape takes beside its factors."""
+    """Return the bytes of a solve of point clouds of that shape, less its factors."""
     n, m = shape
     between = problem.between.rank if problem.is_fused else 0
     r, s = problem.x.rank + between, problem.y.rank + between

@@ -93,7 +93,7 @@ class Product(NamedTuple):
         return made
 
     def mixed(self, others, weights):
-        """Return the weighted sum of products, the last of which is this product."""
+        """Return the weighted sum of products; this product is the last."""
         bases, parts = {}, [other.part for other in others if other.part is not None]
         for product, weight in zip(others, weights, strict=True):
             for base, share in product.terms:
@@ -208,9 +208,9 @@ class LeadingFactors:
         return part, Projections(made[:rank], cols, product[rank:])
 
     def updated(self, found, plan, reference, constant, tolerance, rounding):
-        """Return the product of a plan as an update of a reference, or of zero without one, if its
-        error is within the tolerance or `rounding`, else None. What was `found` of the plan are
-        its low-rank part and its projections.
+        """Return the product of a plan as an update of a reference (None is zero), if its error is
+        within the tolerance or `rounding`, else None. `found` has the low-rank part of the plan
+        and its projections.
         """
         (part, projections), rows = found, self.measured
         base = constant if reference is None else reference.base

@@ -81,8 +81,8 @@ class Truncation(NamedTuple):
 
 
 class Neighborhood(NamedTuple):
-    """Neighbors of points, None if they are to be chosen; what a plan on them lacks; and pairs of
-    entries of some rows, by whose exponents they were chosen.
+    """Neighbors of points, None if they are to be chosen; the mass that a plan on them lacks; and
+    pairs of entries of some rows, by whose exponents they were chosen.
     """
 
     entries: Support | None = None
@@ -134,7 +134,7 @@ def mass_outside(kernel, potentials, panels, right, masses, n_rows, n_threads):
 
 
 def upper_mean(values, chance=0.05):
-    """Return what the mean is below, of which these are drawn at random from [0, 1], but for that
+    """Return a bound that the mean of a law on [0, 1] with these draws exceeds with at most that
     chance: the largest m with ``n KL(mean | m) <= log(1 / chance)`` (Hoeffding, JASA 1963, theorem
     1), which for small means is far below what their variance allows by other bounds.
     """

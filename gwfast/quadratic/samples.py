@@ -4,10 +4,10 @@ An outer iteration on some dozens of entries of each row costs next to nothing, 
 well as one on all how the plan answers to a change of the state: the sums over a row are estimated
 by draws from it. After an iteration on all entries, from moments A to B, the state moves to the
 fixed point of ``B + S(.) - S(A)``, with S the iteration on the sample: the full approximation
-scheme of multigrid methods (Brandt, Math. Comp. 1977) with a sample in the place of the coarse
-grid. The next iteration on all entries tells how far that is from its own fixed point, which is
-the same as ever; with 128 draws of each row the change is a twentieth to a hundredth of the last
-one, where Anderson's acceleration on 10,000 words halves it.
+scheme of multigrid methods (Brandt, Math. Comp. 1977) with a sample instead of the coarse grid.
+The next iteration on all entries measures the distance to its own fixed point, which is unchanged;
+with 128 draws of each row the change becomes a twentieth to a hundredth of the last change, and
+Anderson's acceleration on 10,000 words halves it.
 """
 
 import copy
@@ -27,8 +27,8 @@ from .acceleration import Going
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
 
-# A descent on a sample ends at a fraction of the change of the last iteration on all entries (the
-# noise of the sample leaves about as much) or of the tolerance, or after so many iterations.
+# A descent on a sample ends at a fraction of the change of the last iteration on all entries (about
+# the noise of the sample) or of the tolerance, or after a number of iterations.
 ENOUGH, NEAR, MOST_OUTER = 0.01, 0.2, 30
 # The change after a move as a fraction of the change before: the guess for the first move, and the
 # bounds of the guess for later moves, which is the fraction of the last move.
@@ -97,7 +97,7 @@ def sampled(whole, taken, draws):
     sample.weigh(few.rows)
     moments, rows = at._contract(few, scalings)
     cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])
-    # The marginals of the sampled plan, scaled by what the marginals of the plan miss.
+    # The marginals of the sampled plan, scaled by the errors of the marginals of the plan.
     mass, rule = rows.sum(), whole.problem.rule
     rows *= _ratio(rule.p, after.row_sums)
     cols *= _ratio(rule.q, after.column_sums)

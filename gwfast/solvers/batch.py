@@ -60,7 +60,7 @@ def gromov_wasserstein_batch(
     seed: int = 0,
     progress: Progress = False,
 ) -> list[GWResult]:
-    """Solve many problems, of any sizes, as many at a time as there are threads.
+    """Solve many problems of any sizes in parallel, each on one thread.
 
     Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``, with the
     same result if `init` is the same. This pays for problems that are too small for
@@ -156,7 +156,7 @@ def gromov_wasserstein_batch(
 
 
 def solve_all(problems, options, n_threads, report):
-    """Return the results of all problems, as many at a time as there are threads."""
+    """Return the results of all problems, solved in parallel."""
     # The largest first, so that none is left alone at the end.
     order = sorted(range(len(problems)), key=lambda k: -problems[k].shape[0])
     problems, results = {k: problems[k] for k in order}, {}
@@ -211,7 +211,7 @@ def _solve_others(order, problems, options, n_threads, announce, results):
 
 
 def _cheap(problem, options):
-    """The options with starts that suit a problem of which there are many."""
+    """Return the options with cheap starts, for one of many problems."""
     n, m = problem.shape
     asked = isinstance(options.init, str) and options.init == "auto"
     if not asked or n * m > SHORT or not problem.is_balanced:

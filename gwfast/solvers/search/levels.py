@@ -158,8 +158,8 @@ def needs(
     placement=None,
     neighbors="neighbors",
 ):
-    """Return bytes beside the input, by tier, with `scale` times as many points: of one start or,
-    if it `races`, of a race on few points and two starts on all.
+    """Return bytes by tier, less the input, with `scale` times the points: of one start or, if it
+    `races`, of a race on few points and two starts on all.
     """
     shape = tuple(scale * points for points in problem.shape)
     sized = functools.partial(nbytes, problem, n_threads=n_threads, placement=placement)
