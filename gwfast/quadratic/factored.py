@@ -56,9 +56,10 @@ class Right:
     def rows(self):
         return padded(self.features)
 
+
+def whole_kernel(left, right, buffer):
     """Return the kernel of the product of `left` and a `Right` in a buffer. Without a buffer the
     kernel is made anew in each iteration.
-    that is made anew in each iteration.
     """
     if buffer is None:
         return TiledKernel(left, right.panels, right.features, right.n_threads)
