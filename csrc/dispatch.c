@@ -56,8 +56,8 @@
 #else
 #define GWF_TARGET_BEGIN(t) _Pragma("GCC push_options") GWF_DO_(GCC target(t))
 #define GWF_TARGET_END _Pragma("GCC pop_options")
-/* Without it GCC keeps to 256-bit vectors: right for code that mixes a few vector instructions into
- * scalar work, wrong for these loops. Clang drops a whole list of targets for this word. */
+/* GCC otherwise keeps to 256-bit vectors, which suits a few vector instructions in scalar code but
+ * not these loops. Clang drops a whole list of targets for this word. */
 #define GWF_WHOLE_VECTORS ",prefer-vector-width=512"
 #endif
 
@@ -78,7 +78,7 @@ GWF_TARGET_END
 #endif
 
 const gwf_isa *gwf_supported_isa(int i) {
-    const gwf_isa *found[8]; /* as many as there are, or more */
+    const gwf_isa *found[8]; /* room for every instruction set */
     int n = 0;
 #if GWF_DISPATCH
     __builtin_cpu_init();

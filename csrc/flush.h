@@ -3,8 +3,8 @@
  * when it begins and gwf_restore when it ends, so that the caller's code and other libraries keep
  * the setting that they have. Elsewhere than on x86 and 64-bit Arm nothing is set.
  *
- * GWF_FLUSH_BITS are the bits of the control register that flush, GWF_FLAGS those that say what
- * operations met, GWF_SUBNORMAL_SEEN the one for a subnormal operand. The memory clobbers keep
+ * GWF_FLUSH_BITS are the bits of the control register that flush, GWF_FLAGS its exception flags,
+ * and GWF_SUBNORMAL_SEEN the flag for a subnormal operand. The memory clobbers keep
  * compilers from moving loads and stores, and with them arithmetic on memory, across a change.
  */
 #ifndef GWFAST_FLUSH_H

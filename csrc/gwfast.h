@@ -16,9 +16,9 @@
 #define GWF_JOIN_(a, b) a##_##b
 #define GWF_JOIN(a, b) GWF_JOIN_(a, b)
 
-/* Descents of small problems (descent.inc): the rules of their marginals; why a call ends: as many
- * iterations are made as were asked for, or a slice of work; the plan has settled; the rest is for
- * another solver; and what each iteration has shown. */
+/* Descents of small problems (descent.inc): the rules of their marginals; the status at the end of
+ * a call, which is more to do after the iterations or the slice of work asked for, a settled plan,
+ * or a problem for another solver; and the fields recorded for each iteration. */
 enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL, GWF_UNBALANCED };
 enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
 enum {
@@ -33,32 +33,28 @@ enum {
     GWF_STEP_FIELDS
 };
 
-/* All numbers by which a descent is made and ends. They come from Python by these names,
- * see quadratic/small_descent.py. */
-#define GWF_LIMITS(X)                                                                              \
-    X(rule)                                                                                        \
-    X(mass)                                                                                        \
-    X(rho_x)                                                                                       \
-    X(rho_y)                                                                                       \
-    X(proximal)                                                                                    \
-    X(alternating) X(marginal_terms) X(epsilon) X(first_epsilon) X(cooling) X(peak) X(drift)       \
-        X(direct) X(standstill) X(floor) X(stalled) X(rounding) X(loss_rounding) X(slice) X(tol)   \
-            X(still) X(frobenius) X(every) X(least) X(marginal) X(exact) X(rough) X(relative)      \
-                X(least_error) X(max_inner) X(first_limit) X(max_outer) X(max_tightening)          \
-                    X(stalled_after) X(clearly_less) X(most_stands) X(look_every) X(stalled_rate)  \
-                        X(most_omega) X(level_ratio) X(level_iterations) X(level_settled)          \
-                            X(most_kernels) X(all_moves) X(vanished) X(kept_mass) X(most_priced)   \
-                                X(farthest) X(newton_below) X(newton_leaves) X(newton_price)       \
-                                    X(newton_price_of_point) X(accelerates) X(depth) X(turn_floor) \
-                                        X(singular) X(max_change) X(clear) X(max_foretold)         \
-                                            X(max_growth) X(first_reach) X(max_reach) X(shrinks)
+/* All numbers that control a descent and its end, passed from Python under these names (see
+ * quadratic/small_descent.py). */
+/* clang-format off */
+#define GWF_LIMITS(X)                                                                            \
+    X(rule) X(mass) X(rho_x) X(rho_y) X(proximal) X(alternating) X(marginal_terms) X(epsilon)    \
+    X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled)     \
+    X(rounding) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least)         \
+    X(marginal) X(exact) X(rough) X(relative) X(least_error) X(max_inner) X(first_limit)         \
+    X(max_outer) X(max_tightening) X(stalled_after) X(clearly_less) X(most_stands) X(look_every) \
+    X(stalled_rate) X(most_omega) X(level_ratio) X(level_iterations) X(level_settled)            \
+    X(most_kernels) X(all_moves) X(vanished) X(kept_mass) X(most_priced) X(farthest)             \
+    X(newton_below) X(newton_leaves) X(newton_price) X(newton_price_of_point) X(accelerates)     \
+    X(depth) X(turn_floor) X(singular) X(max_change) X(clear) X(max_foretold) X(max_growth)      \
+    X(first_reach) X(max_reach) X(shrinks)
+/* clang-format on */
 #define GWF_FIELD(name) double name;
 #define GWF_QUOTED(name) #name,
 typedef struct {
     GWF_LIMITS(GWF_FIELD)
 } gwf_limits;
 
-/* Room for the steps that acceleration goes by, and numbers of each pair of these. */
+/* Room for the steps that acceleration uses, and for numbers of each pair of steps. */
 #define GWF_MOST_STEPS 8
 typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
 
@@ -88,9 +84,9 @@ typedef struct {
     double row_power, column_power, mass, rate, factor;
 } gwf_rule;
 
-/* The kernels for both types of number: SLOT(type, name, arguments) for each. Where the type is
- * void it is float or double, alike in all arguments; a single number is passed as double. What
- * each computes is said where it is defined (row_kernels.inc, matrix_kernels.inc, ...). */
+/* The kernels for both types of number: SLOT(type, name, arguments) for each. The type void stands
+ * for float or double, alike in all arguments; a single number is passed as double. Each kernel is
+ * described where it is defined (row_kernels.inc, matrix_kernels.inc, ...). */
 #define GWF_KERNELS(SLOT)                                                                         \
     SLOT(void, log, const void *x, void *out, ptrdiff_t m)                                        \
     SLOT(void, logsumexp_rows, const void *c, const double *f, const void *g, double inv_epsilon, \

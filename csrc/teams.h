@@ -29,10 +29,10 @@ static double gwf_seconds(void) { return 0.0; }
 
 #define GWF_MOST_THREADS 4096 /* kernels/threads.py refuses more */
 
-/* Of the thread that reads them: the size of its team, the largest that it was, and whether a fork
- * left that behind. */
+/* The size of the current thread's team, its largest size so far, and whether a fork left the team
+ * behind in the parent. */
 static __thread int gwf_team = 1, gwf_largest_team = 1, gwf_orphan = 0;
-/* Bytes of the stack of a thread of OpenMP, 0 for the system's default; and those that BLAS takes
+/* Bytes of an OpenMP thread's stack, 0 for the system's default, and the bytes that BLAS allocates
  * for each thread that calls it. */
 static size_t gwf_stack = 0, gwf_blas = 0;
 
@@ -63,11 +63,11 @@ static int gwf_space_is_limited(void) {
     return getrlimit(RLIMIT_AS, &space) || space.rlim_cur != RLIM_INFINITY;
 }
 
-/* How many threads, of those wanted, can be there at once: by starting them. Address space, and the
- * number of threads of a user or a container, are what may lack. A megabyte is left over, as OpenMP
- * takes some for itself; and 64 KB of each stack: LLVM's OpenMP starts its k-th thread with 128 k
- * more than were asked for, and a stack that the system keeps of a thread that ended is of no use
- * for a larger one, but takes its space. */
+/* Starts up to `wanted` threads at once and returns how many started: address space, or the number
+ * of threads of a user or a container, may be limited. A megabyte is left over, as OpenMP takes
+ * some for itself; and 64 KB of each stack: LLVM's OpenMP gives its k-th thread 128 k more bytes
+ * than were asked for, and the stack that the system keeps of an ended thread is too small for a
+ * larger stack, but takes its space. */
 static int gwf_startable(int wanted) {
     pthread_t started[GWF_MOST_THREADS];
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;

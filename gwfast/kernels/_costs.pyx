@@ -1,5 +1,5 @@
-"""What is read of costs before a solve: extremes, sums, symmetry and moments, each in one read. The
-rules of _kernels.pyx hold.
+"""Extremes, sums, symmetry and moments of costs, each in one read before a solve. The rules of
+_kernels.pyx hold.
 """
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
@@ -30,8 +30,8 @@ cdef enum:
     # Rows and columns of two parts of a matrix that are compared at a time: both stay in the second
     # cache, and each row is a few cache lines.
     SURVEYED = 64
-    # Numbers of a vector that are added up one after the other: the rounding of the sum of 10,000
-    # is that of 200.
+    # Numbers of a vector that are added up one after the other: a sum of 10,000 numbers has the
+    # rounding error of 200 additions.
     SUMMED = 100
 
 
@@ -102,7 +102,7 @@ def survey(a, b=None, int n_threads=1):
     with nogil:
         for part in prange(chunks, num_threads=team(n_threads, chunks), schedule="dynamic"):
             before = begin_flush()
-            # Of a square the longest rows to the diagonal come first.
+            # A square begins with its last rows, the longest up to the diagonal.
             chunk = chunks - 1 - part
             sums[chunk], found = 0.0, most + 3 * chunk
             found[0] = found[1] = -INFINITY

@@ -1,5 +1,4 @@
-"""OpenMP loops over exp and log of what a matrix of costs makes with potentials. The rules of
-_kernels.pyx hold.
+"""OpenMP loops over exp and log of costs combined with potentials. The rules of _kernels.pyx hold.
 """
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY

@@ -53,8 +53,8 @@ def sinkhorn_passes(
     kernel, const double[::1] p, const double[::1] q, u, v, ColumnSums work not None,
     double omega=1.0, ptrdiff_t most=1, double tol=0.0, int n_threads=1, Rule rule=None,
 ):
-    """Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read of the
-    kernel; `most` of them, or up to that which finds an error of at most `tol`.
+    """Make Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read of the
+    kernel, until the error is at most `tol` or `most` iterations are made.
 
     With `omega` above one both updates are over-relaxed in the log domain, ``u = u_old^(1 - omega)
     (p / (K v))^omega`` (Thibault, Chizat, Dossal and Papadakis, Algorithms 2021).

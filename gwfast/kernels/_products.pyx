@@ -1,10 +1,10 @@
 """OpenMP loops over products; the rules of _kernels.pyx hold.
 
 The products of tall matrices are our own (csrc/product_kernels.inc): in float32 as fast as
-OpenBLAS's with AVX-512, twice as fast as with AVX2, and with room for what follows a tile while it
-is in cache. BLAS is left with small ones. It runs on one thread inside these loops (the caller
-limits it): its own threads and OpenMP's wait for work by spinning, and alternating between the two
-pools made a solve two to four times slower than one thread.
+OpenBLAS's with AVX-512, twice as fast as with AVX2, and a tile can be used further while it is in
+cache. BLAS makes the small products. It runs on one thread inside these loops (the caller limits
+it): its own threads and OpenMP's wait for work by spinning, and alternating between the two pools
+made a solve two to four times slower than one thread.
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange, threadid
@@ -39,12 +39,12 @@ import numpy as np
 from ._rows import aligned_empty
 
 cdef enum:
-    # Rows of a product made at a time: as many as with a panel of the right factor stay in the
-    # second cache; fewer, and reading the right factor anew for each would show.
+    # Rows of a product made at a time: with a panel of the right factor they stay in the second
+    # cache. With fewer rows, reading the right factor again for each block would show.
     PRODUCT_ROWS = 128
-    # Columns made at a time, for all rows: what is read of the right factor for so many, and the
-    # sums of PRODUCT_ROWS, stay in the second cache. All of the right factor for them, so many
-    # bytes at most, stays in the third.
+    # Columns made at a time, for all rows: the part of the right factor that they read, and the
+    # sums of PRODUCT_ROWS, stay in the second cache. The right factor's panels for these columns,
+    # at most CACHED_BYTES, stay in the third.
     PRODUCT_COLUMNS = 256
     CACHED_BYTES = 1 << 23
     # Parts of a product that each thread makes, at least, so that all end at about the same time;
@@ -128,8 +128,8 @@ cdef ptrdiff_t block_columns(
     ptrdiff_t k, ptrdiff_t m, ptrdiff_t panel, ptrdiff_t itemsize, ptrdiff_t parts,
     ptrdiff_t chunks,
 ) noexcept:
-    """Columns that are made at a time, whole panels: no more than stay in the caches, and few
-    enough to make so many parts with the chunks of rows.
+    """Return the number of columns made at a time, in whole panels: they stay in the caches, and
+    with `chunks` of rows they make about `parts` parts if there are enough panels.
     """
     cdef ptrdiff_t panels = count_chunks(m, panel)
     cdef ptrdiff_t most = min(PRODUCT_COLUMNS * <ptrdiff_t>sizeof(float), CACHED_BYTES // k)
@@ -140,8 +140,8 @@ cdef ptrdiff_t block_columns(
 
 
 def matmul_few(a, b, out, bint transposed=False, int n_threads=1):
-    """``out = a @ b`` of a few rows, or ``a @ b.T`` if `transposed`, to the last bit that of
-    `matmul`: the right factor is packed where it is read, and not kept. `Rows` have to be
+    """Write ``a @ b`` of a few rows, or ``a @ b.T`` if `transposed`, to `out`, equal to `matmul` to
+    the last bit: the right factor is packed where it is read, and not kept. `Rows` have to be
     `transposed`.
     """
     cdef Loop loop = Loop("b", b, n_threads, True)
@@ -247,7 +247,7 @@ def gram(const float[:, ::1] x, const float[:, ::1] y, double[:, ::1] out, int n
     with nogil:
         for chunk in prange(chunks, num_threads=blas_team(n_threads, chunks), schedule="dynamic"):
             before = begin_flush()
-            # BLAS is column-major: what is a row here is a column there.
+            # BLAS is column-major: a row here is a column there.
             rows = <int>min(size, n - chunk * size)
             sgemm(plain, turned, &e, &d, &rows, &one, <float *>&y[chunk * size, 0], &e,
                   <float *>&x[chunk * size, 0], &d, &zero, &part[chunk, 0, 0], &e)

@@ -1,4 +1,4 @@
-"""What the OpenMP loops share: see _rows.pyx."""
+"""Declarations shared by the OpenMP loops, see _rows.pyx."""
 cimport cython
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint64_t

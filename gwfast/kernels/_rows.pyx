@@ -1,11 +1,11 @@
-"""What the OpenMP loops work on, and how rows are shared out among their threads.
+"""Matrices and vectors of the OpenMP loops, and the division of rows among their threads.
 
 - A `Loop` cuts rows into chunks by their number alone, never by the number of threads, and every
   chunk owns its partial sums, which are added in the order of the chunks: the result is the same
   to the last bit for any number of threads.
-- A matrix is stored, or it is `Rows`, made strip by strip when a loop asks for them (in float32,
-  since what is made of them need not fit memory). The right factor of a product is a `Panels`,
-  packed as the kernels in C read it.
+- A matrix is stored, or it is `Rows`, made in float32 strip by strip when a loop reads them, so
+  that the matrix need not fit memory. The right factor of a product is a `Panels`, packed as the
+  kernels in C read it.
 - Each thread flushes subnormal numbers to zero from the beginning of its part of a kernel to the
   end, and has the setting of before then (flush.h): subnormal input counts as zero, and no output
   is subnormal.
@@ -75,12 +75,12 @@ def aligned_empty(shape, dtype=np.float32):
 # --- Facts about the build and the processor ---------------------------------------
 
 def openmp_version():
-    """Return the date of the OpenMP this was built with (``_OPENMP``), 0 without it."""
+    """Return the date of the OpenMP this was built with (``_OPENMP``), 0 if there is none."""
     return gwf_openmp()
 
 
 def openmp_max_threads():
-    """Return what OpenMP would use by itself: ``OMP_NUM_THREADS`` or all processors."""
+    """Return the number of threads that OpenMP would use: ``OMP_NUM_THREADS`` or all processors."""
     return gwf_max_threads()
 
 
@@ -168,14 +168,14 @@ def set_float_control(uint64_t control):
 # --- Arguments ------------------------------------------------------------------------
 
 cdef bint holds_float64(x) except -1:
-    """Whether `x` is an array of float64. What is of neither type counts as float32, and is
-    refused as such when it is read."""
+    """Return whether `x` is an array of float64. Arrays of further types count as float32, and are
+    refused when they are read."""
     dtype = getattr(x, "dtype", None)
     return dtype is FLOAT64 or (dtype is not FLOAT32 and dtype == FLOAT64)
 
 
 cdef void *floats(str name, x, int ndim, bint is_float64, bint writes=False) except NULL:
-    """Where the numbers of a C-contiguous array are."""
+    """Return the address of the numbers of a C-contiguous array."""
     check_array(name, x, ndim, is_float64)
     if not (cnp.PyArray_ISCARRAY(x) if writes else cnp.PyArray_ISCARRAY_RO(x)):
         raise ValueError(f"{name} must be C-contiguous{', and not read-only' if writes else ''}")
@@ -183,12 +183,12 @@ cdef void *floats(str name, x, int ndim, bint is_float64, bint writes=False) exc
 
 
 cdef void *strided(str name, x, bint is_float64, ptrdiff_t *stride, bint writes=False) except NULL:
-    """Where the numbers of a matrix are, and how many there are from row to row, each of which is
-    contiguous: of columns of a matrix, too."""
+    """Return the address of a matrix with contiguous rows, and set its row stride in numbers: the
+    matrix may be some columns of a wider matrix."""
     check_array(name, x, 2, is_float64)
     cdef ptrdiff_t n = cnp.PyArray_DIM(x, 0), m = cnp.PyArray_DIM(x, 1)
     cdef ptrdiff_t size = 8 if is_float64 else 4, step = cnp.PyArray_STRIDE(x, 0)
-    # Where there is but one the stride says nothing.
+    # The stride of a single row or column may be anything.
     if m > 1 and cnp.PyArray_STRIDE(x, 1) != size or n > 1 and (step < m * size or step % size):
         raise ValueError(f"{name} must have C-contiguous rows, one after the other")
     if not (cnp.PyArray_ISBEHAVED(x) if writes else cnp.PyArray_ISBEHAVED_RO(x)):
@@ -227,7 +227,7 @@ cdef int check_matrix(
 @cython.final
 cdef class Loop:
     """A loop over the rows of a matrix, an array or, if they may be `made`, `Rows`: chunks of
-    `size` rows, of each of which `strip` rows are read at a time, all if the matrix is stored.
+    `size` rows, read `strip` rows at a time, or whole if the matrix is stored.
     """
 
     def __cinit__(self, str name, matrix, int n_threads, bint made=False, bint writes=False):
@@ -250,7 +250,7 @@ cdef class Loop:
             self.scratch = <float *>cnp.PyArray_DATA(self.room)
 
     cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, int thread) noexcept nogil:
-        """Where rows i to i + rows are, in the room of the thread if they are made now."""
+        """Return the address of rows i to i + rows, made for `thread` unless stored."""
         if self.source is None:
             return self.data + i * self.row_bytes
         return self.source.at(i, rows, self.scratch + thread * self.source.strip * self.m)
@@ -360,8 +360,8 @@ cdef class Product(Rows):
 
 
 cdef class Gibbs(Product):
-    """``exp((f_i + g_j - (left @ right)_ij) / epsilon)``; with the `logarithms` of scalings, u (n,)
-    and v (m,) in float64, that kernel scaled by these, rounded as it is without them.
+    """``exp((f_i + g_j - (left @ right)_ij) / epsilon)``, scaled by u (n,) and v (m,) if their
+    `logarithms` are given in float64; scaling leaves the rounding of the kernel as it is.
     """
 
     def __init__(
@@ -519,7 +519,7 @@ cdef class ColumnSums:
         self.n, self.m, self.is_float64 = n, m, dtype == FLOAT64
         self.chunks = max(count_chunks(n, chunk_rows(n)), 1)
         self.stride = (m + row_floats - 1) // row_floats * row_floats
-        # Rows of float64, then as many of the type of the matrix.
+        # Rows of float64, then equally many rows of the type of the matrix.
         self.memory = aligned_empty(self.chunks * self.stride * (8 + dtype.itemsize), np.uint8)
         self.totals = <double *>cnp.PyArray_DATA(self.memory)
         self.blocks = <char *>(self.totals + self.chunks * self.stride)
@@ -530,7 +530,7 @@ cdef class ColumnSums:
 
     @property
     def values(self):
-        """What `reduce` has left, (m,) float64."""
+        """Return the sums that `reduce` has left, (m,) float64."""
         return self.memory[:8 * self.m].view(np.float64)
 
     cdef double *total(self, ptrdiff_t chunk) noexcept nogil:
@@ -564,7 +564,7 @@ cdef class ColumnSums:
         self.n_passes += 1
 
     cdef void reduce(self, int n_threads, ptrdiff_t chunks=-1) noexcept nogil:
-        """Leave the sums over so many chunks, by default all, in ``total(0)``."""
+        """Leave the sums over the first `chunks` chunks, by default all, in ``total(0)``."""
         cdef ptrdiff_t stripe, stripes = count_chunks(self.m, COLUMN_STRIPE)
         cdef int threads = 1 if self.m <= SERIAL_COLUMNS else team(n_threads, stripes)
         if chunks < 0:
@@ -591,7 +591,7 @@ cdef void add_up(double *totals, ptrdiff_t stride, ptrdiff_t m, ptrdiff_t chunks
 # --- Potentials -----------------------------------------------------------------------
 
 cdef double middle(const double[::1] g) noexcept nogil:
-    """Mean of the finite part of `g`, 0.0 without any."""
+    """Return the mean of the finite part of `g`, 0.0 if there is none."""
     cdef ptrdiff_t j, finite = 0
     cdef double total = 0.0
     for j in range(g.shape[0]):
@@ -602,10 +602,10 @@ cdef double middle(const double[::1] g) noexcept nogil:
 
 
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
-    """`f + shift` and `g - shift` with the finite part of `g` around zero, the latter as bytes of
-    the type of the matrix.
+    """Return `f + shift` and `g - shift`, with the finite part of `g - shift` around zero and in
+    bytes of the type of the matrix.
 
-    The sum f_i + g_j is what counts; with small g_j the difference f_i - c_ij is small as well
+    Only the sums f_i + g_j count; with small g_j the difference f_i - c_ij is small as well
     wherever there is mass, and little is lost to rounding.
     """
     cdef ptrdiff_t i, n = f.shape[0], m = g.shape[0]
@@ -630,13 +630,13 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
 cdef tuple in_parts(
     const double[::1] f, const double[::1] g, double epsilon, logarithms=None
 ):
-    """What exponents are made of, all float32: `f` as `centered` makes it, what is to be added in
-    units of `epsilon`, and the same of `g`.
+    """Return the parts of exponents in float32: `f` as `centered` makes it, a correction in units
+    of `epsilon`, and the same for `g`.
 
-    What is added is what rounding took from a potential, which is small beside that but not beside
-    epsilon, so that the kernel keeps the marginals that its potentials were made for; and the
-    logarithms of scalings where there are such. Scalings moved into the potentials would have every
-    sum of these with a cost rounded otherwise.
+    A correction is the rounding error of a potential, small against the potential but not against
+    epsilon, so that the kernel keeps the marginals that its potentials were made for, plus the
+    logarithm of a scaling if there is one. Scalings moved into the potentials would change the
+    rounding of every sum of a potential and a cost.
     """
     shift = middle(g)
     logs_f, logs_g = (None, None) if logarithms is None else logarithms
@@ -645,7 +645,7 @@ cdef tuple in_parts(
 
 
 cdef tuple rounded(const double[::1] x, double epsilon, const double[::1] logarithms):
-    """`x` in float32, and the rest of it in units of `epsilon` with the logarithms."""
+    """Return `x` in float32, and its rounding error in units of `epsilon` plus the logarithms."""
     made, rest = np.empty((2, x.shape[0]), FLOAT32)
     cdef float[::1] low = made, out = rest
     cdef double left

@@ -1,8 +1,8 @@
-"""OpenMP loops over a Gibbs kernel of which only some entries are kept, in compressed sparse rows;
-the rules of _kernels.pyx hold.
+"""OpenMP loops over the kept entries of a Gibbs kernel, in compressed sparse rows; the rules of
+_kernels.pyx hold.
 
-Where a plan is concentrated on a few columns of every row, the rest of the kernel need not be made,
-read or multiplied: a pass costs what is kept, whatever n and m are.
+If a plan is concentrated on a few columns of every row, the rest of the kernel need not be made,
+read or multiplied: the time of a pass depends on the number of kept entries alone.
 """
 cimport cython
 cimport numpy as cnp
@@ -33,15 +33,15 @@ from ._rows cimport (
 
 import numpy as np
 
-# What the columns of factors are padded to a multiple of, with zeros.
+# The columns of factors are padded with zeros to a multiple of LANES.
 LANES = row_floats
 
 
 @cython.final
 cdef class Kept:
     """A loop over rows of kept entries: `start` (n + 1,), `index`, whose columns are below m, which
-    it `checks`, and the `values` of entries. For `sums` of columns a chunk has so many rows that
-    adding up its sums costs little.
+    it `checks`, and the `values` of entries. For `sums` of columns a chunk has enough rows to make
+    adding up its sums cheap.
     """
     cdef readonly ptrdiff_t n, m
     cdef ptrdiff_t size, chunks
@@ -246,7 +246,7 @@ def logsumexp_cols(
     found = np.full((k.chunks, k.m), -GWF_HUGE, dtype=np.float32)
     cdef float[:, ::1] parts = found
     cdef const float[::1] top = None
-    for step in range(2):  # the largest of each column, then sums of what is relative to it
+    for step in range(2):  # the largest of each column, then sums relative to the largest
         with nogil:
             for chunk in prange(k.chunks, num_threads=threads, schedule="dynamic"):
                 before = begin_flush()
@@ -272,7 +272,7 @@ def sinkhorn_passes(
     const double[::1] q, float[::1] u, float[::1] v, ColumnSums work not None, double omega=1.0,
     ptrdiff_t most=1, double tol=0.0, int n_threads=1, Rule rule=None,
 ):
-    """As that of _kernels.pyx."""
+    """Run `_kernels.sinkhorn_passes` on the kept entries."""
     cdef ptrdiff_t n = p.shape[0], m = q.shape[0], chunk, i, done = 0
     cdef Kept k = Kept(start, index, kernel, n, m, n_threads, sums=True)
     cdef int threads = k.threads
@@ -313,7 +313,7 @@ def normal_product(
     const int64_t[::1] start, const int32_t[::1] index, kernel, const double[::1] weights,
     const float[::1] x, double[::1] row_sums, ColumnSums work not None, int n_threads=1,
 ):
-    """As that of _kernels.pyx."""
+    """Run `_kernels.normal_product` on the kept entries."""
     cdef ptrdiff_t n = weights.shape[0], m = x.shape[0], chunk, i
     cdef Kept k = Kept(start, index, kernel, n, m, n_threads, sums=True)
     cdef int threads = k.threads

@@ -283,8 +283,8 @@ FEW_POINTS = 64
 
 
 def single_threaded_blas(n_points=None):
-    """Limit BLAS to one thread inside the block, and restore the former number after it. Without
-    effect if there are so few points that BLAS takes one thread by itself.
+    """Limit BLAS to one thread inside the block, and restore the previous number after it.
+    Do nothing if there are so few points that BLAS takes one thread by itself.
 
     The kernels call BLAS from their own threads. With OpenBLAS the limit holds for the whole
     process while anybody is inside: blocks may overlap in several Python threads.
