@@ -238,6 +238,7 @@ def balanced_start(options, report):
             options,
             epsilon=auto if options.is_exact else options.epsilon,
             limits=options.limits.within(FLOAT32),
+            mechanisms=dataclasses.replace(options.mechanisms, second_look=False),
             dtype="float32",
             memory_limit=limit,
             tier=tier or choose(costs, "auto", limit, n_threads),
