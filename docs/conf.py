@@ -57,8 +57,8 @@ INVENTORIES = {
 
 
 def reachable(inventories):
-    """Those inventories, or none where one cannot be had: links to other projects are
-    left out where there is no network, without a warning."""
+    """Return the inventories, or none if one cannot be had: without a network, links to other
+    projects are left out without a warning."""
     try:
         for address in inventories.values():
             urllib.request.urlopen(address + "objects.inv", timeout=3).close()
@@ -81,8 +81,8 @@ PAGES = {
 
 
 def prepare(app, docname, source):
-    """Put files of the repository in their places, and turn links to files into links
-    to their pages: what is written leads somewhere in the repository as well.
+    """Put files of the repository in their places, and turn links to files into links to their
+    pages; the links lead somewhere in the repository as well.
     """
     text = source[0]
     for file, page in PAGES.items():
