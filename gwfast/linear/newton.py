@@ -29,10 +29,6 @@ PRICE, PRICE_OF_POINT = 30.0, 0.3
 MAX_READS = 80
 # Points of the smaller side from which on conjugate gradients are faster (twice: 25 % more).
 ITERATED_FROM = 200
-# Residual of conjugate gradients, as a fraction of the error of Newton's step (twice: 1 % fewer).
-LEFT = 0.02
-# Twice the error of a step, as a multiple of the error before it (half: 4 % more).
-MAX_WRONG = 4.0
 
 
 class StepLimits(NamedTuple):
@@ -128,9 +124,11 @@ def _iterated_step(kernel, p, q, scalings, limits):
         moved = moved + length * direction
         residual = residual - length * image
         wrong = max(limits.tol, 0.5 * _dot(moved, missing))
-        if length < slope / curvature or np.abs(residual).sum() <= LEFT * wrong:
+        # The residual as a fraction of the error of Newton's step (twice: 1 % fewer iterations).
+        if length < slope / curvature or np.abs(residual).sum() <= 0.02 * wrong:
             break
-    gain, most = _dot(moved, missing), MAX_WRONG * np.abs(missing).sum()
+    # Twice the error of a step, as a multiple of the error before it (half: 4 % more iterations).
+    gain, most = _dot(moved, missing), 4.0 * np.abs(missing).sum()
     if gain > most:
         moved *= most / gain
     scalings.v[:] = v * np.exp(moved)

@@ -19,9 +19,6 @@ from ._problem import Problem, as_weight, balanced, checked_costs, checked_masse
 from ._starts import random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number
 
-# Of Adam (Kingma and Ba, ICLR 2015): decay of both moments, and what keeps steps finite.
-DECAY = (0.9, 0.99)
-
 
 def unmixing(given):
     """What POT returns for the arguments of a call of `...linear_unmixing`."""
@@ -318,7 +315,7 @@ def _relative(changes, losses):
 
 
 class Adam:
-    """Steps by the method of that name, one a call."""
+    """Steps of Adam (Kingma and Ba, ICLR 2015), one a call."""
 
     def __init__(self):
         self._moments, self._n_steps = [0.0, 0.0], 0
@@ -326,8 +323,9 @@ class Adam:
     def __call__(self, gradient):
         self._n_steps += 1
         unbiased = []
-        for k, x in enumerate((gradient, np.square(gradient))):
-            made = DECAY[k] * self._moments[k] + (1 - DECAY[k]) * x
+        # The decay of both moments, and a divisor that keeps steps finite.
+        for k, (x, decay) in enumerate([(gradient, 0.9), (np.square(gradient), 0.99)]):
+            made = decay * self._moments[k] + (1 - decay) * x
             self._moments[k] = made
-            unbiased.append(made / (1 - DECAY[k] ** self._n_steps))
+            unbiased.append(made / (1 - decay**self._n_steps))
         return unbiased[0] / (np.sqrt(unbiased[1]) + 1e-9)

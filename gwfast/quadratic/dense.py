@@ -20,18 +20,11 @@ from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from .acceleration import DEPTH
-from .low_rank import MOST, ROUNDED, LeadingFactors, Product, Reference, multiply, suits
+from .low_rank import MOST, LeadingFactors, Product, Reference, multiply, suits
 from .methods import PGD
 from .small_descent import suits_descent
 from .state import Linearization, State, combined, not_negative
 
-# Bytes of costs up to which a transformed copy is kept: for few points transforming the costs in
-# each product would take longer than the product.
-COPIED_BYTES = 1 << 25
-# Range of centered costs that float32 represents without a unit of their own.
-MIN_RANGE, MAX_RANGE = 1e-30, 1e30
-# Entries of a float32 product up to which all products that acceleration combines are kept.
-KEPT_ENTRIES = 1 << 19
 # Rows of a plan that stand for all in acceleration, by the bytes of a number; their entries at
 # most; and the least number of rows.
 SAMPLE_ROWS, SAMPLE_ENTRIES, LEAST_ROWS = {4: 64, 8: 32}, 1 << 18, 32
@@ -71,7 +64,8 @@ class Side:
         self.scale = max(high - self.center, self.center - low) or 1.0
         self._slope = slope = float(h(1.0) - h(0.0)) if is_linear else np.nan
         self._is_simple = is_linear and fixed and geometry.symmetric
-        in_range = MIN_RANGE < self.scale < MAX_RANGE
+        # float32 represents centered costs in this range without a unit of their own.
+        in_range = 1e-30 < self.scale < 1e30
         self._reads = self._is_simple and in_range and not copies
         if self._reads:
             # Center and scale are numbers of float32, so that they are exact there.
@@ -401,7 +395,9 @@ class DenseLinearization(Linearization):
         reference = None if known is None else known.reference
         found = self.bilinear.leading.of(plan) if self._updates else None
         if found is not None and tolerance > 0.0:
-            rounding = ROUNDED * float(np.finfo(plan.dtype).eps)
+            # The rounding of measured rows, reference and update: an update without a larger error
+            # is as good as a whole product.
+            rounding = 0.6 * float(np.finfo(plan.dtype).eps)
             factors = self.bilinear.leading
             product = factors.updated(found, plan, reference, constant, tolerance, rounding)
             if product is not None:
@@ -544,7 +540,8 @@ def copies_costs(problem, method, itemsize, shape):
     """
     simple = LOSSES[problem.loss].keeps_factors and has_fixed_terms(problem, method)
     simple = simple and problem.x.symmetric and problem.y.symmetric
-    few = itemsize * max(shape) ** 2 <= COPIED_BYTES
+    # For few points transforming the costs in each product would take longer than the product.
+    few = itemsize * max(shape) ** 2 <= 1 << 25
     return few or itemsize != SINGLE.itemsize or not simple
 
 
@@ -558,6 +555,7 @@ def n_kept(shape, itemsize, updates, followed):
     """Return how many matrices the last states keep at most: the reference of `updates`, and the
     last products if acceleration combines them (`followed`).
     """
-    if followed and (shape[0] * shape[1] <= KEPT_ENTRIES or itemsize > 4):
+    # All products that acceleration combines are kept if they are small, or in float64.
+    if followed and (shape[0] * shape[1] <= 1 << 19 or itemsize > 4):
         return DEPTH + 1
     return 1 if updates else 2 * followed

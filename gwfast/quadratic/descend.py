@@ -28,10 +28,6 @@ from .samples import SampleMoves
 from .small_descent import SmallDescent
 from .state import State
 
-# Slack of products near known ones at first, in float32 with acceleration: the plan converges for
-# the low-rank part of the product, then a whole product corrects the rest.
-SLACK_ACCELERATED = 2.0
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Descent:
@@ -353,11 +349,13 @@ def descend(linearization, start, epsilons, limits, *, callback=None, save=None,
 
 def first_verdict(linearization):
     """Return how a descent begins."""
+    # In float32 with acceleration the plan first converges for the low-rank part of the product,
+    # then a whole product corrects the rest.
     single = linearization.accelerates and linearization.precision.itemsize <= 4
     return Verdict(
         inner_limit=linearization.inner_limit,
         inner_fraction=linearization.inner_fraction,
-        slack=SLACK_ACCELERATED if single else SLACK,
+        slack=2.0 if single else SLACK,
     )
 
 

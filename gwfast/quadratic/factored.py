@@ -41,8 +41,6 @@ from .state import Linearization, State, combined, not_negative
 DRAWS, MIN_POINTS_PER_DRAW = 128, 30
 # Inner iterations at most while the plan still moves fast; and beside samples in the tier "tiled".
 MOST_INNER, FEW_PASSES = 200, 8
-# Coarse points from which potentials are extended to all.
-EXTENDED = 1500
 
 
 class Right:
@@ -198,7 +196,8 @@ class FactoredLinearization(Linearization):
         """Return potentials of all points for the cost at these moments, from the potentials of
         some: the first iterations mend what is lost.
         """
-        some, few = (slice(None, None, max(len(part) // EXTENDED, 1)) for part in (rows, cols))
+        # About 1500 coarse points are enough.
+        some, few = (slice(None, None, max(len(part) // 1500, 1)) for part in (rows, cols))
         f, g = coarse.f[some].copy(), coarse.g[few].copy()
         to_some, of_few = self._costs_between(self._left(moments), rows[some], cols[few])
         # Masses of both levels sum to one, so sums over few points estimate sums over all.

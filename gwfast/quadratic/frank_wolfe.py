@@ -33,8 +33,6 @@ from .dense import common_shift
 ROUNDING = 1e-13
 # Seconds of descents between two looks at the time.
 SLICE = 0.03
-# Eigenvectors of either space along which descents begin, 14 % lower than without if vertices tie.
-N_DIRECTIONS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,7 +205,8 @@ class FrankWolfe:
         """Return equally many leading eigenvectors of both sides."""
         n, m = self._steps.n, self._steps.m
         suits = self._symmetric and max(n, m) ** 3 <= 10 * n * m * (n + m)
-        k = N_DIRECTIONS if suits and self.sides[1].masses.all() else 0
+        # If vertices tie, descents along three eigenvectors end 14 % lower than without.
+        k = 3 if suits and self.sides[1].masses.all() else 0
         rows, cols = (side.directions(k) if k else np.empty((0, 1)) for side in self.sides)
         k = min(len(rows), len(cols))
         return rows[:k], cols[:k]

@@ -35,9 +35,6 @@ WHOLE_TIERS: tuple[TierName, ...] = get_args(TierName)[1:-1]
 TIERS: tuple[TierName, ...] = get_args(TierName)[1:]
 # Multiplications that take about as long as all else that is done with an entry.
 READ = 30
-# Bytes that a choice of neighbors takes for each neighbor of each point, and a sample for each
-# draw: numbers of columns in several forms of compressed rows, weights and kernels.
-CHOICE_BYTES, SAMPLE_BYTES = 40, 24
 
 _IN_FORCE: ContextVar = ContextVar("placement", default=None)
 
@@ -206,10 +203,11 @@ def factored_nbytes(problem, tier, n_threads, shape):
     # Both features as the kernels read them, products with them in a step (float64 for a moment),
     # and column sums of chunks.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)
+    # Samples and neighbors: columns in several forms of compressed rows, weights and kernels.
     if is_sampled(shape, tier):
-        shared += SAMPLE_BYTES * DRAWS * n
+        shared += 24 * DRAWS * n
     if tier == "dense":
         return shared + 4 * n * m
     neighbors = NeighborTier.of(tier)
-    kept = CHOICE_BYTES * neighbors.k * (n + m) if neighbors else 0
+    kept = 40 * neighbors.k * (n + m) if neighbors else 0
     return shared + kept + n_threads * max(4 * 2**20, 4 * 64 * m)

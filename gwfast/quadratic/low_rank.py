@@ -30,15 +30,8 @@ MEASURED = 8
 # How far the error of an update may move the next plan, as a fraction of the plan, at most. Of
 # four pairs of hops between cells one ended in another optimum with a tenth, none with this.
 MOST = 0.03
-# Error that an update may always have, in units of the last digit: the rounding of measured rows,
-# reference and update. An update without more is as good as a whole product.
-ROUNDED = 0.6
 # Bytes of a right factor that are packed, and of a left one that are concatenated, at a time.
 PACKED_BYTES = 8 << 20
-# Rows of a left factor with which the right one is packed while it is read.
-FEW_ROWS = 256
-# Multiplications, half a second of one thread, between two looks at a deadline.
-MULTIPLICATIONS = 10**10
 
 
 class Product(NamedTuple):
@@ -270,7 +263,8 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
     deadline : Deadline, default=NEVER
     """
     is_packed, turned = isinstance(b, Panels), isinstance(b, Shifted)  # symmetric
-    if not is_packed and out is not b and isinstance(a, np.ndarray) and len(a) <= FEW_ROWS:
+    # For few rows of the left factor the right factor is packed while it is read.
+    if not is_packed and out is not b and isinstance(a, np.ndarray) and len(a) <= 256:
         deadline.check()
         _products.matmul_few(a, b, out, turned, n_threads=n_threads)
         return
@@ -281,7 +275,8 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
         panels = b
         if not is_packed:
             panels = Panels(b[cols] if turned else b[:, cols], turned, n_threads=n_threads)
-        step = max(MULTIPLICATIONS // (k * panels.m), 1)
+        # 1e10 multiplications, half a second of one thread, between two looks at the deadline.
+        step = max(10**10 // (k * panels.m), 1)
         for i in range(0, len(a), step):
             deadline.check()
             rows = slice(i, min(i + step, len(a)))

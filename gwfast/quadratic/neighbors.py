@@ -22,8 +22,6 @@ RENEW, SETTLED = 4.0, 0.5
 # state below which they are; the least entry of the plan that is kept, as a fraction of the mass
 # of its row or column; and the largest fraction of all entries with which that is faster.
 TRUNCATED_FROM, TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 1000, 0.02, 1e-8, 0.05
-# Pairs of kept entries whose exponents say how far they have moved.
-PROBED = 1 << 12
 # Whole rows that say what a plan on few entries lacks: at the end, and in between.
 MEASURED, LOOKED_AT = 1 << 12, 1 << 9
 
@@ -95,10 +93,11 @@ class Neighborhood(NamedTuple):
         """Choose neighbors in the kernel of a left factor and the features `right`."""
         entries = Support.nearest(left, right, potentials, masses, k, n_threads)
         rng = np.random.default_rng(0)
-        some = rng.integers(len(entries.index), size=PROBED)
+        # The exponents of 4096 pairs of kept entries show how far exponents have moved.
+        some = rng.integers(len(entries.index), size=1 << 12)
         rows = np.searchsorted(entries.start, some, side="right") - 1
         counts = entries.start[rows + 1] - entries.start[rows]
-        others = entries.start[rows] + (rng.random(PROBED) * counts).astype(np.int64)
+        others = entries.start[rows] + (rng.random(len(some)) * counts).astype(np.int64)
         made = cls(entries, 0.0, (rows, entries.index[some], entries.index[others]))
         return made._replace(differences=made._now(left, right, potentials))
 

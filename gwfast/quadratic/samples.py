@@ -27,13 +27,6 @@ from .acceleration import Going
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
 
-# A descent on a sample ends at a fraction of the change of the last iteration on all entries (about
-# the noise of the sample) or of the tolerance, or after a number of iterations.
-ENOUGH, NEAR, MOST_OUTER = 0.01, 0.2, 30
-# The change after a move as a fraction of the change before: the guess for the first move, and the
-# bounds of the guess for later moves, which is the fraction of the last move.
-FIRST_RATE, LEAST_RATE, MOST_RATE = 0.05, 0.01, 0.2
-
 
 class Sample(Support):
     """Draws from each row of the plan of a kernel, each of the same share of its mass.
@@ -161,16 +154,18 @@ class SampleMoves(NamedTuple):
         self, linearization, before, after, step, *, taken, limits, epsilon, descend, may_move, **_
     ):
         """Judge the last move, and make another, as `Anderson.advance`."""
-        going, rate = Going(after, step.change, step.gw_cost), FIRST_RATE
+        # A guess of the change after a move, as a fraction of the change before, from the last.
+        going, rate = Going(after, step.change, step.gw_cost), 0.05
         if self.back is not None:
             if step.change > self.back.change:
                 return SampleMoves(None, self.next_pause, 2 * self.next_pause), self.back
-            rate = min(max(step.change / self.back.change, LEAST_RATE), MOST_RATE)
+            rate = min(max(step.change / self.back.change, 0.01), 0.2)
         if self.pause or not may_move:
             return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), going
         few, start = sampled(linearization, taken, DRAWS)
-        tol = max(ENOUGH * step.change, NEAR * limits.tol)
-        within = Limits(MOST_OUTER, MOST_INNER, tol, tol, deadline=limits.deadline)
+        # A hundredth of the change of the last iteration on all entries is the noise of the sample.
+        tol = max(0.01 * step.change, 0.2 * limits.tol)
+        within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)
         led = descend(few, start, Schedule(epsilon, epsilon), within).going.state
         back = going._replace(gw_cost=np.nan)
         state = after._replace(

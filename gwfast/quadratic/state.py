@@ -16,8 +16,6 @@ import numpy as np
 from ..linear.log_domain import Potentials
 from ..utils.types import Float64Array
 
-# Rounding of the objective of the product plan, relative to the terms that cancel in it.
-PRODUCT_ROUNDING = 1e-7
 # Rounding of the sum of both terms of a loss, relative to them.
 LOSS_ROUNDING = 1e-5
 
@@ -165,7 +163,8 @@ class Linearization:
         """Objective of the product plan, the mean linearized cost; 0.0 if that is rounding."""
         state, rule = self.initial(), self.problem.rule
         cost = state.objective - rule.penalty(*rule.product())
-        return cost if cost > PRODUCT_ROUNDING * self.magnitude(state) else 0.0
+        # The rounding is relative to the terms that cancel.
+        return cost if cost > 1e-7 * self.magnitude(state) else 0.0
 
 
 def combined(weights, arrays):

@@ -32,10 +32,6 @@ from .product_plan import warn_of_scales
 from .search.exact import exact_start
 from .small import SmallSolve, solve_small
 
-# Entries of a plan up to which one of many problems begins at "exact", in a tenth of
-# the time of the race that larger ones have.
-SHORT = 10_000
-
 
 @knows_pot_names(QUADRATIC)
 def gromov_wasserstein_batch(
@@ -214,7 +210,8 @@ def _cheap(problem, options):
     """Return the options with cheap starts, for one of many problems."""
     n, m = problem.shape
     asked = isinstance(options.init, str) and options.init == "auto"
-    if not asked or n * m > SHORT or not problem.is_balanced:
+    # Small problems begin at "exact", in a tenth of the time of a race.
+    if not asked or n * m > 10_000 or not problem.is_balanced:
         return options
     if options.is_exact or options.method != PGD.name:
         return options

@@ -17,9 +17,6 @@ from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.callers import outside
 from ..utils.precision import SINGLE
 
-# Ratio of the terms of a fused objective, either way, beyond which the smaller hardly counts.
-MAX_RATIO = 30.0
-
 
 def unsolved(problem, options):
     """The product plan as a `GWResult`, whose `n_outer` is 0."""
@@ -129,7 +126,8 @@ def warn_of_scales(results):
         warnings.warn(blurred[0], stacklevel=outside())
     ratios = [one.term_ratio for one in results if 0 < one.term_ratio < math.inf]
     ratio = max(ratios, key=lambda one: abs(math.log(one)), default=1.0)
-    if 1 / MAX_RATIO <= ratio <= MAX_RATIO:
+    # Beyond a factor of 30 the smaller term hardly counts.
+    if 1 / 30 <= ratio <= 30:
         return
     names = ("quadratic", "linear") if ratio > 1 else ("linear", "quadratic")
     warnings.warn(

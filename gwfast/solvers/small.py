@@ -24,10 +24,6 @@ from .product_plan import completed
 from .search.advice import conclude, other_starts
 from .search.levels import MIN_FLOAT32_ENTRIES
 
-# Limits of a group of problems: multiplications of an iteration of each (tenths of a second and
-# 64 MB), and their number.
-PART_WORK, MOST_AT_ONCE = 5e7, 64
-
 
 class SmallSolve:
     """The solve of a small problem from one plan: `descend_all` makes its descent, and `result`
@@ -135,7 +131,8 @@ def _parts(problems, least):
         n, m = problem.shape
         part.append(k)
         work += n * m * (n + m)
-        if len(part) >= least and (work > PART_WORK or len(part) == MOST_AT_ONCE):
+        # This many multiplications an iteration take tenths of a second and 64 MB.
+        if len(part) >= least and (work > 5e7 or len(part) == 64):
             yield part
             part, work = [], 0
     if part:

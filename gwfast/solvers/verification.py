@@ -134,8 +134,8 @@ class Verification:
 
     def to_frame(self) -> pd.DataFrame:
         """The residuals as a table of pandas, with "value", "bound" and "holds"."""
-        residuals = self.residuals.values()
-        columns = {name: [getattr(r, name) for r in residuals] for name in FRAME_COLUMNS}
+        residuals, names = self.residuals.values(), ("value", "bound", "holds")
+        columns = {name: [getattr(r, name) for r in residuals] for name in names}
         return frame(columns, list(self.residuals))
 
     def __str__(self) -> str:
@@ -147,9 +147,6 @@ class Verification:
 
     def __repr__(self) -> str:
         return f"Verification({self})"
-
-
-FRAME_COLUMNS = "value", "bound", "holds"
 
 
 def verify(

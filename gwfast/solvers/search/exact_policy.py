@@ -22,10 +22,6 @@ from .exact import ExactSearch
 from .isomorphism import Canonical, has_symmetry
 from .starts import PRODUCT, as_plan, random, start_plan
 
-# Entries of a plan up to which exact problems race with less and less entropy, and up to which the
-# race of a problem with entropy, from whose plan larger ones begin, goes on with escapes.
-MOST_RACED, MOST_SEARCHED = 100_000, 500_000
-
 
 def check_exact(problem, options):
     """Refuse options without a meaning for exact problems; return the bytes that the solve may
@@ -68,7 +64,8 @@ def solve_exact(problem, start, options, report, solve, limit):
         return solver.solve(plan, limits, options.callback).result(threads)
     canonical, whole = Canonical(problem), None
     search = ExactSearch(canonical.problem, threads, limits, options.seed, report)
-    if problem.shape[0] * problem.shape[1] <= MOST_RACED:
+    # Small problems race with less and less entropy.
+    if problem.shape[0] * problem.shape[1] <= 100_000:
         looks_on, room = options.n_starts is None, limit - nbytes(problem)
         search.race(options.n_starts, options.search_time, room, looks_on)
     elif not search.is_done:
@@ -107,7 +104,8 @@ def _from_entropy(search, options, report, solve, limit):
     if problem.is_balanced and options.n_starts is not None:
         starts = [PRODUCT, *starts]
     with contextlib.suppress(MemoryError, OutOfTime):
-        few = problem.shape[0] * problem.shape[1] <= MOST_SEARCHED
+        # On few points the race of the problem with entropy goes on with escapes.
+        few = problem.shape[0] * problem.shape[1] <= 500_000
         looks_on = few or bool(options.search_time)
         changed = dataclasses.replace(
             options,
