@@ -90,8 +90,8 @@ class Descent:
         mass = linearization.problem.rule.plan_mass(state.row_sums)
         for gw_cost, change, moved, error, n_inner in zip(*columns, strict=True):
             epsilon = self.epsilons.at(len(steps))
-            step = Step(gw_cost, gw_before, epsilon, change, moved, error / mass, error, n_inner)
-            steps.append(step._replace(seconds=seconds, magnitude=magnitude))
+            known = gw_cost, gw_before, epsilon, change, moved, error / mass, error, n_inner
+            steps.append(Step(*known, seconds=seconds, magnitude=magnitude))
             gw_before = gw_cost
         return dataclasses.replace(
             self, going=Going(state, change, gw_cost), state=state, steps=tuple(steps),

@@ -88,7 +88,7 @@ class Entrant:
 
     @property
     def n_outer(self):
-        return len(self.descent.history)
+        return len(self.descent.steps)
 
     @property
     def is_moving(self):
@@ -126,7 +126,7 @@ class Entrant:
             n_points=max(at.linearization.problem.shape),
             epsilon=at.epsilons.last,
             # The result has the winner's plan, and reports the more precise objective.
-            gw_cost=at.objective if self.fate == WON and at.history else at.gw_cost,
+            gw_cost=at.objective if self.fate == WON and at.steps else at.gw_cost,
             n_outer=self.n_outer,
             seconds=self.seconds + at.seconds,
             fate=self.fate,
@@ -256,7 +256,9 @@ def rows_of(rows, best, fate):
     return [
         row._replace(fate=fate)
         if row.start == best.label
-        else row._replace(fate=LOST if row.fate in (AHEAD, WON, WENT_ON) else row.fate)
+        else row._replace(fate=LOST)
+        if row.fate in (AHEAD, WON, WENT_ON)
+        else row
         for row in rows
     ]
 
