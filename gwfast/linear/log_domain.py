@@ -108,6 +108,8 @@ class LogDomain:
             f = np.where(lost, terms.rows.ruled(self.fit_rows(cost, g, epsilon)), f)
         return Potentials(f, g)
 
+    # At prices far above the costs potentials leave the range of numbers; the solver sees it.
+    @np.errstate(over="ignore", invalid="ignore")
     def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, terms_at=None):
         """Return potentials after iterations at epsilons that fall by factors of four, from a part
         of `spread`, how far potentials may have to move, to `epsilon`; and the shift of the anchors
@@ -149,7 +151,7 @@ class LogDomain:
         alive = np.isfinite(self.log_q)
         logs = self.log_q[alive] + (g[alive] - fitting[alive]) / epsilon
         peak = float(logs.max())
-        return peak + float(np.log(np.exp(logs - peak).sum())) if peak > -np.inf else peak
+        return peak + float(np.log(np.exp(logs - peak).sum())) if abs(peak) < np.inf else peak
 
 
 def _lost(potential, log_mass):

@@ -318,7 +318,8 @@ class _Problem:
         """Return the potentials of the plan, scaled if it is unbalanced."""
         scalings, solver = self.solver.scalings, self.solver
         if self.terms is not None and not solver.rule.is_direct:
-            mass = float(scalings.v @ scalings.sums.values)
+            with np.errstate(invalid="ignore"):
+                mass = float(scalings.v @ scalings.sums.values)
             if not 0.0 < mass < np.inf:
                 raise lost_to_rounding(self.epsilon, solver.precision)
             if self.relaxation is not None:

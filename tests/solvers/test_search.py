@@ -133,7 +133,9 @@ def test_large_problems_are_solved_from_coarse_to_fine(kind):
     answer[np.arange(n), where] = 1.0
     result, found = assert_found(costs, answer, slack=5e-3)
     sizes = [row.n_points for row in result.candidates]
-    assert found and min(sizes) < n == sizes[-1]
+    assert found and sizes[-1] == n
+    # Matrices begin with their leading eigenvectors, of all points.
+    assert kind == "dense" or min(sizes) < n
     assert sum(row.fate == "won" for row in result.candidates) == 1
     problem = QuadraticProblem(*costs)
     assert (
