@@ -92,6 +92,8 @@ class LogDomain:
         """Return the fraction of the points with mass, the larger of both sides, that have no
         finite potential.
         """
+        if np.isfinite(potentials.f).all() and np.isfinite(potentials.g).all():
+            return 0.0
         pairs = (potentials.f, self.log_p), (potentials.g, self.log_q)
         return max(_lost(*pair).sum() / np.isfinite(pair[1]).sum() for pair in pairs)
 

@@ -408,13 +408,13 @@ class _Loop:
             state = linearization.damped(taken.before, state, verdict.damping)
         step = self._step(at, taken, state, change, moved, epsilon)
         steps, trail = (*at.steps, step), (*at.trail, taken.solution.potentials)[-2:]
-        made = dataclasses.replace(
-            at, state=taken.state if state.plan is None else state, steps=steps, trail=trail,
+        made = dict(
+            state=taken.state if state.plan is None else state, steps=steps, trail=trail,
             update_seconds=taken.seconds, kernel=taken.kernel, solution=taken.solution,
             before=taken.before if state.plan is None else None,
         )  # fmt: skip
         ended = None
-        if self.callback is not None and self._stops(made):
+        if self.callback is not None and self._stops(dataclasses.replace(at, **made)):
             ended = Status.STOPPED
         elif late or limits.late(taken.seconds):  # a callback takes time as well
             ended = Status.TIME_LIMIT
@@ -426,7 +426,7 @@ class _Loop:
                 steps = (*at.steps, step._replace(exact=True))
                 ruling = judge(steps, self.options, verdict, **judged)
             else:
-                state, made = sharper, dataclasses.replace(made, state=sharper)
+                state = made["state"] = sharper
         going = Going(state, change, step.gw_cost)
         if ruling.status is not None:
             moves = moves._replace(back=None)
@@ -440,7 +440,7 @@ class _Loop:
         else:
             moves = moves.reset()
         return dataclasses.replace(
-            made, going=going, status=ruling.status, verdict=ruling, moves_of=moves
+            at, **made, going=going, status=ruling.status, verdict=ruling, moves_of=moves
         )
 
     def _step(self, at, taken, state, change, moved, epsilon):
@@ -450,9 +450,8 @@ class _Loop:
         floor = precision.rounding / in_units(epsilon, linearization.cost_scale, precision)
         returned, potentials = False, taken.solution.potentials
         if len(at.trail) == 2 and not self.options.alternating:
-            same = all(step.epsilon == epsilon for step in at.steps[-2:])
             first, last = (_distance(potentials, other) for other in at.trail)
-            returned = same and first < last
+            returned = first < last and all(step.epsilon == epsilon for step in at.steps[-2:])
         exact, corrected = linearization.exactness(at.state, taken.before, state)
         return Step(
             gw_cost=state.objective,
@@ -495,9 +494,9 @@ class _Loop:
 def _distance(one, other):
     """Return the largest difference of ``f_i + g_j`` of points with mass."""
     most, least = 0.0, 0.0
-    for now, before in ((one.f, other.f), (one.g, other.g)):
-        with np.errstate(invalid="ignore"):
-            apart = now - before
+    with np.errstate(invalid="ignore"):
+        sides = one.f - other.f, one.g - other.g
+    for apart in sides:
         apart = apart[np.isfinite(apart)]
         if not len(apart):
             return 0.0  # plans without mass
