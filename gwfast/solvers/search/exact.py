@@ -124,7 +124,7 @@ class ExactSearch:
         # Where the objective falls fastest: of smooth shapes, the mirror images.
         turned = self.solver.turned()
         starts += [given(plan, f"eigenvectors {label}") for label, plan in turned]
-        left = N_STARTS - len(starts) if n_random is None else n_random
+        left = max(N_STARTS - len(starts), 4) if n_random is None else n_random
         seeds, patience = itertools.count(self._seed), search_time and Patience(search_time)
         while starts or left:
             some = min(left, 2 * N_STARTS)
