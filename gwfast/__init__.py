@@ -9,17 +9,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from . import _source_tree
 from ._version import __version__ as __version__
 
-try:  # OpenMP is loaded here, before what is imported after gwfast
-    from . import kernels as kernels
-except ImportError as error:
-    if "GWFAST_ISA" in str(error):
-        raise
-    raise ImportError(
-        f"gwfast in {__path__[0]} has no compiled kernels: leave that folder to use an installed "
-        "gwfast, or install this one with `pip install .` there (`-e .` to work on it)"
-    ) from error
+_source_tree.mend(sys.modules[__name__])
+
+# OpenMP is loaded here, before what is imported after gwfast.
+from . import kernels as kernels  # noqa: E402
 
 # All else waits until it is asked for, since SciPy takes most of the time of an import. Public,
 # beside what `_api` has: what they need may be missing, or take a second.

@@ -10,7 +10,7 @@ from pathlib import Path
 import gwfast
 
 PACKAGE = Path(gwfast.__file__).parent
-ROOT = {"__init__", "__main__", "_api", "_version"}
+ROOT = {"__init__", "__main__", "_api", "_source_tree", "_version"}
 # From bottom to top, twelve of rooms; those on one line do not know each other.
 FLOORS = """
 _version

@@ -32,7 +32,7 @@ def test_gwfast_alone_imports_neither_scipy_nor_its_own_rooms():
     assert not {"scipy", "threadpoolctl", "matplotlib", "sklearn", "click"} & modules
     own = {name.partition(".")[2] for name in modules if name.startswith("gwfast.")}
     rooms = {name.partition(".")[0] for name in own}
-    assert rooms == {"_version", "kernels"}
+    assert rooms == {"_source_tree", "_version", "kernels"}
 
 
 def test_a_solver_imports_no_room_above_it():
@@ -111,12 +111,46 @@ def start(tree, *arguments, **changes):
     )
 
 
-def test_a_tree_without_kernels_says_what_to_do(tree):
-    done = start(tree, "-c", "import gwfast")
+def test_a_tree_without_kernels_is_the_installed_package(tree):
+    show = "import gwfast, gwfast.words; print(gwfast.__file__, gwfast.words.__file__)"
+    sample = "print(len(gwfast.words.load_sample()[0]))"
+    done = start(tree, "-c", f"{show}; {sample}")
+    assert done.stderr == ""
+    files = [PACKAGE / "__init__.py", PACKAGE / "words" / "__init__.py"]
+    assert done.stdout.split() == [*map(str, files), "2500"]
+    pytest.importorskip("click")
+    done = start(tree, "-m", "gwfast", "--version")
+    assert done.stdout == f"gwfast, version {gwfast.__version__}\n"
+
+
+def test_pytest_works_in_a_tree_without_kernels(tree):
+    tested = "import gwfast\ndef test_it():\n    assert gwfast.cosine_similarity([[1]])"
+    (tree / "test_it.py").write_text(tested)
+    bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # what it loads takes seconds
+    done = start(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", **bare)
+    assert "1 passed" in done.stdout
+
+
+def last_line(done):
     assert done.returncode == 1
-    line = done.stderr.splitlines()[-1]
-    assert line.startswith("ImportError: ") and str(tree) in line
-    assert "has no compiled kernels" in line and "`pip install .`" in line
+    return done.stderr.splitlines()[-1]
+
+
+def test_a_tree_of_another_version_says_what_to_do(tree):
+    (tree / "gwfast" / "solvers" / "gromov.py").write_text("# newer\n")
+    line = last_line(start(tree, "-c", "import gwfast"))
+    assert line.startswith("ImportError: ")
+    assert f"in {tree}, of another version" in line
+    assert f"installed in {PACKAGE.parent}: leave that folder" in line
+    assert "`pip install .`" in line
+
+
+def test_a_tree_that_is_not_installed_says_what_to_do(tree):
+    # -S: without site-packages, where gwfast may be.
+    done = start(tree, "-S", "-c", "import gwfast", PYTHONPATH=None)
+    line = last_line(done)
+    assert f"the gwfast in {tree} has no kernels compiled for Python" in line
+    assert "`pip install .`" in line and "`pip install -e .`" in line
 
 
 # --- What is installed ----------------------------------------------------------------
