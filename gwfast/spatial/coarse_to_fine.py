@@ -17,7 +17,7 @@ from ..quadratic.judge import Limits
 from ..quadratic.linearize import linearize
 from ..quadratic.neighbors import NeighborTier
 from ..results.tables import Candidates
-from ..solvers.search.confidence import TIE
+from ..solvers.search.confidence import TIE, winner_of
 from ..solvers.search.driver import Found, search
 from ..solvers.search.levels import fits, spread
 from ..solvers.search.portfolio import Entrant, entered
@@ -91,7 +91,9 @@ def by_levels(problem, options, report):
             epsilon = Epsilon(last, anneal_from=first / last)
             here = dataclasses.replace(here, epsilon=epsilon, tier="dense")
             found = search(part, dataclasses.replace(here, checkpoint=None), report)
-            winner, tie, candidates = Entrant("race", found.descent), found.is_tie, found.candidates
+            # The confidence of the result tells by this label which starts led to the winner.
+            label, tie, candidates = winner_of(found.candidates), found.is_tie, found.candidates
+            winner = Entrant(label, found.descent)
             if 0 < problem.alpha < 1 and not problem.is_balanced:
                 least = min(1.0, MOST_ALPHA / problem.alpha) * size / largest
                 schedule, field = Schedule(last, first, 0.5), [winner]
