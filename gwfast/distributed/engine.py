@@ -9,7 +9,7 @@ from distributed import KilledWorker, get_worker
 
 from .._version import __version__
 from .shard import Shard
-from .team import RESUMED, Lost, NoWorkers
+from .team import MAX_LOSSES, RESUMED, Lost, NoWorkers
 
 LOOK_EVERY = 5.0  # seconds between two looks at a worker that does not answer
 # What Dask raises of a worker that went away, or was restarted. What goes wrong inside
@@ -105,6 +105,19 @@ class DaskEngine:
             except RuntimeError:  # "Worker holding Actor was lost"
                 begun.append(None)
         return [Lost() if one is None else self._awaited(*one) for one in begun]
+
+    def map(self, function, items):
+        """Return ``function(*item)`` of each item of a list, made on any workers."""
+        arguments = [*zip(*items, strict=True)]
+        for _ in range(MAX_LOSSES + 1):
+            self.wait()
+            try:
+                return self.client.gather(self.client.map(function, *arguments, pure=False))
+            except CancelledError:  # by a restart of the workers
+                self._check()
+            except KilledWorker as error:
+                raise _died(error) from error
+        raise NoWorkers(f"workers were restarted {MAX_LOSSES + 1} times; {RESUMED}")
 
     def _awaited(self, future, address, made=None):
         """The result, however long it takes, as long as the worker is there, and the

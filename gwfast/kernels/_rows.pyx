@@ -177,7 +177,7 @@ cdef bint holds_float64(x) except -1:
 cdef void *floats(str name, x, int ndim, bint is_float64, bint writes=False) except NULL:
     """Return the address of the numbers of a C-contiguous array."""
     check_array(name, x, ndim, is_float64)
-    if not (cnp.PyArray_ISCARRAY(x) if writes else cnp.PyArray_ISCARRAY_RO(x)):
+    if not cnp.PyArray_IS_C_CONTIGUOUS(x) or (writes and not cnp.PyArray_ISWRITEABLE(x)):
         raise ValueError(f"{name} must be C-contiguous{', and not read-only' if writes else ''}")
     return cnp.PyArray_DATA(x)
 
@@ -191,8 +191,8 @@ cdef void *strided(str name, x, bint is_float64, ptrdiff_t *stride, bint writes=
     # The stride of a single row or column may be anything.
     if m > 1 and cnp.PyArray_STRIDE(x, 1) != size or n > 1 and (step < m * size or step % size):
         raise ValueError(f"{name} must have C-contiguous rows, one after the other")
-    if not (cnp.PyArray_ISBEHAVED(x) if writes else cnp.PyArray_ISBEHAVED_RO(x)):
-        raise ValueError(f"{name} must be aligned{', and not read-only' if writes else ''}")
+    if writes and not cnp.PyArray_ISWRITEABLE(x):
+        raise ValueError(f"{name} must not be read-only")
     stride[0] = step // size if n > 1 else m
     return cnp.PyArray_DATA(x)
 

@@ -450,23 +450,6 @@ def test_words_need_no_extra():
     run_python(code)
 
 
-@pytest.mark.slow
-@pytest.mark.process
-def test_a_killed_run_leaves_nothing_for_ever(run, files):
-    """Its folder stays until the next run that writes there."""
-    code = (
-        "import os, signal, gwfast.cli.report as report\n"
-        "report.write = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "import gwfast.__main__\n"
-        f"gwfast.__main__.main([*{ALIGN}, '--output', 'out'])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(), cwd=files, check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert len(list(files.glob(".gwfast-*"))) == 1
-    assert run(*ALIGN, "--output", "out")[0] == 0
-    assert not list(files.glob(".gwfast-*"))
-
-
 def test_known_pairs_and_words_spelt_alike_are_a_start(run, files):
     lines = (files / "pairs.txt").read_text().splitlines(keepends=True)
     (files / "few.txt").write_text("".join(lines[3:9]) + "nowhere t1\n")

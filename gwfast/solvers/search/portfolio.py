@@ -107,6 +107,10 @@ class Entrant:
             self, descent=descend(at.linearization, at, at.epsilons, limits, **how)
         )
 
+    def paused(self):
+        """Return the entrant without a stored kernel, so that each does not keep one."""
+        return dataclasses.replace(self, descent=self.descent.paused())
+
     def at_epsilon(self, epsilon):
         """Return the entrant at the first iteration with another epsilon."""
         at, schedule = self.descent, Schedule(epsilon, epsilon)
@@ -199,7 +203,7 @@ def _advance(field, limits, one_round, most, name, report):
             one = one.at_epsilon(one_round.epsilon)
         if not late and one.is_moving and one.n_outer < most:
             report(ProgressEvent("round", f"{name}: candidate {k} of {len(field)}", k))
-            one = one.advance(here, most)
+            one = one.advance(here, most).paused()
         late = late or one.is_late
         moved.append(one)
     return moved, skipped
@@ -235,11 +239,11 @@ def finish(field, limits, report, **how):
     if len(field) > 1 and limits.max_outer > 1:
         # The winner makes the last iteration by itself, after the others.
         most = limits.max_outer - 1
-        field = [field[0].advance(limits, most), *field[1:]]
+        field = [field[0].advance(limits, most).paused(), *field[1:]]
         longest = min(most, max(2 * field[0].n_outer, 160))
         for k, one in enumerate(field[1:], 1):
             if not field[0].is_late and one.n_outer < longest:
-                field[k] = one.advance(limits, longest)
+                field[k] = one.advance(limits, longest).paused()
         field.sort(key=lambda one: one.gw_cost)
     report(ProgressEvent("solve", f"solving from {field[0].label}"))
     best, ended = field[0].advance(limits, **how).ended(WON), []
