@@ -176,9 +176,9 @@ def _dense(problem, shape, itemsize, method, n_states):
     (n, m), larger = shape, max(shape)
     symmetric = problem.x.symmetric and problem.y.symmetric
     # The plans and products of the last two states and the kernel, of an asymmetric cost the
-    # product of the second orientation, what acceleration keeps, and the states.
+    # second product and its scratch, what acceleration keeps, and the states.
     updates = suits(shape, symmetric, ALL)
-    plans = 3 + (not symmetric) + problem.is_fused + method.alternating + 2 * (n_states - 1)
+    plans = 3 + 2 * (not symmetric) + problem.is_fused + method.alternating + 2 * (n_states - 1)
     plans += max(n_kept(shape, itemsize, updates, accelerates(problem, method)), 1 + updates)
     matrices = 0
     if copies_costs(problem, method, itemsize, shape):

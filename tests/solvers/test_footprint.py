@@ -71,8 +71,8 @@ UNBALANCED = dict(marginals="unbalanced", rho=(1.0, 2.0))
 DOUBLE = PRODUCT | dict(dtype="float64")
 # No room for what a search takes after its race.
 NO_MORE = dict(memory_limit="200MB")
-# Solves whose estimate is up to four times their memory, or of another tier.
-CAUTIOUS = {"a race over eigenvectors", "a race in float64", "neighbors"}
+# Solves whose estimate is two to four times their memory, or of another tier.
+CAUTIOUS = {"a race over eigenvectors", "a race in float64", "float64", "neighbors"}
 FOOTPRINTS = {
     "dense costs": ("symmetric", 1100, 900, {}, 1e-3, 60, PRODUCT),
     "a race": ("symmetric", 400, 300, {}, 1e-3, 60, {}),
