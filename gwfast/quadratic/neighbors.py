@@ -128,7 +128,7 @@ def mass_outside(kernel, potentials, panels, right, masses, n_rows, n_threads):
     _exponentials.logsumexp_rows(*whole, totals, n_threads)
     for k, (row, features) in enumerate(zip(rows, left, strict=True)):
         kept = kernel.support.index[start[row] : start[row + 1]]
-        # OpenBLAS's product with five float32 columns may report an invalid value that is not there.
+        # OpenBLAS's product with five float32 columns may report an invalid value that is none.
         costs = np.einsum("ij,j->i", right[kept], features)
         inside[k] = logsumexp((g[kept] - costs) / epsilon)
     return np.maximum(-np.expm1(inside - totals), 0.0)[back]
