@@ -6,16 +6,14 @@ masses, which constrain the plan, the dual potentials.
 from __future__ import annotations
 
 from collections.abc import Collection
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..linear.rules import as_rho
 from ..pot.arrays import NoGradients
-from ..pot.gradients import Loss
-from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic import certificate
 from ..results.result import GWResult
 
 
@@ -44,19 +42,8 @@ class Minimum:
         """Those in the arguments of these names."""
         if not names:
             return {}
-        problem, plan = self._problem, self._result.plan.astype(np.float64)
-        costs = SimpleNamespace(
-            x=problem.x.to_dense(),
-            y=problem.y.to_dense(),
-            loss=LOSSES[problem.loss],
-            M=problem.linear_cost,
-            alpha=problem.alpha if problem.is_fused else 1.0,
-        )
-        found = Loss(costs).in_data(plan)
-        made = {
-            {"C1": "cost_x", "C2": "cost_y", "M": "linear_cost", "alpha": "alpha"}[name]: x
-            for name, x in found.items()
-        }
+        plan = self._result.plan.astype(np.float64)
+        made = certificate.gradients(self._problem, plan)
         for side, name in enumerate("pq"):
             if name in names:
                 made[name] = self._in_masses(plan, side)

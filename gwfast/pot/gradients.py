@@ -12,6 +12,8 @@ import functools
 import numpy as np
 from scipy import linalg
 
+from ..quadratic.certificate import Costs
+
 
 class Loss:
     """The loss ``V(T) = alpha sum L(C1_ik, C2_jl) T_ij T_kl + (1 - alpha) <M, T>`` of a
@@ -19,27 +21,24 @@ class Loss:
     """
 
     def __init__(self, problem):
-        C1, C2 = (one.matrix.astype(np.float64) for one in (problem.x, problem.y))
-        loss, self._alpha, self._M = problem.loss, problem.alpha, problem.M
-        self._f = loss.f1(C1), loss.f2(C2)
-        self._h = loss.h1(C1), loss.h2(C2)
-        self._slopes = (loss.df1(C1), loss.df2(C2)), (loss.dh1(C1), loss.dh2(C2))
+        self._costs = Costs(problem.x, problem.y, problem.loss)
+        self._alpha, self._M = problem.alpha, problem.M
 
     def in_plan(self, T):
         """The gradient in the plan: of `M` the constant term, else linear in it."""
-        made = self._alpha * self._quadratic_in_plan(T)
+        made = self.hessian(T)
         return made if self._M is None else made + (1 - self._alpha) * self._M
 
     def hessian(self, Z):
         """The Hessian in the plan times a matrix."""
-        return self._alpha * self._quadratic_in_plan(Z)
+        return 2.0 * self._alpha * self._costs.cost(Z)
 
     def in_data(self, T):
         """The gradient in the costs and alpha by names, with the plan held still."""
         made = dict(zip(("C1", "C2"), self._in_costs(T), strict=True))
         if self._M is not None:
-            quad = float(np.vdot(T, self._quadratic_in_plan(T))) / 2
-            made |= dict(M=(1 - self._alpha) * T, alpha=quad - float(np.vdot(self._M, T)))
+            alpha = float(np.vdot(self._costs.cost(T) - self._M, T))
+            made |= dict(M=(1 - self._alpha) * T, alpha=alpha)
         return made
 
     def in_plan_in_data(self, T, Z):
@@ -50,23 +49,12 @@ class Loss:
             name: x - y - z for name, x, y, z in zip(("C1", "C2"), both, first, second, strict=True)
         }
         if self._M is not None:
-            along = self._quadratic_in_plan(T) - self._M
-            made |= dict(M=(1 - self._alpha) * Z, alpha=float(np.vdot(along, Z)))
+            alpha = float(np.vdot(2.0 * self._costs.cost(T) - self._M, Z))
+            made |= dict(M=(1 - self._alpha) * Z, alpha=alpha)
         return made
 
-    def _quadratic_in_plan(self, T):
-        (f1, f2), (h1, h2) = self._f, self._h
-        rows = (f1 + f1.T) @ T.sum(axis=1)
-        return rows[:, None] + (f2 + f2.T) @ T.sum(axis=0) - h1 @ T @ h2.T - h1.T @ T @ h2
-
     def _in_costs(self, T):
-        (df1, df2), (dh1, dh2) = self._slopes
-        h1, h2 = self._h
-        rows, cols = T.sum(axis=1), T.sum(axis=0)
-        return (
-            self._alpha * (df1 * np.outer(rows, rows) - dh1 * (T @ h2 @ T.T)),
-            self._alpha * (df2 * np.outer(cols, cols) - dh2 * (T.T @ h1 @ T)),
-        )
+        return [self._alpha * x for x in self._costs.in_costs(T)]
 
 
 class Potentials:

@@ -1,8 +1,12 @@
-"""Any plan of a problem in float64 and plain NumPy: linearized cost, objective, residuals, bounds.
+"""Any plan of a problem in float64 and plain NumPy: linearized cost, objective, gradients,
+residuals and bounds.
 
-Nothing is rounded to float32, and no loop of a solver is used. `verify`, reported objectives,
-the product plan and tests take their numbers from here.
+Nothing is rounded to float32, and no loop of a solver is used. `verify`, reported objectives, the
+product plan, gradients and tests take their numbers from here. A plan is a function of slices of
+rows: costs of point clouds are never formed.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,125 +21,143 @@ MAX_ERROR = 1e-4
 
 
 class Costs:
-    """The costs of a problem, made in float64 for some rows at a time.
+    """The quadratic term between two geometries under a loss.
 
-    A common shift changes nothing but rounding, if the separable terms have the marginals of the
-    plan: `shifts` says so.
+    A `shift` of all costs changes nothing but rounding, if the loss allows for one.
     """
 
-    def __init__(self, problem, shifts=True):
-        self.problem, self.loss, self._shift = problem, LOSSES[problem.loss], 0.0
-        self.sides, self.slices = (problem.x, problem.y), row_blocks(*problem.shape)
-        self.is_factored = stays_factored(problem)
+    def __init__(self, x, y, loss, shift=0.0):
+        self.loss, self._shift = loss, shift
+        self.is_factored = _stays_factored(x, y, loss)
+        self.sides, self.slices = (x, y), row_blocks(x.n, y.n)
         if self.is_factored:
             self._features = [side.features.astype(np.float64) for side in self.sides]
-            self.magnitude = self.scale = problem.x.scale * problem.y.scale
-            return
-        self.sides = problem.x.to_dense(), problem.y.to_dense()
-        for side, name in zip(self.sides, ("cost_x", "cost_y"), strict=True):
-            self.loss.check(side.matrix, name)
-        if self.loss.shift_invariant and shifts:
-            means = (s.mean_of(p) for s, p in zip(self.sides, (problem.p, problem.q), strict=True))
-            self._shift = sum(means) / 2
-        extremes = [np.subtract(side.extremes, self._shift) for side in self.sides]
-        h_x, h_y = self.loss.h1(extremes[0]), self.loss.h2(extremes[1])
-        # Size of the bilinear term of a plan of mass one, and of its part without potentials.
-        self.magnitude = float(np.abs(h_x).max() * np.abs(h_y).max())
-        is_fixed = problem.is_balanced and shifts
-        self.scale = float(np.ptp(h_x) * np.ptp(h_y)) / 4 if is_fixed else self.magnitude
 
-    def _part(self, matrix, rows, cols=slice(None)):
-        return np.subtract(matrix[rows, cols], self._shift, dtype=np.float64)
+    @classmethod
+    def of(cls, problem, shifts=True):
+        """Return the costs of a problem, or raise a ValueError if the loss is not defined for
+        them; if it `shifts`, by their mean.
+        """
+        x, y, loss, shift = problem.x, problem.y, LOSSES[problem.loss], 0.0
+        if not _stays_factored(x, y, loss):
+            x, y = x.to_dense(), y.to_dense()
+            loss.check(x.matrix, "cost_x")
+            loss.check(y.matrix, "cost_y")
+            if loss.shift_invariant and shifts:
+                shift = (x.mean_of(problem.p) + y.mean_of(problem.q)) / 2
+        return cls(x, y, loss, shift)
+
+    def _part(self, side, rows, cols=slice(None)):
+        """Return costs of a side less the shift."""
+        return np.subtract(self.sides[side].matrix[rows, cols], self._shift, dtype=np.float64)
+
+    def magnitudes(self):
+        """Return a bound of entries of the bilinear term of a plan of mass one, and of its part
+        that no potentials of the shifted costs can hold.
+        """
+        if self.is_factored:
+            return 2 * (self.sides[0].scale * self.sides[1].scale,)
+        x, y = (np.subtract(side.extremes, self._shift) for side in self.sides)
+        x, y = self.loss.h1(x), self.loss.h2(y)
+        return float(np.abs(x).max() * np.abs(y).max()), float(np.ptp(x) * np.ptp(y)) / 4
 
     def separable(self, row_sums, column_sums):
-        """The terms that depend on one index, of a plan with these marginals."""
-        made = []
-        functions = self.loss.f1, self.loss.f2
-        for side, f, sums in zip(self.sides, functions, (row_sums, column_sums), strict=True):
+        """Return the terms that depend on one index, of a plan with these marginals."""
+        made, functions = [], (self.loss.f1, self.loss.f2)
+        for number, sums in enumerate((row_sums, column_sums)):
+            side, term = self.sides[number], np.zeros(len(sums))
             if self.is_factored:
-                made.append(side.scale**2 * side.square_times(sums))
-                continue
-            term = np.zeros(side.n)
-            for rows in row_blocks(side.n, side.n):
-                losses = f(self._part(side.matrix, rows))
-                term[rows] += losses @ sums / 2
-                term += sums[rows] @ losses / 2
+                term = side.scale**2 * side.square_times(sums)
+            else:
+                for rows in row_blocks(side.n, side.n):
+                    losses = functions[number](self._part(number, rows)) / 2
+                    term[rows] += losses @ sums
+                    term += sums[rows] @ losses
             made.append(term)
         return made
 
-    def means(self, p, q):
-        """``p' h1(C1) p`` and ``q' h2(C2) q``."""
+    def mean(self, number, masses):
+        """Return ``masses' h(C) masses`` of a side."""
+        side, h = self.sides[number], (self.loss.h1, self.loss.h2)[number]
         if self.is_factored:
-            centers = [m @ phi for m, phi in zip((p, q), self._features, strict=True)]
-            sizes = zip(self.sides, centers, strict=True)
-            x, y = (float(side.scale * (c @ side.signature @ c)) for side, c in sizes)
-            return x, 2 * y
-        made = []
-        for side, h, m in zip(self.sides, (self.loss.h1, self.loss.h2), (p, q), strict=True):
-            blocks = row_blocks(side.n, side.n)
-            made.append(sum(m[rows] @ h(self._part(side.matrix, rows)) @ m for rows in blocks))
-        return made
+            center = masses @ self._features[number]
+            return float(side.scale * h(center @ side.signature @ center))
+        blocks = row_blocks(side.n, side.n)
+        return sum(masses[rows] @ h(self._part(number, rows)) @ masses for rows in blocks)
 
-    def moments(self, plan):
-        """``X' T Y`` of two point clouds, and the matrix that it becomes in the third term."""
-        x, y = self._features
+    def _moments(self, plan):
+        """Return ``X' T Y`` of two point clouds, and the core of the bilinear term."""
+        (x, y), (left, right) = self._features, self.sides
         moments = sum(x[rows].T @ (plan(rows) @ y) for rows in self.slices)
-        left, right = (side.signature for side in self.sides)
-        return moments, -2.0 * self.scale * (left @ moments @ right.T)
+        core = left.signature @ moments @ right.signature.T
+        return moments, -2.0 * left.scale * right.scale * core
 
     def bilinear(self, plan):
-        """A function of `rows` that makes the third term at a plan, itself such a function."""
+        """Return a function of rows that makes the bilinear term ``-h1(C1) T h2(C2)'`` of a plan,
+        of asymmetric costs the mean of both orientations.
+        """
         if self.is_factored:
-            x, y = self._features
-            core = self.moments(plan)[1]
+            (x, y), (_, core) = self._features, self._moments(plan)
             return lambda rows: x[rows] @ core @ y.T
-        x, y = (side.matrix for side in self.sides)
         if all(side.symmetric for side in self.sides):
-            return lambda rows: -self._turned(x, y, plan, rows)
-        return lambda rows: (
-            -(self._turned(x, y, plan, rows) + self._turned(x.T, y.T, plan, rows)) / 2
-        )
+            return lambda rows: -self._product(plan, rows)
+        return lambda rows: (self._product(plan, rows) + self._product(plan, rows, True)) / -2
 
-    def _turned(self, x, y, plan, rows):
-        moved = sum(self.loss.h1(self._part(x, rows, s)) @ plan(s) for s in self.slices)
-        blocks = row_blocks(len(y), len(y))
-        return np.hstack([moved @ self.loss.h2(self._part(y, s)).T for s in blocks])
+    def _product(self, plan, rows, turned=False):
+        def part(side, rows, cols=slice(None)):
+            return self._part(side, cols, rows).T if turned else self._part(side, rows, cols)
+
+        moved = sum(self.loss.h1(part(0, rows, cols)) @ plan(cols) for cols in self.slices)
+        m = self.sides[1].n
+        return np.hstack([moved @ self.loss.h2(part(1, cols)).T for cols in row_blocks(m, m)])
+
+    def cost(self, plan):
+        """Return the linearized cost, half the gradient, at a plan (n, m) of either sign."""
+        f, g = self.separable(plan.sum(axis=1), plan.sum(axis=0))
+        bilinear = self.bilinear(plan.__getitem__)
+        return f[:, None] + g + np.vstack([bilinear(rows) for rows in self.slices])
+
+    def in_costs(self, plan):
+        """Return the derivatives of the term in the costs of both sides, at a plan (n, m)."""
+        loss, (x, y) = self.loss, (self._part(side, slice(None)) for side in (0, 1))
+        rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+        in_x = loss.df1(x) * np.outer(rows, rows) - loss.dh1(x) * (plan @ loss.h2(y) @ plan.T)
+        in_y = loss.df2(y) * np.outer(cols, cols) - loss.dh2(y) * (plan.T @ loss.h1(x) @ plan)
+        return in_x, in_y
 
     def value(self, plan, row_sums, column_sums, bilinear=None):
-        """The quadratic term of the objective: a mean of losses, so what is negative is zero."""
+        """Return the term, a mean of losses: what is negative is rounding."""
         f, g = self.separable(row_sums, column_sums)
         total = f @ row_sums + g @ column_sums
         if self.is_factored:
-            return max(float(total + np.vdot(*self.moments(plan))), 0.0)
+            return max(float(total + np.vdot(*self._moments(plan))), 0.0)
         bilinear = self.bilinear(plan) if bilinear is None else bilinear
         product = sum(np.vdot(plan(rows), bilinear(rows)) for rows in self.slices)
         if abs(total + product) < 1e-10 * (abs(total) + abs(product)) and self.loss.keeps_factors:
-            # All but rounding has cancelled: of few entries all differences are added up.
+            # All but rounding has cancelled: add up the differences of few entries.
             whole = np.vstack([plan(rows) for rows in self.slices])
             i, j = np.nonzero(whole)
             if len(i) <= 3000:
-                x, y = (self._part(side.matrix, slice(None)) for side in self.sides)
+                apart = self._part(0, i)[:, i] - self._part(1, j)[:, j]
                 masses = whole[i, j].astype(np.float64)
-                return float(masses @ np.square(x[np.ix_(i, i)] - y[np.ix_(j, j)]) @ masses)
+                return float(masses @ np.square(apart) @ masses)
         return max(float(total + product), 0.0)
 
 
-def stays_factored(problem):
-    """Return True if the third term needs no matrix of costs."""
-    clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
-    return clouds and LOSSES[problem.loss].keeps_factors
+def _stays_factored(x, y, loss):
+    return loss.keeps_factors and isinstance(x, PointCloud) and isinstance(y, PointCloud)
 
 
 def nbytes(problem, dense=False):
-    """Bytes that a `Linearized` takes; if `dense`, with all entries of some matrices."""
+    """Return the bytes of a `Linearized`, or if `dense` of one with all entries of its cost."""
     n, m = problem.shape
-    factored = stays_factored(problem) and not dense
+    factored = _stays_factored(problem.x, problem.y, LOSSES[problem.loss]) and not dense
     return 6 * SCRATCH_BYTES + (0 if factored else 8 * (n * n + m * m + 7 * n * m))
 
 
 def objective(problem, coupling, linear=0.0):
-    """The objective of a `Coupling` with any marginals; ``<linear_cost, plan>`` is given."""
-    costs = Costs(problem)
+    """Return the objective of a `Coupling` with any marginals, given ``<linear_cost, plan>``."""
+    costs = Costs.of(problem)
     is_sparse = costs.is_factored and coupling.form == "sparse"
     plan = coupling.csr.__getitem__ if is_sparse else coupling._rows
     value = costs.value(plan, *coupling.marginals)
@@ -143,13 +165,27 @@ def objective(problem, coupling, linear=0.0):
 
 
 def product_mean(problem):
-    """The quadratic term of the objective at the product plan, without its weight."""
-    costs, (p, q) = Costs(problem), problem.rule.product()
+    """Return the quadratic term of the objective at the product plan, without its weight."""
+    costs, (p, q) = Costs.of(problem), problem.rule.product()
     f, g = costs.separable(p, q)
-    own, (x, y) = f @ p + g @ q, costs.means(p, q)
-    common = x * y / problem.mass**2
+    own = f @ p + g @ q
+    common = costs.mean(0, p) * costs.mean(1, q) / problem.mass**2
     # If all costs are equal, only rounding is left.
     return float(own - common) if abs(own - common) > 1e-13 * abs(common) else 0.0
+
+
+def gradients(problem, plan):
+    """Return the partial derivatives of the objective of a problem at a plan (n, m), in its costs
+    `cost_x` and `cost_y` and, if it is fused, in `linear_cost` and `alpha`.
+    """
+    costs = Costs(problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss])
+    in_x, in_y = costs.in_costs(plan)
+    if not problem.is_fused:
+        return dict(cost_x=in_x, cost_y=in_y)
+    alpha = problem.alpha
+    value = np.vdot(plan, costs.cost(plan)) - np.vdot(plan, problem.linear_cost)
+    made = dict(cost_x=alpha * in_x, cost_y=alpha * in_y)
+    return made | dict(linear_cost=(1.0 - alpha) * plan, alpha=float(value))
 
 
 class Linearized:
@@ -160,71 +196,85 @@ class Linearized:
     `magnitude` of the terms whose difference the objective is, `largest` of an entry.
     """
 
-    def __init__(self, costs, plan, given_marginals=False):
-        problem = self.problem = costs.problem
-        self.slices = costs.slices
+    def __init__(self, problem, costs, plan, separable=None):
+        self.problem, self.slices = problem, costs.slices
         self.plan = plan(self.slices[0]).__getitem__ if len(self.slices) == 1 else plan
         self.row_sums = np.concatenate([self.plan(s).sum(axis=1) for s in self.slices])
         self.column_sums = sum(self.plan(s).sum(axis=0) for s in self.slices)
         self.mass = float(np.abs(self.row_sums).sum())
         self._weight = problem.alpha if problem.is_fused else 1.0
         self._linear, rest = problem.linear_cost, 1.0 - self._weight
-        given, own = (problem.p, problem.q), costs.separable(self.row_sums, self.column_sums)
-        self._separable = costs.separable(*given) if given_marginals else own
+        own = costs.separable(self.row_sums, self.column_sums)
+        self.separable = own if separable is None else separable
         self._bilinear = costs.bilinear(self.plan)
         if not costs.is_factored:
             self._bilinear = np.vstack([self._bilinear(s) for s in self.slices]).__getitem__
-        sizes = sum(np.abs(f) @ masses for f, masses in zip(own, given, strict=True))
-        self.linear_cost, self.cost_scale = 0.0, self._weight * costs.scale
-        self.magnitude = self._weight * (sizes + costs.magnitude * self.mass)
-        self.largest = sum(np.abs(f).max() for f in own) + costs.magnitude
+        entry, held = costs.magnitudes()
+        sizes = np.abs(own[0]) @ problem.p + np.abs(own[1]) @ problem.q
+        is_fixed = problem.is_balanced and separable is None
+        self.linear_cost, self.cost_scale = 0.0, self._weight * (held if is_fixed else entry)
+        self.magnitude = self._weight * (sizes + entry * self.mass)
+        self.largest = np.abs(own[0]).max() + np.abs(own[1]).max() + entry
         if problem.is_fused:
-            dots = (np.vdot(self.plan(s), self._linear[s]) for s in self.slices)
-            self.linear_cost = float(sum(dots))
+            self.linear_cost = sum(np.vdot(self.plan(s), self._linear[s]) for s in self.slices)
             self.cost_scale = max(self.cost_scale, rest * float(np.ptp(self._linear)) / 4)
             self.magnitude += rest * float(np.abs(self._linear).max())
         value = costs.value(self.plan, self.row_sums, self.column_sums, self._bilinear)
-        self.gw_cost = self._weight * value + rest * self.linear_cost
+        self.gw_cost = self._weight * value + rest * float(self.linear_cost)
 
-    def cost(self, rows):
-        """Some rows of the linearized cost."""
-        f, g = self._separable
+    def cost(self, rows=slice(None)):
+        """Return some rows of the linearized cost."""
+        f, g = self.separable
         made = self._weight * (f[rows, None] + g + self._bilinear(rows))
         if self._linear is not None:
             made += (1.0 - self._weight) / 2 * self._linear[rows]
         return made
 
 
+class Distance(NamedTuple):
+    """L1 distance of a plan from a solution of its linear problem, as a fraction of its mass; the
+    masses that a partial plan does not use times their multipliers over epsilon; and the mass of
+    the solution where the plan is zero.
+    """
+
+    total: float
+    unused: float
+    left_out: float
+
+    @property
+    def worst(self):
+        return max(self.total, self.unused)
+
+
 class GibbsPlan:
     """The solution of the linear problem that a `Linearized` has at a plan, with the marginals of
     that plan: Sinkhorn iterations in the log domain, potentials in units of epsilon.
 
-    `distance`: the smallest L1 distance from the other plan that was seen, as a fraction of its
-    mass; `left_out`: the fraction of the mass that this plan has where the other is zero;
-    `complementarity`: masses that a partial plan does not use, times multipliers over epsilon.
+    Proximal steps have a `least` entry of the plan whose distance epsilon weighs.
     """
 
     def __init__(self, at, epsilon, least=None):
-        # Proximal steps have a `least` entry of the plan whose distance epsilon weighs.
         self._at, self._epsilon, self._least = at, epsilon, least
+        rule = at.problem.rule
+        self._unused = np.maximum(rule.p - at.row_sums, 0), np.maximum(rule.q - at.column_sums, 0)
         # Points of a partial plan that do not use up their masses have one potential.
-        rule, sides = at.problem.rule, ((at.row_sums, at.problem.p), (at.column_sums, at.problem.q))
-        self._slack = [rule.takes_mass & (masses - used > 1e-4 * masses) for used, masses in sides]
-        self.distance = self.left_out = self.complementarity = np.inf
+        sides = zip(self._unused, (rule.p, rule.q), strict=True)
+        self._tied = [rule.takes_mass & (unused > 1e-4 * masses) for unused, masses in sides]
 
-    def search(self, potentials, max_iter, enough):
-        """Iterate from `potentials` (or None), then from a regression, until it is near enough."""
+    def nearest(self, potentials, max_iter, enough):
+        """Return the smallest `Distance` on the way of iterations from `potentials` (or None), and
+        then from a regression, until it is small enough.
+        """
         if not self._at.problem.rule.takes_q:
             free = np.zeros(len(self._at.column_sums))
-            self._look(self._fit_rows(free), free)
-            return
+            return self._distance(self._fit_rows(free), free)
+        best = Distance(np.inf, np.inf, np.inf)
         if potentials is not None:
-            self._iterate(*(np.nan_to_num(x / self._epsilon) for x in potentials), max_iter, enough)
-        if not self._is_near(enough):
-            self._iterate(*self._regressed(), max_iter, enough)
-
-    def _is_near(self, enough):
-        return max(self.distance, self.complementarity) <= enough
+            f, g = (np.nan_to_num(x / self._epsilon) for x in potentials)
+            best = self._iterated(best, f, g, max_iter, enough)
+        if not best.worst <= enough:
+            best = self._iterated(best, *self._regressed(), max_iter, enough)
+        return best
 
     def _exponent(self, rows):
         made = self._at.cost(rows) / -self._epsilon
@@ -234,53 +284,47 @@ class GibbsPlan:
 
     def _fit_rows(self, g):
         sums = np.concatenate([logsumexp(self._exponent(s) + g, 1) for s in self._at.slices])
-        return fitted(self._at.row_sums, sums, self._slack[0])
+        return _fitted(self._at.row_sums, sums, self._tied[0])
 
     def _fit_columns(self, f):
         sums = np.full(len(self._at.column_sums), -np.inf)
         for rows in self._at.slices:
-            block = self._exponent(rows) + f[rows, None]
-            sums = np.logaddexp(sums, logsumexp(block, 0))
-        return fitted(self._at.column_sums, sums, self._slack[1])
+            sums = np.logaddexp(sums, logsumexp(self._exponent(rows) + f[rows, None], 0))
+        return _fitted(self._at.column_sums, sums, self._tied[1])
 
-    def _iterate(self, f, g, max_iter, enough):
-        self._look(f, g)
-        for k in range(max_iter):
-            if self._is_near(enough):
-                return
+    def _iterated(self, best, f, g, max_iter, enough):
+        """Return the smallest `Distance` on the way from two potentials."""
+        settled = False
+        for k in range(max_iter + 1):
+            if settled or k % 10 == 0 or k == max_iter:
+                found = self._distance(f, g)
+                best = found if found.worst < best.worst else best
+                if settled or best.worst <= enough:
+                    break
             before, f = f, self._fit_rows(g)
             g = self._fit_columns(f)
             with np.errstate(invalid="ignore"):
                 moved = np.nan_to_num(np.abs(f - before), nan=0.0).max()
             # Potentials that move by some hundred roundings have converged.
             settled = moved <= 1e-13 * (1.0 + np.abs(f[np.isfinite(f)]).max(initial=0.0))
-            if settled or (k + 1) % 10 == 0 or k + 1 == max_iter:
-                self._look(f, g)
-            if settled:
-                return
+        return best
 
-    def _look(self, f, g):
-        """Compare the plan of two potentials with the other plan."""
-        at, total, missed, left_out = self._at, 0.0, 0.0, 0.0
+    def _distance(self, f, g):
+        """Return the `Distance` of the plan of two potentials."""
+        at, total, unused, left_out = self._at, 0.0, 0.0, 0.0
         for rows in at.slices:
             plan = at.plan(rows)
             made = np.exp(self._exponent(rows) + f[rows, None] + g)
-            total += float(np.abs(made - plan).sum())
-            left_out += float(made[plan <= 0].sum())
-        total /= at.mass or 1.0
+            total += float(np.abs(made - plan).sum()) / (at.mass or 1.0)
+            left_out += float(made[plan <= 0].sum()) / (at.mass or 1.0)
         if at.problem.rule.takes_mass:
-            sides = (f, at.row_sums, at.problem.p), (g, at.column_sums, at.problem.q)
-            missed = sum(
-                float(np.maximum(masses - used, 0.0) @ np.minimum(x.max() - x, 1.0))
-                for x, used, masses in sides
-            )
-        if max(total, missed) < max(self.distance, self.complementarity):
-            self.distance, self.complementarity = total, missed
-            self.left_out = left_out / (at.mass or 1.0)
+            sides = zip(self._unused, (f, g), strict=True)
+            unused = sum(float(masses @ np.minimum(x.max() - x, 1.0)) for masses, x in sides)
+        return Distance(total, unused, left_out)
 
     def _regressed(self):
-        """Potentials by least squares: the logarithms of the other plan are sums of two potentials
-        but for the cost, where these logarithms can be trusted; by mass if steps are proximal.
+        """Return potentials by least squares: where logarithms of the other plan can be trusted,
+        they are sums of two potentials but for the cost. Proximal steps weigh them by mass.
         """
         at, (f, g) = self._at, (np.zeros(size) for size in self._at.problem.shape)
         for _ in range(200):
@@ -300,41 +344,40 @@ class GibbsPlan:
         return f, g
 
 
-def alternation_distance(at, costs, epsilon, least):
-    """L1 distance of a plan from the plan after an iteration of alternating projections:
+def alternation(at, costs, epsilon, least):
+    """Return the L1 distance of a plan from the plan after an iteration of alternating projections:
     linearize and fit the rows, linearize and fit the columns.
     """
-    problem, everything, now = costs.problem, slice(None), at
+    problem, now, plan = at.problem, at, at.plan(slice(None))
     for axis, masses in ((1, problem.p), (0, problem.q)):
-        exponent = np.log(np.maximum(now.plan(everything), least)) - now.cost(everything) / epsilon
+        exponent = np.log(np.maximum(now.plan(slice(None)), least)) - now.cost() / epsilon
         exponent[problem.p == 0] = exponent[:, problem.q == 0] = -np.inf
-        potential = fitted(masses, logsumexp(exponent, axis))
+        potential = _fitted(masses, logsumexp(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
-            now = Linearized(costs, made.__getitem__, given_marginals=True)
-    return float(np.abs(made - at.plan(everything)).sum()) / (at.mass or 1.0)
+            now = Linearized(problem, costs, made.__getitem__, at.separable)
+    return float(np.abs(made - plan).sum()) / (at.mass or 1.0)
 
 
-def fitted(masses, log_sums, tied=()):
-    """Potentials with which sums have masses, -inf where a mass or a sum is zero; `tied` points
-    have one potential.
+def _fitted(masses, log_sums, tied=()):
+    """Return potentials with which sums have masses, -inf where a mass or a sum is zero; `tied`
+    points have one potential.
     """
-    alive = (masses > 0) & np.isfinite(log_sums)
-    logs = np.log(np.where(alive, masses, 1.0))
-    made = np.where(alive, logs - np.where(alive, log_sums, 0.0), -np.inf)
+    with np.errstate(divide="ignore"):
+        made = np.log(np.maximum(masses, 0.0)) - np.where(np.isfinite(log_sums), log_sums, np.inf)
     if np.any(tied):
         made[tied] = np.log(np.maximum(masses[tied].sum(), 0.0)) - logsumexp(log_sums[tied], 0)
     return made
 
 
 def frank_wolfe_gap(at):
-    """How far the linearized objective of a plan is above the least of all plans of these
+    """Return how far the linearized objective of a plan is above the least of all plans of these
     marginals, at most (Frank and Wolfe, 1956; Jaggi, ICML 2013, equation 2).
 
     By weak duality, any potentials below the cost bound the least cost of a plan from below; the
     optimal potentials of the linear program make the gap exact.
     """
-    cost, plan, rule = at.cost(slice(None)), at.plan(slice(None)), at.problem.rule
+    cost, plan, rule = at.cost(), at.plan(slice(None)), at.problem.rule
     if not rule.takes_q:
         return 2 * float(np.vdot(plan, cost - cost.min(axis=1)[:, None]))
     program = LinearProgram(rule)
@@ -366,7 +409,7 @@ class LinearProgram:
         self.transport = Transport(p, q)
 
     def part(self, cost):
-        """The entries (n, m) between points with mass, and the ends."""
+        """Return the entries (n, m) between points with mass, and the ends."""
         part = cost[np.ix_(self.rows, self.columns)]
         if self._has_ends:
             part = np.pad(part, ((0, 1), (0, 1)))
@@ -374,6 +417,6 @@ class LinearProgram:
         return part
 
     def solve(self, cost):
-        """Go on to the optimum for these costs (n, m); returns its potentials."""
+        """Go on to the optimum for these costs (n, m); return its potentials."""
         self.transport.solve(self.part(cost))
         return self.transport.potentials()

@@ -213,9 +213,9 @@ def verify(
             f"problem must not have marginals={problem.marginals!r}, whose conditions "
             "of optimality are not checked yet"
         )
-    report = result if isinstance(result, GWResult) else None
-    coupling = _coupling(problem, result)
-    if report is not None:
+    coupling, report = _coupling(problem, result), None
+    if isinstance(result, GWResult):
+        report = result
         _check_marginals(problem, report)
         epsilon = report.epsilon if epsilon is None else epsilon
         if epsilon != 0 and report.method != "cg":
@@ -235,40 +235,33 @@ def verify(
             f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
             f"memory_limit is {limit / 1e9:.3g} GB"
         )
-    looked = _look(coupling, epsilon)
+
+    def plan(rows):
+        return coupling._rows(rows).astype(np.float64)
+
+    looked = _entries(plan, coupling.shape, epsilon)
     if not looked.not_finite.holds:
         return looked
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
-        costs = certificate.Costs(problem, shifts=not steps.alternating)
-        at = certificate.Linearized(costs, lambda rows: coupling._rows(rows).astype(np.float64))
-        found = _marginals(problem, at, steps, marginal_tol) | _objectives(at, report, looked)
+        costs = certificate.Costs.of(problem, shifts=not steps.alternating)
+        given = costs.separable(problem.p, problem.q) if steps.alternating else None
+        at = certificate.Linearized(problem, costs, plan, given)
+        found = _marginals(at, steps, marginal_tol) | _objectives(at, report, looked)
         if epsilon == 0:
-            found |= _exact(costs, at, coupling, tol)
+            # Solvers without entropy take costs of point clouds as matrices of float32.
+            single = costs.is_factored or coupling.dtype == np.float32
+            found |= _exact(at, single, tol)
         else:
-            found |= _entropic(costs, at, coupling, report, epsilon, steps, tol, max_iter)
+            found |= _entropic(costs, at, coupling.dtype, report, epsilon, steps, tol, max_iter)
     return dataclasses.replace(looked, **found)
 
 
-def _look(coupling, epsilon):
-    """Return the `Verification` of the entries alone."""
-    n_bad, negative, entropy = 0, 0.0, 0.0
-    for rows in row_blocks(*coupling.shape):
-        block = coupling._rows(rows).astype(np.float64)
-        n_bad += int((~np.isfinite(block)).sum())
-        negative -= float(block[block < 0].sum())
-        entropy -= float(block[block > 0] @ np.log(block[block > 0]))
-    entries = dict(not_finite=Residual(n_bad, 0), negative=Residual(negative, 0.0))
-    return Verification(shape=coupling.shape, epsilon=epsilon, entropy=entropy, **entries)
-
-
 def _coupling(problem, result):
-    if isinstance(result, GWResult):
-        coupling = result.coupling
-    elif isinstance(result, Coupling):
-        coupling = result
-    else:
-        ordered = in_order(result, "result", *problem.orders, of="cost_x and cost_y")
-        plan = as_array(ordered, "result")
+    """Return the plan to check as a `Coupling`."""
+    coupling = result.coupling if isinstance(result, GWResult) else result
+    if not isinstance(coupling, Coupling):
+        of = "cost_x and cost_y"
+        plan = as_array(in_order(result, "result", *problem.orders, of=of), "result")
         if plan.dtype not in (np.float32, np.float64):
             plan = plan.astype(np.float64)
         coupling = ArrayCoupling(plan, 1)
@@ -277,15 +270,15 @@ def _coupling(problem, result):
     return coupling
 
 
-def _check_marginals(problem, result):
-    """Refuse a problem that has other marginals than the one that was solved."""
-    if problem.marginals != result.marginals:
+def _check_marginals(problem, report):
+    """Raise a ValueError unless the problem has the marginals of the problem that was solved."""
+    if problem.marginals != report.marginals:
         raise ValueError(
-            f"problem must have marginals={result.marginals!r}, as result was solved "
+            f"problem must have marginals={report.marginals!r}, as result was solved "
             f"with, got {problem.marginals!r}"
         )
     for name in "pq":
-        off = np.abs(getattr(problem, name) - getattr(result, name)).sum()
+        off = np.abs(getattr(problem, name) - getattr(report, name)).sum()
         if off > MISSED:
             raise ValueError(
                 f"problem must have the {name} that result was solved with, got one "
@@ -293,50 +286,21 @@ def _check_marginals(problem, result):
             )
 
 
-def _exact(costs, at, coupling, tol):
-    """The gap of Frank and Wolfe as a fraction of the objective."""
-    # Solvers without entropy take costs of point clouds as matrices of float32; in float64
-    # they end at steps of 1e-13.
-    single = costs.is_factored or coupling.dtype.itemsize == 4
-    rounding = at.magnitude * (ROUNDINGS * SINGLE.rounding if single else 1e-12)
-    # Where the objective is nothing but rounding, of that.
-    unit = max(abs(at.gw_cost), rounding) or 1.0
-    gap = Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
-    return dict(stationarity=gap, truncation=Residual(0.0))
+def _entries(plan, shape, epsilon):
+    """Return the `Verification` of the entries alone."""
+    n_bad, negative, entropy = 0, 0.0, 0.0
+    for rows in row_blocks(*shape):
+        block = plan(rows)
+        positive = block[block > 0]
+        n_bad += int((~np.isfinite(block)).sum())
+        negative -= float(block[block < 0].sum())
+        entropy -= float(positive @ np.log(positive))
+    return Verification(shape, epsilon, entropy, Residual(n_bad, 0), Residual(negative, 0.0))
 
 
-def _entropic(costs, at, coupling, report, epsilon, method, tol, max_iter):
-    """The distance from the plan of the linear problem."""
-    least = float(np.finfo(coupling.dtype).tiny)
-    rounding = SINGLE if coupling.dtype.itemsize == 4 else DOUBLE
-    rounding = rounding.rounding * (1.0 + at.cost_scale / epsilon)
-    # The costs here are sums of larger terms, which are rounded in float64.
-    rounding += DOUBLE.rounding * at.magnitude / epsilon
-    # The last step was within tolerance; the next one may be ten times as long. A bound
-    # above a tenth of the plan would be met by any plan.
-    bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
-    left_out, complementarity = 0.0, None
-    if method.alternating:
-        distance = certificate.alternation_distance(at, costs, epsilon, least)
-    else:
-        plan = certificate.GibbsPlan(at, epsilon, least if method.proximal else None)
-        plan.search(None if report is None else report.potentials, max_iter, bound / 2)
-        distance, left_out = plan.distance, plan.left_out
-        if at.problem.rule.takes_mass:
-            complementarity = Residual(plan.complementarity, bound)
-    reported = np.inf if report is None else report.left_out
-    if reported < np.inf:
-        bound += reported
-    return dict(
-        stationarity=Residual(distance, bound),
-        complementarity=complementarity,
-        truncation=Residual(left_out, reported + bound),
-    )
-
-
-def _marginals(problem, at, method, marginal_tol):
-    """Distances of the sums from the masses."""
-    rule, missed = problem.rule, []
+def _marginals(at, method, marginal_tol):
+    """Return distances of the sums from the masses."""
+    rule, missed = at.problem.rule, []
     marginal_tol *= rule.mass
     for sums, masses in ((at.row_sums, rule.p), (at.column_sums, rule.q)):
         over = np.maximum(sums - masses, 0.0) if rule.takes_mass else np.abs(sums - masses)
@@ -351,14 +315,14 @@ def _marginals(problem, at, method, marginal_tol):
 
 
 def _objectives(at, report, looked):
-    """The objective, and distances of the reported objectives."""
+    """Return the objective, and distances of the reported objectives from it."""
     made = dict(gw_cost=at.gw_cost, linear_cost=at.linear_cost)
     if report is None:
         return made
     problem, missed = at.problem, 0.0
     if problem.is_balanced:
-        sides = (at.row_sums, problem.p), (at.column_sums, problem.q)
-        missed = min(sum(np.abs(sums - masses).sum() for sums, masses in sides), MISSED)
+        off = np.abs(at.row_sums - problem.p).sum() + np.abs(at.column_sums - problem.q).sum()
+        missed = min(float(off), MISSED)
     # Solvers compute the objective anew if it may be off by more.
     bound = 2 * certificate.MAX_ERROR * abs(at.gw_cost) + 2 * missed * at.largest
     bound += DOUBLE.cost_rounding * at.magnitude
@@ -366,5 +330,38 @@ def _objectives(at, report, looked):
     weight = 2 * looked.epsilon
     value = abs(report.reg_cost - (at.gw_cost - weight * looked.entropy))
     bound += weight * 10 * SINGLE.cost_rounding * (1.0 + abs(looked.entropy))
-    made["reg_objective"] = Residual(value, bound)
-    return made
+    return made | dict(reg_objective=Residual(value, bound))
+
+
+def _exact(at, single, tol):
+    """Return the gap of Frank and Wolfe as a fraction of the objective, or of its rounding."""
+    # In float64 solvers end at steps of 1e-13.
+    rounding = at.magnitude * (ROUNDINGS * SINGLE.rounding if single else 1e-12)
+    unit = max(abs(at.gw_cost), rounding) or 1.0
+    gap = Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
+    return dict(stationarity=gap, truncation=Residual(0.0))
+
+
+def _entropic(costs, at, dtype, report, epsilon, method, tol, max_iter):
+    """Return the distance from the plan of the linear problem."""
+    least, precision = float(np.finfo(dtype).tiny), SINGLE if dtype == np.float32 else DOUBLE
+    rounding = precision.rounding * (1.0 + at.cost_scale / epsilon)
+    # The costs here are sums of larger terms, which are rounded in float64.
+    rounding += DOUBLE.rounding * at.magnitude / epsilon
+    # The last step was within tolerance; the next one may be ten times as long. A bound
+    # above a tenth of the plan would be met by any plan.
+    bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
+    if method.alternating:
+        distance, unused, left_out = certificate.alternation(at, costs, epsilon, least), 0.0, 0.0
+    else:
+        plan = certificate.GibbsPlan(at, epsilon, least if method.proximal else None)
+        potentials = None if report is None else report.potentials
+        distance, unused, left_out = plan.nearest(potentials, max_iter, bound / 2)
+    made = {}
+    if at.problem.rule.takes_mass:
+        made["complementarity"] = Residual(unused, bound)
+    reported = np.inf if report is None else report.left_out
+    bound += reported if reported < np.inf else 0.0
+    return made | dict(
+        stationarity=Residual(distance, bound), truncation=Residual(left_out, reported + bound)
+    )
