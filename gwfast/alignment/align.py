@@ -24,7 +24,7 @@ from ..results.coupling import matches_of
 from ..results.result import GWResult
 from ..results.tables import Neighbors
 from ..solvers.gromov import solve
-from ..solvers.options import Callback, InitLike, SolveOptions
+from ..solvers.options import Callback, InitLike, SolveOptions, in_force
 from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
@@ -273,6 +273,7 @@ def align(
         checkpoint=checkpoint,
         callback=callback,
         progress=progress,
+        placement=in_force.get(),
     )
     _warn_of_masses(problem)
     result = _result(source, target, problem, options, began)

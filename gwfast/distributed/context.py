@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..quadratic.linearize import Placement, placing
+from ..quadratic.linearize import Placement
+from ..solvers.options import in_force
 from ..utils.validation import as_count
 from .sharded import Sharded
 from .team import Team
@@ -34,6 +35,16 @@ class Cluster(Placement):
     def nbytes(self, shape):
         # Potentials, scalings, masses, sums and what is made of them.
         return 200 * sum(shape)
+
+
+@contextlib.contextmanager
+def placing(placement: Placement) -> Iterator[None]:
+    """Have the public functions that are called in a block use a `Placement`."""
+    token = in_force.set(placement)
+    try:
+        yield
+    finally:
+        in_force.reset(token)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """The linearization that suits a problem, where its kernels are kept, and what it takes."""
 
-import contextlib
-from contextvars import ContextVar
 from typing import Literal, TypeAlias, get_args
 
 from ..problems.cross_cost import CrossCost
@@ -36,13 +34,9 @@ TIERS: tuple[TierName, ...] = get_args(TierName)[1:]
 # Multiplications that take about as long as all else that is done with an entry.
 READ = 30
 
-_IN_FORCE: ContextVar = ContextVar("placement", default=None)
-
 
 class Placement:
-    """Keeps the kernels of some problems of point clouds elsewhere. `distributed` has one.
-    A solve gets the placement in force when its options are made.
-    """
+    """Keeps the kernels of some problems of point clouds elsewhere. `distributed` has one."""
 
     def takes(self, problem):
         """Return whether it keeps the kernels of this problem, which has factors."""
@@ -52,21 +46,6 @@ class Placement:
 
     def nbytes(self, shape):
         """Return the bytes that a solve of that many points takes in this process."""
-
-
-@contextlib.contextmanager
-def placing(placement):
-    """A block in which a `Placement` is in force, in this thread."""
-    token = _IN_FORCE.set(placement)
-    try:
-        yield
-    finally:
-        _IN_FORCE.reset(token)
-
-
-def in_force():
-    """Return the `Placement` in force in this thread, or None."""
-    return _IN_FORCE.get()
 
 
 def is_factored(problem, method=PGD):

@@ -128,7 +128,6 @@ def gromov_wasserstein_batch(
         seed=seed,
         n_starts=n_starts,
         takes_zero=True,
-        placement=None,
     )
     given = dict(loss=loss, marginals=marginals, mass=mass)
     if isinstance(problems, str) or not isinstance(problems, Iterable):

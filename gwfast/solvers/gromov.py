@@ -34,7 +34,7 @@ from ..utils.precision import DOUBLE, Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import Checkpoint, digest
-from .options import Callback, InitLike, SolveOptions
+from .options import Callback, InitLike, SolveOptions, in_force
 from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, other_starts, warn_of
@@ -220,6 +220,7 @@ default="balanced"
         checkpoint=checkpoint,
         callback=callback,
         progress=progress,
+        placement=in_force.get(),
     )
     result = solve(problem, options)
     warn_of(result, options.limits)

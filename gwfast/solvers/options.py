@@ -2,11 +2,12 @@
 
 import dataclasses
 from collections.abc import Callable
+from contextvars import ContextVar
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..quadratic.judge import Limits
-from ..quadratic.linearize import Placement, Tier, in_force, is_placed
+from ..quadratic.linearize import Placement, Tier, is_placed
 from ..quadratic.methods import PGD, Method
 from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
@@ -15,9 +16,11 @@ from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive
 from .checkpoint import Checkpoint, as_checkpoint
 from .search.inits import InitLike, as_start, is_list_of_starts
-from .search.starts import PRODUCT, Start
+from .search.starts import PRODUCT
 
 Callback = Callable[[LiveStep], object]
+# Of the block around a public function, which reads it and passes it on as an argument.
+in_force: ContextVar[Placement | None] = ContextVar("placement", default=None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +29,8 @@ class SolveOptions:
 
     What depends on the problem is checked by the solve: `init`, `method` (a name until then),
     `n_threads`, `memory_limit`, `tier` and `checkpoint` (a path until then). With the `order`
-    "mass" coarse levels have the points with most mass, with "given" the first points. `balanced`
-    is a start from the balanced problem, if it is solved already. `takes_zero` allows for an
-    epsilon of 0. `placement` is the `Placement` in force when the options are made.
+    "mass" coarse levels have the points with most mass, with "given" the first points.
+    `takes_zero` allows for an epsilon of 0.
     """
 
     limits: Limits
@@ -43,13 +45,12 @@ class SolveOptions:
     seed: int = 0
     n_starts: int | None = None
     search_time: float | None = None
-    balanced: Start | None = None
     takes_zero: bool = False
     checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
     progress: Progress = False
     mechanisms: Mechanisms = ALL
-    placement: Placement | None = dataclasses.field(default_factory=in_force)
+    placement: Placement | None = None
 
     def __post_init__(self):
         if self.callback is not None and not callable(self.callback):
@@ -86,13 +87,12 @@ class SolveOptions:
         init, dtype = self.init, self.precision.dtype
         if isinstance(init, str) and init == "auto":
             return None if self.method in (PGD, PGD.name) else [PRODUCT]
-        if is_list_of_starts(init):
-            if not len(init):
-                raise ValueError("init must not be an empty list")
-            seeds = range(self.seed, self.seed + len(init))
-            pairs = zip(init, seeds, strict=True)
-            return [as_start(one, problem, seed, dtype=dtype) for one, seed in pairs]
-        return [as_start(init, problem, self.seed, also=("auto",), dtype=dtype)]
+        if not is_list_of_starts(init):
+            return [as_start(init, problem, self.seed, also=("auto",), dtype=dtype)]
+        if not len(init):
+            raise ValueError("init must not be an empty list")
+        starts = enumerate(init, self.seed)
+        return [as_start(start, problem, seed, dtype=dtype) for seed, start in starts]
 
     def is_placed(self, problem):
         """Return whether the `placement` keeps the kernels of the problem."""
@@ -101,5 +101,4 @@ class SolveOptions:
 
     def threads(self, problem):
         """Return how many threads the problem is worth."""
-        work = problem.shape[0] * problem.shape[1]
-        return resolve_n_threads(self.n_threads, work=work)
+        return resolve_n_threads(self.n_threads, work=problem.shape[0] * problem.shape[1])

@@ -26,7 +26,7 @@ from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Progress
 from ..utils.validation import as_positive
 from .gromov import solve
-from .options import InitLike, SolveOptions
+from .options import InitLike, SolveOptions, in_force
 from .search.advice import warn_of
 
 
@@ -97,7 +97,7 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
         raise TypeError(f"key must be callable or None, got {type(key).__name__}")
     limits = Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline)
     how: dict[str, Any] = dict(n_threads=n_threads, seed=seed, progress=progress)
-    options = SolveOptions(limits, init=init, **how)
+    options = SolveOptions(limits, init=init, placement=in_force.get(), **how)
     mean = product_mean(problem)
     rows: list[Candidate] = []
     values = sorted(_as_epsilons(epsilons), key=lambda one: -(one.value or one.relative * mean))

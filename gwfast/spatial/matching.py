@@ -356,7 +356,7 @@ def _solved(a, b, spaces, blur, terms, method, init, tol, tier, *, deadline, **o
         epsilon = alpha * as_positive(blur, "blur") ** 2
     options = SolveOptions(
         Limits(1000, 10_000, tol, tol, deadline=deadline), init=init, tier=tier,
-        epsilon=epsilon, takes_zero=True, placement=None, **others,
+        epsilon=epsilon, takes_zero=True, **others,
     )  # fmt: skip
     if epsilon and isinstance(init, str) and init == "auto":
         race, options = race_of(problem, blur, options)

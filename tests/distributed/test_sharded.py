@@ -10,11 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import gwfast
 from gwfast import LowRankCost, PointCloud
 from gwfast.distributed import NoWorkers
-from gwfast.distributed.context import Cluster
+from gwfast.distributed.context import Cluster, placing
 from gwfast.distributed.coupling import ShardedCoupling
 from gwfast.distributed.team import MAX_LOSSES, USABLE, Lost, Team, size_of
 from gwfast.problems.quadratic import QuadraticProblem
-from gwfast.quadratic.linearize import placing
 from gwfast.solvers import checkpoint
 from gwfast.solvers.search import levels, starts
 

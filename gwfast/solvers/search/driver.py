@@ -207,7 +207,7 @@ def _default(level, problem, options, report):
     """Return the starts that race by default, and an iterator over further random starts."""
     part, seed, threads = level.problem, options.seed, options.threads(level.problem)
     if not part.is_balanced:
-        balanced = options.balanced or balanced_start(options, report)
+        balanced = balanced_start(options, report)
         # The product plan has no few neighbors to each row.
         return [balanced] if NeighborTier.of(options.tier) else [PRODUCT, balanced], ()
     n_random, few = options.n_starts, part.shape[0] * part.shape[1] <= MOST_EXACT
