@@ -192,7 +192,8 @@ class FrankWolfe:
         """
         k = len(self._directions[0])
         for signs in itertools.product((1.0, -1.0), repeat=k) if k else ():
-            yield "".join("+" if sign > 0 else "-" for sign in signs), self._turn(signs)
+            label = "".join("+" if sign > 0 else "-" for sign in signs)
+            yield f"annealed eigenvectors {label}", self._turn(signs)
 
     def _turn(self, signs):
         (x, y), (rows, cols) = self.sides, self._directions

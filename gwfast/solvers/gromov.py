@@ -38,7 +38,7 @@ from .options import Callback, InitLike, SolveOptions, in_force
 from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, other_starts, warn_of
-from .search.exact_policy import check_exact, solve_exact
+from .search.exact import check_exact, solve_exact
 from .search.levels import choose, needs
 from .search.seeds import Seeds
 from .search.starts import PRODUCT
