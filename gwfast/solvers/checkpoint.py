@@ -53,9 +53,14 @@ class Checkpoint:
     def __init__(self, path, identity=""):
         self.path, self._identity, self._ended, self._took = path, identity, -np.inf, 0.0
 
+    @property
+    def is_there(self):
+        """Return whether there is something to go on from."""
+        return self.path is not None and self.path.exists()
+
     def load(self):
         """Return what was saved, or None; ValueError if the file is damaged or another solve's."""
-        if self.path is None or not self.path.exists():
+        if not self.is_there:
             return None
         try:
             with open(self.path, "rb") as stream, np.load(stream, allow_pickle=False) as file:

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import EpsilonLike, as_epsilon
 from ..quadratic.judge import Limits
-from ..quadratic.linearize import Placement, Tier, is_placed
+from ..quadratic.linearize import Placement, Tier
 from ..quadratic.methods import PGD, Method
 from ..results.result import LiveStep
 from ..utils.mechanisms import ALL, Mechanisms
@@ -93,11 +93,6 @@ class SolveOptions:
             raise ValueError("init must not be an empty list")
         starts = enumerate(init, self.seed)
         return [as_start(start, problem, seed, dtype=dtype) for seed, start in starts]
-
-    def is_placed(self, problem):
-        """Return whether the `placement` keeps the kernels of the problem."""
-        method = self.method if isinstance(self.method, Method) else PGD
-        return is_placed(problem, self.placement, method)
 
     def threads(self, problem):
         """Return how many threads the problem is worth."""
