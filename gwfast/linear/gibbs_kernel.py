@@ -152,7 +152,7 @@ class StoredKernel(Kernel):
     def scale(self, scalings):
         """Make the kernel the plan; return its marginals."""
         rows, cols = np.empty(self.shape[0]), np.empty(self.shape[1])
-        self.holds = "plan"
+        self.holds, self._cost = "plan", None
         u, v, sums = scalings.u, scalings.v, scalings.sums
         _kernels.scale_to_plan(self.rows, u, v, rows, cols, sums, self.n_threads)
         return rows, cols

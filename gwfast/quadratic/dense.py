@@ -20,7 +20,7 @@ from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
 from .acceleration import DEPTH
-from .low_rank import MOST, LeadingFactors, Product, Reference, multiply, suits
+from .low_rank import MOST, LeadingFactors, Outer, Product, Reference, dot, multiply, suits
 from .methods import PGD
 from .small_descent import suits_descent
 from .state import Linearization, State, combined, not_negative
@@ -179,13 +179,14 @@ class BilinearTerm:
             out += turned
             out *= 0.5
 
-    def multiply_outer(self, rows, cols, out):
-        """Write the term of the plan ``rows cols'``."""
+    def of_outer(self, rows, cols):
+        """Return the terms of the `Product` of the plan ``rows cols'``."""
         left, right = self.matrices
-        np.multiply.outer(self._moved(left, rows, 0), self._moved(right, cols, 1), out=out)
-        if not self.symmetric:
-            out += np.multiply.outer(self._moved(left.T, rows), self._moved(right.T, cols))
-            out *= 0.5
+        outer = Outer(self._moved(left, rows, 0), self._moved(right, cols, 1))
+        if self.symmetric:
+            return ((outer, 1.0),)
+        turned = Outer(self._moved(left.T, rows), self._moved(right.T, cols))
+        return (outer, 0.5), (turned, 0.5)
 
     def _moved(self, matrix, masses, side=None):
         """``matrix @ masses``, with equal results for equal rows, which BLAS does not promise."""
@@ -219,7 +220,7 @@ class FusedTerm:
 
     def half(self, plan):
         """Return half of the linear term of a plan, without the middle."""
-        return self.cost_scale * _kernels.dot(plan, self.matrix, self._n_threads)
+        return self.cost_scale * dot(plan, self.matrix, self._n_threads)
 
     def value(self, plan, mass):
         """Return ``<linear_cost, plan>`` of a plan of this mass."""
@@ -300,32 +301,41 @@ class DenseLinearization(Linearization):
         problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
         if plan is None:
-            outer, plan = (rows, cols / problem.mass), aligned_empty(problem.shape, dtype)
-            np.multiply.outer(*outer, out=plan, casting="same_kind")
-            base = aligned_empty(problem.shape, dtype)
+            outer = rows, cols / problem.mass
+            plan = Outer(*(masses.astype(dtype) for masses in outer))
             if problem.mass == 1.0:
                 outer = problem.p, problem.q
-            self.bilinear.multiply_outer(*outer, base)
+            terms, value = self.bilinear.of_outer(*outer), None
             if self.fused is not None:
-                base += self.fused.matrix
-            product, value = Product.of(base), None
+                terms += ((self.fused.matrix, 1.0),)
+            product = Product(terms)
+            if self._keeps_plans:
+                plan, product = plan[:], Product.of(product.array(dtype, problem.shape))
         else:
             plan = plan.toarray() if isinstance(plan, Coupling) else plan
             plan = np.ascontiguousarray(plan, dtype)
             if not problem.is_balanced:
                 rows, cols = plan.sum(axis=1), plan.sum(axis=0)
             product, value = self._product(plan, None, MOST * epsilon)
-        return self._state(plan, product, value, rows, cols, potentials)
+        state = self._state(plan, product, value, rows, cols, potentials)
+        # Callers keep the state while a descent goes on, which can do without its plan.
+        return state if self._keeps_plans else state._replace(plan=None)
+
+    @property
+    def _keeps_plans(self):
+        return self.is_small or not self.accelerates
 
     def _state(self, plan, product, value, rows, cols, potentials, objective=None):
         problem = self.problem
         separable = self._fixed if problem.is_balanced else self._separable(rows, cols)
         if objective is None:
-            value = self._dot(plan, product.matrix) if value is None else value
+            if value is None:
+                value = sum(weight * self._dot(plan, base) for base, weight in product.terms)
             objective = self._objective(plan, value, rows, cols, separable)
         entropy = np.nan
         if problem.rule.is_relaxed:
-            entropy = _kernels.entropy(plan, self.n_threads)
+            blocks = row_blocks(*problem.shape)
+            entropy = sum(_kernels.entropy(plan[rows], self.n_threads) for rows in blocks)
         sample = plan[self._sample].copy() if self.accelerates else None
         return State(product, rows, cols, separable, potentials, objective, plan, sample, entropy)
 
@@ -337,7 +347,7 @@ class DenseLinearization(Linearization):
     def extended(self, state, coarse, rows, cols, epsilon=0.0):
         plan = np.zeros(self.problem.shape, dtype=self.precision.dtype)
         plan[np.ix_(rows, cols)] = state.plan
-        return self.initial(plan)
+        return self.initial(plan, epsilon=epsilon)
 
     def restored_state(self, saved, potentials, epsilon):
         """Return the state of the arrays that `Descent.export` made."""
@@ -419,10 +429,12 @@ class DenseLinearization(Linearization):
         return Product(((base, 1.0),), None, Reference(base, part, offset)), value
 
     def _dot(self, plan, matrix):
-        return 0.0 if matrix is None else _kernels.dot(plan, matrix, self.n_threads)
+        return 0.0 if matrix is None else dot(plan, matrix, self.n_threads)
 
     def kernel(self, state, epsilon, buffer=None):
-        array = aligned_empty(self.problem.shape, self.precision.dtype)
+        array = buffer
+        if array is None:
+            array = aligned_empty(self.problem.shape, self.precision.dtype)
         separable, cost, product = None, None, state.moments
 
         def fill(out):
@@ -446,14 +458,17 @@ class DenseLinearization(Linearization):
         product, value = self._product(plan, before.moments, tolerance)
         return self._state(plan, product, value, rows, cols, solution.potentials)
 
+    def buffer_of(self, kernel):
+        return kernel.rows if kernel and self.accelerates else None
+
     def distances(self, before, after):
         return self._distances(before, after.plan, after.row_sums)
 
     def _distances(self, before, plan, rows):
-        if before.plan is not None:
+        if not self.accelerates:
             change, moved = _kernels.distance(plan, before.plan, self.n_threads)
         else:
-            # After acceleration only these rows of the last plan are kept.
+            # Only these rows of the last plan are kept.
             some, (p, mass) = self._sample, (self.problem.p, self.problem.mass)
             after = np.ascontiguousarray(plan[some])
             change, moved = _kernels.distance(after, before.sample, self.n_threads)
@@ -483,9 +498,15 @@ class DenseLinearization(Linearization):
         plan = combined(map(dtype.type, weights), (before.plan, after.plan))
         plan[plan < _kernels.LEAST_ENTRY[dtype]] = 0.0
         rows, cols = (plan.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
-        product = after.moments.mixed([before.moments, after.moments], weights)
-        base = product.array(dtype, self.problem.shape)
-        return self._state(plan, Product.of(base), None, rows, cols, after.potentials)
+        products = before.moments, after.moments
+        base = after.moments.mixed(products, weights).array(dtype, self.problem.shape)
+        product = Product(
+            ((base, 1.0),),
+            reference=after.moments.reference,
+            is_whole=all(one.is_whole for one in products),
+            is_exact=all(one.is_exact for one in products),
+        )
+        return self._state(plan, product, None, rows, cols, after.potentials)
 
     def exactness(self, last, before, after):
         corrected = after.moments.is_whole and not last.moments.is_whole

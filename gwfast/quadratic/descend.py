@@ -398,7 +398,9 @@ class _Loop:
         taken = take_step(
             linearization, self.solvers, going.state, in_units(epsilon, *units), tol=tol,
             max_iter=most, deadline=limits.clock(at.update_seconds),
-            buffer=self.buffer, slack=verdict.slack, share=verdict.share,
+            # Damping needs the last plan.
+            buffer=None if verdict.damping else self.buffer,
+            slack=verdict.slack, share=verdict.share,
         )  # fmt: skip
         state, self.buffer = taken.state, linearization.buffer_of(taken.kernel)
         # A linear problem that was cut short ends the loop.

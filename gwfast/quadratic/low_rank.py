@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels import _products
+from ..kernels import _kernels, _products
 from ..kernels._rows import Panels, Shifted, aligned_empty
 from ..problems.leading import square_lengths, stored
 from ..problems.low_rank import MIN_POINTS
@@ -34,12 +34,32 @@ MOST = 0.03
 PACKED_BYTES = 8 << 20
 
 
+class Outer(NamedTuple):
+    """The outer product of two vectors, of which rows are made as they are read."""
+
+    rows: np.ndarray
+    cols: np.ndarray
+
+    @property
+    def shape(self):
+        return len(self.rows), len(self.cols)
+
+    def __getitem__(self, some):
+        return np.multiply.outer(self.rows[some], self.cols)
+
+
+def dot(a, b, n_threads):
+    """Return the sum of products of entries of two matrices, arrays or `Outer`."""
+    blocks = row_blocks(*a.shape)
+    return sum(_kernels.dot(a[rows], b[rows], n_threads) for rows in blocks)
+
+
 class Product(NamedTuple):
     """A product as the weighted sum of matrices and a low-rank part; perhaps of several plans.
 
     Attributes
     ----------
-    terms : tuple of (ndarray, float)
+    terms : tuple of (ndarray or Outer, float)
     part : LowRankPart or None
     reference : Reference or None
         What updates refer to.
@@ -60,9 +80,10 @@ class Product(NamedTuple):
     @property
     def matrix(self):
         """The one matrix that it is, or None."""
-        if self.part is None and len(self.terms) == 1 and self.terms[0][1] == 1.0:
-            return self.terms[0][0]
-        return None
+        (base, weight), *others = self.terms or [(None, 0.0)]
+        if self.part or others or weight != 1.0 or isinstance(base, Outer):
+            return None
+        return base
 
     def write(self, out):
         """Write the product to an array."""
