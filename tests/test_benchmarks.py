@@ -97,8 +97,7 @@ def test_a_solve_is_measured_and_shown(kind):
     assert "| peak MB | 1.00 | 200 to 400 |" in tables.grown([result, larger], 100.0)
 
 
-def test_slices_are_measured_spot_by_spot(monkeypatch):
-    monkeypatch.setattr("gwfast.spatial.coarse_to_fine.FIRST", 200)
+def test_slices_are_measured_spot_by_spot():
     made = told("slices", problem={"n": 700}, options={"alpha": 0.03})
     assert made["right"] > 0.95 and made["right_mean"] > 0.95
     assert 0 < made["expression"] < 0.6 and made["rigid"] > 0.95

@@ -63,11 +63,7 @@ def check_output(settings, *inputs):
 
 @contextmanager
 def staged(output):
-    """A folder to write into, whose files move to `output` if all goes well. What runs
-    have left that were killed is removed."""
-    if output is None:
-        yield None
-        return
+    """A folder to write into, whose files move to `output` if all goes well."""
     given, output = output, output.absolute()
     # Within an existing folder, as it may be a mount point of its own.
     holder = output if output.is_dir() else output.parent

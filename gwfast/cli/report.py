@@ -91,10 +91,11 @@ def run(
             _warn(doubt)
     with _warnings_told(told, UserWarning):
         init = _start(source.embeddings, target.embeddings, settings, seeds)
-    with staged(settings.output) as folder, connected(settings.scheduler):
+    with connected(settings.scheduler):
         outcome = _align(source, target, dictionary, gold, settings, init, told)
-        if folder is not None:
-            write(outcome, folder)
+        if settings.output is not None:
+            with staged(settings.output) as folder:
+                write(outcome, folder)
     if settings.as_json:
         click.echo(json_line(summary(outcome)))
         return

@@ -11,7 +11,7 @@ from .._version import __version__
 from .shard import Shard
 from .team import MAX_LOSSES, RESUMED, Lost, NoWorkers
 
-LOOK_EVERY = 5.0  # seconds between two looks at a worker that does not answer
+LOOK_EVERY = 2.0  # seconds between two looks at a worker that does not answer
 # What Dask raises of a worker that went away, or was restarted. What goes wrong inside
 # of a shard Dask does not get to see: that is an answer.
 GONE = OSError, CancelledError, asyncio.TimeoutError

@@ -11,6 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from .. import _version
+from ..utils.atomic_files import replacing
 
 # Largest share of the time between two writings that writing may take.
 MAX_SHARE = 0.05
@@ -84,14 +85,13 @@ class Checkpoint:
         arrays = {name: x for name, x in values.items() if isinstance(x, np.ndarray)}
         numbers = {name: x for name, x in values.items() if name not in arrays}
         numbers = json.dumps({**numbers, "identity": self._identity}, default=float)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            with open(temporary, "wb") as file:
+            with replacing(self.path) as file:
                 np.savez(file, numbers=numbers, **arrays)
-            os.replace(temporary, self.path)
+                file.flush()
+                os.fsync(file.fileno())  # for a power cut
         except OSError as error:
             text = f"{self.path}: the checkpoint cannot be written, and the solve goes on without"
             warnings.warn(f"{text} ({error})", stacklevel=2)
-            temporary.unlink(missing_ok=True)
         self._ended = time.perf_counter()
         self._took = self._ended - began

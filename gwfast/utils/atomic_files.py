@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from .types import PathLike
 
-PREFIX = ".gwfast-"
+PREFIX = ".gwfast-unfinished-"
 
 
 @contextmanager
@@ -29,8 +29,9 @@ def naming(path: PathLike) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[BinaryIO]:
-    """A binary stream whose content becomes the file `path` if all goes well. What is no regular
-    file, a pipe for instance, is written to as it is.
+    """A binary stream whose content becomes the file `path` if all goes well. A pipe or a device is
+    written to as it is. The file has no name before it is whole, if the system has such files, so
+    that a killed process leaves nothing.
     """
     target = Path(os.path.realpath(os.fsdecode(path)))
     with naming(path):
@@ -40,11 +41,25 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
             return
         temporary = target.parent / f"{PREFIX}{secrets.token_hex(8)}"
         try:
-            with open(temporary, "xb") as stream:
+            nameless = _nameless(target.parent)
+            with nameless or open(temporary, "xb") as stream:
                 yield stream
+                if nameless:
+                    stream.flush()  # a folder's descriptor makes `link` follow the symbolic link
+                    os.link(f"/proc/self/fd/{stream.fileno()}", temporary, src_dir_fd=0)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _nameless(folder):
+    """Return a new binary stream to a file in `folder` without a name, or None."""
+    if not os.path.isdir("/proc/self/fd"):
+        return None
+    try:
+        return open(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
+    except (AttributeError, OSError):  # not Linux, or a file system without such files
+        return None
 
 
 @contextmanager
@@ -55,8 +70,11 @@ def temporary_folder(holder: Path) -> Iterator[Path]:
 
 
 def check_folder(folder: Path, name: str) -> None:
-    """Raise a ValueError unless `folder` is a folder or can be made."""
+    """Raise an error unless `folder` is a folder or can be made, and can be written to."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{name} must be a folder, got the file {folder}")
     if not folder.is_dir() and not folder.absolute().parent.is_dir():
         raise ValueError(f"{name} must be in an existing folder, got {folder}")
+    holder = folder if folder.is_dir() else folder.absolute().parent
+    with naming(folder), tempfile.TemporaryFile(prefix=PREFIX, dir=holder):
+        pass

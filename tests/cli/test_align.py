@@ -356,9 +356,10 @@ def test_a_checkpoint_is_written_and_gone_on_from(run, files):
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_command_ends_where_another_does(run, files):
     given = *ALIGN, "--json", "--checkpoint"
-    process = ["-m", "gwfast", *given, "kept"]
+    process, before = ["-m", "gwfast", *given, "kept", "--output", "out"], tree(files)
     status = kill_once_written(files / "kept", process, cwd=files)
     assert status == -signal.SIGKILL
+    assert {*tree(files)} - {*before} == {"kept"}
     went_on, plain = (json.loads(run(*given, name)[1]) for name in ("kept", "other"))
     for found in (went_on, plain):
         del found["gw"]["seconds"]

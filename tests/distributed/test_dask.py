@@ -45,11 +45,6 @@ def workers():
         yield found
 
 
-@pytest.fixture(autouse=True)
-def no_long_waits(monkeypatch):
-    monkeypatch.setattr(engine, "LOOK_EVERY", 0.5)
-
-
 @pytest.fixture
 def client(workers):
     with distributed.Client(workers) as found:
@@ -141,17 +136,16 @@ def test_pairs_of_spaces_that_workers_die_of(client, monkeypatch):
 
 
 KILLED = """
-import os, signal
+import os, signal, time
 import numpy as np, gwfast
 from distributed import Client
 from gwfast.distributed import cluster
-from gwfast.solvers import checkpoint
 
 def kill(step):
+    time.sleep(0.2)  # of which writing takes little
     if step.iteration == 3:
         os.kill(os.getpid(), signal.SIGKILL)  # workers, scheduler and this
 
-checkpoint.MAX_SHARE = np.inf
 x, y = np.load({folder!r} + "/spaces.npy")
 with Client(processes=False, n_workers=2, dashboard_address=None) as client:
     with cluster(client, min_points=100, n_shards=2):
@@ -169,7 +163,7 @@ def test_all_of_it_is_killed_and_goes_on(client, quiet, tmp_path):
     assert done.returncode == -signal.SIGKILL
     seen = []
     found = solved(client, checkpoint=tmp_path / "kept", callback=seen.append)
-    assert seen[0].iteration == 3
+    assert 2 <= seen[0].iteration <= 3
     expected, _ = quiet
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-4)
     assert abs(found.n_outer - expected.n_outer) <= 10

@@ -22,8 +22,7 @@ def graph_of(n, seed):
 
 
 @pairwise(n=[1, 2, 65], unweighted=[False, True], directed=[False, True])
-def test_they_are_the_lengths_of_paths(n, unweighted, directed, seed, monkeypatch):
-    monkeypatch.setattr("gwfast.utils.blocks.SCRATCH_BYTES", 8 * n * 10)
+def test_they_are_the_lengths_of_paths(n, unweighted, directed, seed):
     graph = graph_of(n, seed)
     if directed:
         back = sparse.coo_array((graph.data[::-1], graph.coords[::-1]), graph.shape)
@@ -33,6 +32,12 @@ def test_they_are_the_lengths_of_paths(n, unweighted, directed, seed, monkeypatc
         cost = GraphCost(kind(graph), unweighted=unweighted, directed=directed)
         assert cost.symmetric is not directed and cost.matrix.dtype == np.float32
         np.testing.assert_allclose(cost.matrix, expected, rtol=1e-6)
+
+
+def test_paths_of_a_graph_of_several_blocks():
+    graph, ends = graph_of(1100, 3), [0, 500, 1047, 1048, 1099]
+    expected = csgraph.shortest_path(graph.tocsr(), directed=False, indices=ends)
+    np.testing.assert_allclose(GraphCost(graph).matrix[ends], expected, rtol=1e-6)
 
 
 def test_what_no_path_connects_is_said_or_takes_a_value():

@@ -1,9 +1,11 @@
 """Files that appear whole or not at all."""
 
 import os
+import signal
+import sys
 
 import pytest
-from helpers.processes import full_disk
+from helpers.processes import full_disk, run_python
 
 from gwfast.utils.atomic_files import replacing, temporary_folder
 
@@ -18,6 +20,29 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     with pytest.raises(ZeroDivisionError), replacing(path) as stream:
         stream.write(b"half")
         _ = 1 // 0
+    assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["file"]
+
+
+KILLED = """
+import os, signal
+from gwfast.utils.atomic_files import replacing
+with replacing({path!r}) as stream:
+    stream.write(b"half")
+    stream.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="has no files without a name")
+def test_a_killed_process_leaves_nothing(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    done = run_python(KILLED.format(path=str(path)), check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["file"]
+    with replacing(path) as stream:
+        stream.write(b"new")
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["file"]
 
 

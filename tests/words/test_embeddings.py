@@ -15,21 +15,19 @@ def test_text(tmp_path, header, end, trail):
     check(read_embeddings(path), WORDS, vectors)
 
 
-@pairwise(n=[1, 2, 1023, 1024, 1025], header=[True, False])
-def test_text_of_any_length(tmp_path, monkeypatch, n, header):
-    """Without a header the buffer grows as blocks of lines come."""
-    monkeypatch.setattr("gwfast.words.files.text._BLOCK_BYTES", 1000)
+@pairwise(n=[1, 2, 1023, 1024, 1025, 50_000], header=[True, False])
+def test_text_of_any_length(tmp_path, n, header):
+    """Without a header the buffer grows as blocks of lines, of a megabyte, come."""
     words, vectors = [f"w{i}" for i in range(n)], points(n, 2)
     path = write(tmp_path / "v.txt", text_of(words, vectors, header))
     check(read_embeddings(path), words, vectors)
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
-@pytest.mark.parametrize("block", [37, 1 << 20])
-def test_binary(tmp_path, monkeypatch, end, block):
-    monkeypatch.setattr("gwfast.words.files.binary._BLOCK_BYTES", block)
+@pytest.mark.parametrize("n_columns", [7, 100_000])  # of one block of a megabyte, and of four
+def test_binary(tmp_path, end, n_columns):
     words = [word.replace(" ", "_") for word in WORDS]
-    vectors = points(len(words), 7)
+    vectors = points(len(words), n_columns)
     path = write(tmp_path / "v.bin", binary_of(words, vectors, end))
     check(read_embeddings(path), words, vectors)
 
