@@ -1,4 +1,4 @@
-"""The product plan as a result, and a comparison of other results with it."""
+"""The product plan as a result, and other results beside it."""
 
 import dataclasses
 import math
@@ -19,27 +19,23 @@ from ..utils.precision import SINGLE
 
 
 def unsolved(problem, options):
-    """The product plan as a `GWResult`, whose `n_outer` is 0."""
-    rule, mass = problem.rule, problem.mass
-    rows, cols = rule.product()
-    value, linear, penalty = product_mean(problem), 0.0, rule.penalty(rows, cols)
+    """Return the product plan as a `GWResult`, whose `n_outer` is 0."""
+    rule, mass, threads = problem.rule, problem.mass, options.threads(problem)
+    (rows, cols), value, linear = rule.product(), product_mean(problem), 0.0
     if problem.is_fused:
-        between = problem.between
-        total = between.mean(rows, cols) if _is_factored(problem) else rows @ between @ cols
-        linear = float(total) / mass
+        linear = _linear_term(problem) / mass
         value = problem.alpha * value + (1.0 - problem.alpha) * linear
-    gw_cost, epsilon = value + penalty, options.epsilon.value
+    gw_cost, epsilon = value + rule.penalty(rows, cols), options.epsilon.value
     if epsilon is None:
         epsilon = options.epsilon.relative * value / (mass * rule.entropy_weight)
     entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
-    threads, right = options.threads(problem), cols / mass
-    if options.precision is SINGLE:
-        # As factors the plan takes no time.
-        factors = (np.zeros((size, 1), dtype=np.float32) for size in problem.shape)
+    if options.precision is SINGLE:  # as factors the plan takes no time
+        factors = [np.zeros((size, 1), dtype=np.float32) for size in problem.shape]
         with np.errstate(divide="ignore"):
-            coupling = FactoredCoupling(*factors, np.log(rows), np.log(right), 1.0, threads)
+            logs = np.log(rows), np.log(cols / mass)
+        coupling = FactoredCoupling(*factors, *logs, 1.0, threads)
     else:
-        coupling = ArrayCoupling(np.multiply.outer(rows, right), threads)
+        coupling = ArrayCoupling(np.multiply.outer(rows, cols / mass), threads)
     return GWResult(
         coupling=coupling,
         potentials=tuple(np.zeros(size) for size in problem.shape),
@@ -48,7 +44,7 @@ def unsolved(problem, options):
         reg_cost=rule.regularized(gw_cost, epsilon, entropy, rows, cols),
         **rule.asked(),
         mass=mass,
-        penalty=penalty,
+        penalty=rule.penalty(rows, cols),
         epsilon=epsilon,
         marginal_error=0.0,
         n_outer=0,
@@ -78,21 +74,20 @@ def no_worse_than_product(problem, result, options):
 
 
 def completed(problem, result, seconds, limit=math.inf):
-    """The result with the seconds of the solve, the labels of the problem, the bytes
+    """Return the result with the seconds of the solve, the labels of the problem, the bytes
     that its plan may take as an array and, if it is fused, its `GWResult.term_ratio`.
     """
     added = dict(labels=problem.labels, seconds=seconds)
     if limit < math.inf:
         added["coupling"] = result.coupling.with_limit(limit)
     if problem.is_fused:
-        linear = (1.0 - problem.alpha) * _mean_size(problem) / problem.mass
+        linear = (1.0 - problem.alpha) * _linear_term(problem, np.abs) / problem.mass
         quadratic = problem.alpha * max(product_mean(problem), 0.0)
         added["term_ratio"] = quadratic / linear if linear else math.inf
         # A plan that keeps to the matches of no linear cost is blurred by an epsilon of 15 % of
         # the quadratic term: at 11 % of it 97 % of the matches were right, at 22 % 59 to 80 %.
-        avoided = (1.0 - problem.alpha) * abs(result.linear_cost) <= 1e-3 * linear
         share = result.epsilon / quadratic if quadratic else 0.0
-        if avoided and share > 0.15:
+        if (1.0 - problem.alpha) * abs(result.linear_cost) <= 1e-3 * linear and share > 0.15:
             advice = (
                 f"the plan avoids linear_cost, and epsilon, {result.epsilon:.3g}, is "
                 f"{share:.0%} of the quadratic term, where 1 to 3 % is usual; try "
@@ -102,19 +97,15 @@ def completed(problem, result, seconds, limit=math.inf):
     return dataclasses.replace(result, **added)
 
 
-def _is_factored(problem):
-    return isinstance(problem.between, CrossCost)
-
-
-def _mean_size(problem):
-    """``p' |C| q`` of the costs C between the spaces."""
-    between, (p, q), size = problem.between, problem.rule.product(), 0.0
-    if _is_factored(problem) and between.metric != "dot":  # no cost is negative
+def _linear_term(problem, of=np.asarray):
+    """Return ``p' C q`` of the costs C between the spaces, or of a function of them."""
+    between, (p, q) = problem.between, problem.rule.product()
+    factored = isinstance(between, CrossCost)
+    if factored and (of is np.asarray or between.metric != "dot"):  # then no cost is negative
         return between.mean(p, q)
-    for rows in row_blocks(*between.shape, CACHED_BYTES):
-        cost = between.rows(rows) if _is_factored(problem) else between[rows]
-        size += float(p[rows] @ np.abs(cost) @ q)
-    return size
+    blocks = row_blocks(*between.shape, CACHED_BYTES)
+    costs = (between.rows(rows) if factored else between[rows] for rows in blocks)
+    return sum(float(p[rows] @ of(cost) @ q) for rows, cost in zip(blocks, costs, strict=True))
 
 
 def warn_of_scales(results):
@@ -126,13 +117,11 @@ def warn_of_scales(results):
         warnings.warn(blurred[0], stacklevel=outside())
     ratios = [one.term_ratio for one in results if 0 < one.term_ratio < math.inf]
     ratio = max(ratios, key=lambda one: abs(math.log(one)), default=1.0)
-    # Beyond a factor of 30 the smaller term hardly counts.
-    if 1 / 30 <= ratio <= 30:
-        return
-    names = ("quadratic", "linear") if ratio > 1 else ("linear", "quadratic")
-    warnings.warn(
-        f"the {names[0]} term of the fused objective is {max(ratio, 1 / ratio):.3g} times the "
-        f"{names[1]} one, at the product plan and weighted by alpha, and decides "
-        f"nearly alone; linear_cost times {ratio:.3g} would make them equal",
-        stacklevel=outside(),
-    )
+    if not 1 / 30 <= ratio <= 30:  # the smaller term hardly counts
+        names = ("quadratic", "linear") if ratio > 1 else ("linear", "quadratic")
+        warnings.warn(
+            f"the {names[0]} term of the fused objective is {max(ratio, 1 / ratio):.3g} times the "
+            f"{names[1]} one, at the product plan and weighted by alpha, and decides "
+            f"nearly alone; linear_cost times {ratio:.3g} would make them equal",
+            stacklevel=outside(),
+        )

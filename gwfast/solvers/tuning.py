@@ -6,7 +6,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -24,7 +24,6 @@ from ..results.tables import Candidate, Candidates
 from ..utils.deadline import Deadline
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Progress
-from ..utils.validation import as_positive
 from .gromov import solve
 from .options import InitLike, SolveOptions, in_force
 from .search.advice import warn_of
@@ -96,77 +95,65 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
     if key is not None and not callable(key):
         raise TypeError(f"key must be callable or None, got {type(key).__name__}")
     limits = Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline)
-    how: dict[str, Any] = dict(n_threads=n_threads, seed=seed, progress=progress)
-    options = SolveOptions(limits, init=init, placement=in_force.get(), **how)
-    mean = product_mean(problem)
-    rows: list[Candidate] = []
-    values = sorted(_as_epsilons(epsilons), key=lambda one: -(one.value or one.relative * mean))
-    before, tried = None, []
-    for epsilon in values:
-        tried.append(_solved(problem, options, epsilon, key, rows, before))
-        if late := tried[-1].late:
+    options = SolveOptions(
+        limits,
+        init=init,
+        n_threads=n_threads,
+        seed=seed,
+        progress=progress,
+        placement=in_force.get(),
+    )
+    values, mean = _as_epsilons(epsilons), product_mean(problem)
+    values.sort(key=lambda one: -(one.value or one.relative * mean))
+    results, numbers, followed = list[GWResult](), list[float](), list[bool]()
+    rows, before, late = list[Candidate](), None, False
+    for epsilon in [*values, None]:
+        if epsilon is None:
+            best = numbers.index(min(numbers))
+            if not followed[best]:
+                break
+            epsilon, before = values[best], None
+        result = _solved(problem, dataclasses.replace(options, epsilon=epsilon), before)
+        late = bool(rows) and result.status == Status.TIME_LIMIT
+        if late:
             break
-        before = tried[-1].result
+        rows += result.candidates
+        results.append(result)
+        numbers.append(_number(result.gw_cost if key is None else key(result)))
+        followed.append(before is not None)
         # A plan that has matched nothing leads nowhere.
-        before = None if before.status == Status.NEAR_PRODUCT else before
-    best = min((one for one in tried if not one.late), key=lambda one: one.value)
-    if not late and best.followed:
-        tried.append(_solved(problem, options, best.epsilon, key, rows))
-        late = tried[-1].late
-        best = best if late else min(best, tried[-1], key=lambda one: one.value)
+        before = None if result.status == Status.NEAR_PRODUCT else result
+    result = results[numbers.index(min(numbers))]
     ended = dict(status=Status.TIME_LIMIT, advice=Status.TIME_LIMIT.advice) if late else {}
     seconds = time.perf_counter() - began
-    result = dataclasses.replace(best.result, candidates=Candidates(rows), seconds=seconds, **ended)
+    result = dataclasses.replace(result, candidates=Candidates(rows), seconds=seconds, **ended)
     warn_of(result, limits)
     return result
 
 
-class _Tried(NamedTuple):
-    """An epsilon, its result and the number of its key; whether the result before it was followed,
-    and whether time was up.
-    """
-
-    epsilon: Epsilon
-    result: GWResult
-    value: float
-    followed: bool
-    late: bool
-
-
-def _solved(problem, options, epsilon, key, rows, before=None):
-    """Return what an epsilon has led to, from the result of another epsilon or by a search."""
-    changed = dataclasses.replace(options, epsilon=epsilon)
-    if before is not None:
-        most = min(options.limits.max_outer, 200)  # for cycles: few take more than 33
-        limits = dataclasses.replace(options.limits, max_outer=most)
-        changed = dataclasses.replace(changed, init=before, limits=limits)
-    result = solve(problem, changed)
-    if before is not None:
-        label, size = f"epsilon {before.epsilon:.3g}", max(problem.shape)
-        effort = result.n_outer, result.seconds
-        row = Candidate(label, size, result.epsilon, result.gw_cost, *effort, "won")
-        result = dataclasses.replace(result, candidates=Candidates([row]))
-    late = bool(rows) and result.status == Status.TIME_LIMIT
-    rows.extend(() if late else result.candidates)
-    value = math.inf if late else _number(result.gw_cost if key is None else key(result))
-    return _Tried(epsilon, result, value, before is not None, late)
+def _solved(problem, options, before):
+    """Return the result of a search, or from the result `before` of another epsilon."""
+    if before is None:
+        return solve(problem, options)
+    most = min(options.limits.max_outer, 200)  # for cycles: few take more than 33
+    limits = dataclasses.replace(options.limits, max_outer=most)
+    result = solve(problem, dataclasses.replace(options, init=before, limits=limits))
+    label, size = f"epsilon {before.epsilon:.3g}", max(problem.shape)
+    effort = result.n_outer, result.seconds
+    row = Candidate(label, size, result.epsilon, result.gw_cost, *effort, "won")
+    return dataclasses.replace(result, candidates=Candidates([row]))
 
 
 def _as_epsilons(epsilons):
     """Return a list of `Epsilon`."""
     if epsilons is None:
-        fractions = 0.05, 0.035, 0.025, 0.0175, 0.0125, 0.009, 0.006
-        return [Epsilon(relative=fraction) for fraction in fractions]
+        epsilons = "5%", "3.5%", "2.5%", "1.75%", "1.25%", "0.9%", "0.6%"
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise TypeError(f"epsilons must be a sequence or None, got {type(epsilons).__name__}")
-    checked = []
-    for one in epsilons:
-        if not isinstance(one, str | Epsilon):
-            one = as_positive(one, "epsilons")
-        try:
-            checked.append(as_epsilon(one))
-        except ValueError as error:
-            raise ValueError(f"epsilons must be numbers, texts or Epsilon: {error}") from None
+    try:
+        checked = [as_epsilon(one) for one in epsilons]
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"epsilons must be numbers, texts or Epsilon: {error}") from None
     if not checked:
         raise ValueError("epsilons must not be empty")
     return checked
