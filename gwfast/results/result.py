@@ -42,17 +42,14 @@ class OuterStep(NamedTuple):
     ----------
     iteration : int
         Counted from 1.
-    gw_cost : float
+    gw_cost, epsilon : float
         Objective for the given marginals, without entropy, with the rounding of the loop.
-    epsilon : float
     change : float
-        Relative change of the state: ``|A' - A|_F / |A'|_F`` of ``A = X'
-        T Y`` for point clouds, ``|T' - T|_1`` over the mass for dense costs; if `epsilon` is 0,
-        the part of the way to the vertex that the plan went.
-    marginal_error : float
-        ``|T 1 - p|_1 + |T' 1 - q|_1``.
-    n_inner : int
-        Sinkhorn iterations in this one.
+        Relative change of the state: ``|A' - A|_F / |A'|_F`` of ``A = X' T Y`` for point clouds,
+        ``|T' - T|_1`` over the mass for dense costs; if `epsilon` is 0, the part of the way to
+        the vertex that the plan went.
+    marginal_error, n_inner : float and int
+        ``|T 1 - p|_1 + |T' 1 - q|_1``, and the number of Sinkhorn iterations.
     seconds : float
         Since the solve began.
 
@@ -78,34 +75,25 @@ class LiveStep(OuterStep):
     Frobenius norm of the change of the plan, for dense costs only, else NaN.
     """
 
-    _make_coupling: Callable[[], Coupling] | None = None
     moved: float = np.nan
+    _snapshot: Callable[[], Coupling] | None = None
 
     @classmethod
-    def stops(
-        cls,
-        callback: Callable[[LiveStep], object],
-        step: OuterStep,
-        make_coupling: Callable[[], Coupling],
-        moved: float = np.nan,
-    ) -> bool:
-        """Show this step to a callback; return True to end the solve."""
+    def stops(cls, callback, step, snapshot, moved=np.nan):
+        """Show a step to a callback; return True to end the solve."""
         live = cls(*step)
-        live._make_coupling, live.moved = make_coupling, moved
+        live._snapshot, live.moved = snapshot, moved
         try:
             return bool(callback(live))
         finally:
-            # The solver goes on, and overwrites what a coupling would be made from.
-            live._make_coupling = None
+            live._snapshot = None  # the solver goes on and overwrites the plan
 
     @property
     def coupling(self) -> Coupling:
-        """The plan of this iteration, to be looked at during the call only (a RuntimeError after
-        it): `Coupling.toarray` and copy what is to stay.
-        """
-        if self._make_coupling is None:
+        """The plan of this iteration, during the call only: copy the array that is to stay."""
+        if self._snapshot is None:
             raise RuntimeError("the coupling of a step is there during the callback only")
-        return self._make_coupling()
+        return self._snapshot()
 
 
 class LabelTransfer(NamedTuple):
@@ -114,10 +102,10 @@ class LabelTransfer(NamedTuple):
     Attributes
     ----------
     labels : ndarray
-        The label that most of each point's mass goes to; for points without mass NaN, or None
-        where labels are no numbers.
+        The label that most of each point's mass goes to; NaN for points without mass, or None if
+        labels are no numbers.
     shares : float64 ndarray
-        How much of its mass that is: 1 where all agree, 0 for points without mass.
+        The share of its mass that goes there; 0 for points without mass.
 
     Examples
     --------
@@ -144,12 +132,10 @@ class SinkhornResult:
         `f` and `g`, in units of cost.
     cost, reg_cost : float
         ``<plan, cost>``, and that minus epsilon times the entropy ``-sum plan log plan``.
-    epsilon, marginal_error, n_iter : float, float, int
+    epsilon, marginal_error, n_iter, seconds : float, float, int, float
         The error is ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
     status : Status
-        A `str`: ``"converged"``, ``"max_iter"``, ``"precision"`` (the error no longer fell) or
-        ``"time_limit"``.
-    seconds : float
+        "converged", "max_iter", "precision" (the error no longer fell) or "time_limit".
 
     Examples
     --------
@@ -198,52 +184,38 @@ class GWResult:
         Objective of the plan without entropy; if fused, ``alpha`` times that plus ``(1 - alpha)``
         times `linear_cost`; if unbalanced, with the `penalty`.
     reg_cost : float
-        What is minimized: `gw_cost` minus twice epsilon times the entropy ``-sum plan log plan``;
-        of an unbalanced plan plus epsilon times ``KL2(plan | p q')``.
-    epsilon : float
-        The number that was used, also if "auto" was asked for.
+        The minimized objective: `gw_cost` minus twice epsilon times the entropy ``-sum plan log
+        plan``, or if unbalanced plus epsilon times ``KL2(plan | p q')``.
+    epsilon, mass, seconds : float
+        The regularization that was used, the mass of the plan, and the time of the whole solve.
     marginal_error : float
         ``|plan 1 - p|_1 + |plan' 1 - q|_1``; of an unbalanced plan the distance from the marginals
         that its potentials ask for.
-    n_outer, n_inner : int
-        Linearizations and Sinkhorn iterations of the last descent.
-    status : Status
-        Why the solver stopped, a `str` whose `meaning` says it in words.
-    history : tuple of OuterStep
-        The outer iterations of the last descent.
-    seconds : float
-        For all of it.
+    n_outer, n_inner, history : int, int, tuple of OuterStep
+        Linearizations and Sinkhorn iterations of the last descent, and each linearization.
+    status, advice : Status, str
+        Why the solver stopped, and what to try unless `status` is "converged" or "stopped".
     confidence : float
         Of a search, an estimate of the chance that it found the lowest optimum, fitted to some 900
         problems; below .93 `status` is "uncertain". NaN if there was no search.
     left_out : float
         With ``tier="neighbors"`` an upper bound, at 95 % confidence, of the mass that the
         potentials would have outside of the neighbors that are kept.
-    linear_cost : float
-        ``<linear_cost, plan>``; 0 where there is no linear cost.
-    term_ratio : float
-        How many times the quadratic term of a fused objective is the linear one, both of the
-        product plan and with their weights. NaN where there is no linear cost.
-    advice : str
-        What to try, if `status` is neither "converged" nor "stopped".
+    linear_cost, term_ratio : float
+        ``<linear_cost, plan>``, and how many times the quadratic term of a fused objective is the
+        linear one, both of the product plan and with their weights; 0 and NaN if not fused.
     method : str
-        ``"pgd"``, ``"ppa"`` or ``"bapg"``; ``"cg"`` where `epsilon` is 0.
+        ``"pgd"``, ``"ppa"`` or ``"bapg"``; ``"cg"`` if `epsilon` is 0.
     gap : float
         The gap of Frank and Wolfe if `epsilon` is 0, a certificate of stationarity; else NaN.
-    mass : float
-        Total mass of the plan.
-    lost : tuple of two floats
-        How much of `p` and of `q` the plan leaves unmatched.
-    penalty : float
-        What an unbalanced plan pays for its marginals.
-    marginals : str
-        "balanced", "semirelaxed", "partial" or "unbalanced".
-    p, q : (n,) and (m,) float64 ndarrays
-        The masses that the plan was asked to have.
+    lost, penalty : tuple of two floats, float
+        Mass of `p` and of `q` that the plan leaves unmatched, and the price of that if unbalanced.
+    marginals, p, q : str, (n,) and (m,) float64 ndarrays
+        The rule of the marginals, and the masses that the plan was asked to have.
     candidates : Candidates
         Starts that a search tried, as a table.
     labels : tuple of two, each a sequence or None
-        What the points of either side are called: nodes of networkx, an index of pandas, cells.
+        Names of the points of either side: nodes of networkx, an index of pandas, cells.
 
     Examples
     --------
