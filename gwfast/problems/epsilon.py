@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..utils.validation import as_positive
 
@@ -64,19 +64,6 @@ class Epsilon:
     def is_zero(self) -> bool:
         """True for the exact problem."""
         return self.value == 0
-
-    def resolve(self, linearization: Any) -> "Schedule":
-        """Return the `Schedule` for a problem."""
-        if self.value is not None:
-            last = float(self.value)
-        else:
-            rule = linearization.problem.rule
-            mean = linearization.product_cost / (rule.mass * rule.entropy_weight)
-            # If all costs are equal any epsilon gives the product plan, but an epsilon that
-            # cannot be resolved would be refused.
-            least = linearization.precision.min_epsilon * linearization.cost_scale
-            last = max(self.relative * mean, least)
-        return Schedule(last, last * self.anneal_from, self.anneal_by)
 
 
 EpsilonLike: TypeAlias = float | str | Epsilon

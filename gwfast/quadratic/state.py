@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..linear.log_domain import Potentials
+from ..problems.epsilon import Schedule
 from ..utils.types import Float64Array
 
 # Rounding of the sum of both terms of a loss, relative to them.
@@ -165,6 +166,15 @@ class Linearization:
         cost = state.objective - rule.penalty(*rule.product())
         # The rounding is relative to the terms that cancel.
         return cost if cost > 1e-7 * self.magnitude(state) else 0.0
+
+    def schedule(self, epsilon):
+        """Return the `Schedule` of an `Epsilon`."""
+        last, rule = epsilon.value, self.problem.rule
+        if last is None:
+            last = epsilon.relative * self.product_cost / (rule.mass * rule.entropy_weight)
+            # If all costs are equal, any epsilon that is not refused gives the product plan.
+            last = max(last, self.precision.min_epsilon * self.cost_scale)
+        return Schedule(last, last * epsilon.anneal_from, epsilon.anneal_by)
 
 
 def combined(weights, arrays):

@@ -54,7 +54,7 @@ class SmallSolve:
             return None
         n_threads = options.threads(problem)
         at = linearize(problem, n_threads, method=method, precision=precision)
-        epsilons = options.epsilon.resolve(at)
+        epsilons = at.schedule(options.epsilon)
         if not at.is_small:
             return None
         state = at.initial(start.plan(problem, n_threads))

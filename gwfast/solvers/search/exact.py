@@ -166,7 +166,7 @@ class ExactSearch:
         with contextlib.suppress(OutOfTime):
             at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
             for level in LEVELS:
-                epsilons = Epsilon(relative=level.epsilon).resolve(at)
+                epsilons = at.schedule(Epsilon(relative=level.epsilon))
                 # Plans are rough, as the next level moves them further.
                 limits = Limits(25, 100, level.tol, 1e-3, deadline=self._deadline)
                 ended = _descend_all(at, plans.values(), epsilons, limits, self._n_threads)

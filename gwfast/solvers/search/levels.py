@@ -61,7 +61,7 @@ class Level(NamedTuple):
             mechanisms=options.mechanisms,
             placement=options.placement,
         )
-        schedule = options.epsilon.resolve(at)
+        schedule = at.schedule(options.epsilon)
         if single and options.precision is not SINGLE:
             # Float32 only finds the start here.
             least = SINGLE.min_epsilon * at.cost_scale
