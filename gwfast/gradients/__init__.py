@@ -1,5 +1,5 @@
-"""Losses of torch and JAX by which networks learn: Gromov-Wasserstein objectives of
-native calls, searches and all, that have gradients in what they were made of.
+"""Losses of torch and JAX by which networks learn: Gromov-Wasserstein objectives of native calls,
+searches and all, with gradients in costs and masses.
 
 Arrays of either library are taken as they are, and neither is imported to do so.
 """

@@ -1,6 +1,6 @@
-"""Gradients of an objective at its minimum in what the problem was made of. By the
-envelope theorem they are its partial derivatives with the plan held still, and in the
-masses, which constrain the plan, the dual potentials.
+"""Gradients of an objective at its minimum in the data of the problem. By the envelope theorem
+they are its partial derivatives with the plan held still, and in the masses, which constrain the
+plan, the dual potentials.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..results.result import GWResult
 
 
 def refuse_gradients(names: Collection[str], marginals: str, rho: Any) -> None:
-    """Raise `NoGradients` where there are none in one of `names`: in masses that only
-    bound those of the plan, and in those that an infinite price makes it meet.
+    """Raise `NoGradients` if a name in `names` has none: masses that only bound the masses of the
+    plan, and masses that an infinite price makes the plan meet.
     """
     known = {"balanced": [True, True], "semirelaxed": [True, False]}
     if marginals == "unbalanced":
@@ -39,7 +39,7 @@ class Minimum:
         self.value = result.reg_cost if entropic else result.gw_cost
 
     def gradients(self, names: Collection[str]) -> dict[str, Any]:
-        """Those in the arguments of these names."""
+        """Return the gradients in the arguments of these names."""
         if not names:
             return {}
         plan = self._result.plan.astype(np.float64)
@@ -50,7 +50,7 @@ class Minimum:
         return {name: made[name] for name in names}
 
     def _in_masses(self, plan, side):
-        """In `p` (side 0) or `q` (side 1)."""
+        """Return the gradient in `p` (side 0) or `q` (side 1)."""
         result, rule = self._result, self._problem.rule
         if not rule.is_relaxed:
             # Linear problems have half the gradient of the objective. As masses have

@@ -37,21 +37,20 @@ def gromov_wasserstein_loss(
 ) -> Any:
     """The least objective that `gromov_wasserstein` finds, with gradients for torch and JAX.
 
-    Its value is what the solver minimizes: `GWResult.reg_cost`, entropy included, or
-    `GWResult.gw_cost` if `epsilon` is 0 or `method` is "ppa". At a minimum gradients
-    are partial derivatives with the plan held still (the envelope theorem), and in the
-    masses they are the dual potentials: nothing is differentiated through the solver.
-    They are as exact as the plan has converged: to about three digits by default, for
-    more pass ``dtype="float64"`` and lower tolerances. Where several plans are as good
-    (the status "tie") each has gradients of its own, and these are of one. There are no
-    second derivatives, which would need to know how the plan moves.
+    Its value is the minimized objective: `GWResult.reg_cost`, entropy included, or
+    `GWResult.gw_cost` if `epsilon` is 0 or `method` is "ppa". At a minimum gradients are partial
+    derivatives with the plan held still (the envelope theorem), and in the masses they are the
+    dual potentials: nothing is differentiated through the solver. They are as exact as the plan
+    has converged: to about three digits by default, for more pass ``dtype="float64"`` and lower
+    tolerances. If several plans are as good (the status "tie"), the gradients are of one plan.
+    There are no second derivatives, which depend on how the plan moves.
 
     Parameters
     ----------
     cost_x, cost_y : tensor of torch, array of JAX, or what `gromov_wasserstein` takes
         Costs within the spaces. These, `linear_cost` and `alpha` have gradients; JAX's
-        may be traced, as inside ``jax.grad``, ``jax.jit`` and ``jax.vmap``. Arrays of
-        all arguments must be of one library, those of JAX may be NumPy's beside it.
+        may be traced, as inside ``jax.grad``, ``jax.jit`` and ``jax.vmap``. All arguments must
+        be arrays of one library; beside arrays of JAX there may be arrays of NumPy.
     p, q : array-like of shape (n,) and (m,) or None, default=None
         Masses. They have gradients in balanced problems, `p` in semi-relaxed ones, and
         in unbalanced ones each whose price `rho` is finite. Where the masses must have
@@ -114,14 +113,14 @@ def gromov_wasserstein_loss(
         marginals = "balanced"  # as it then is
     refuse = functools.partial(refuse_gradients, marginals=marginals, rho=rho)
     kinds = {name: kind_of(x) for name, x in given.items()}
-    # What is of no other library than NumPy is the same in every solve.
+    # Arrays of NumPy are the same in every solve.
     kinds = {name: kind for name, kind in kinds.items() if kind not in (None, "numpy")}
     in_library = _in_jax if {*kinds.values()} == {"jax"} else _in_torch
     return in_library(solved, refuse, {name: given[name] for name in kinds})
 
 
 def _in_torch(solved, refuse, arrays):
-    """The loss of tensors, or of what has no gradients."""
+    """Return the loss of tensors, or of arguments without gradients."""
     known = Arrays(arrays, traces=True)
     refuse(known.asking)
     minimum = solved({name: known[name] for name in arrays})
@@ -135,7 +134,7 @@ def _in_torch(solved, refuse, arrays):
 
 
 def _in_jax(solved, refuse, arrays):
-    """The loss of arrays of JAX, which calls the solver when compiled code runs."""
+    """Return the loss of arrays of JAX, which calls the solver when compiled code runs."""
     import jax
     import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-"""Gradients, for torch, of losses and plans in what they were made of.
+"""Gradients, for torch, of losses and plans in costs and masses.
 
 A loss at its minimum has them by the envelope theorem: they are its partial derivatives
 with the plan held still. A plan with entropy is a fixed point, ``grad V(T) + epsilon
@@ -42,8 +42,7 @@ class Loss:
         return made
 
     def in_plan_in_data(self, T, Z):
-        """That of ``<in_plan(T), Z>``."""
-        # What is quadratic in the plan is polarized.
+        """The gradient of ``<in_plan(T), Z>``: terms quadratic in the plan are polarized."""
         both, first, second = map(self._in_costs, (T + Z, T, Z))
         made = {
             name: x - y - z for name, x, y, z in zip(("C1", "C2"), both, first, second, strict=True)
@@ -80,7 +79,7 @@ class Potentials:
         return rows - self._plan @ g / self._p, g
 
     def without(self, R):
-        """What a matrix has beside these: ``plan * rest`` has no marginals."""
+        """The rest of a matrix less its potentials: ``plan * rest`` has no marginals."""
         f, g = self.of(R)
         return R - f[:, None] - g
 
@@ -130,7 +129,7 @@ def enveloped(answer):
 
 
 def of_exact(answer):
-    """That of an `ExactAnswer`."""
+    """The gradient of the loss of an `ExactAnswer` by names."""
     made = enveloped(answer)
     if answer.problem.marginals == "balanced":
         log = answer.evidence()

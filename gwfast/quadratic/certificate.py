@@ -126,7 +126,7 @@ class Costs:
         return in_x, in_y
 
     def value(self, plan, row_sums, column_sums, bilinear=None):
-        """Return the term, a mean of losses: what is negative is rounding."""
+        """Return the term, a mean of losses: negative values are rounding."""
         f, g = self.separable(row_sums, column_sums)
         total = f @ row_sums + g @ column_sums
         if self.is_factored:

@@ -19,7 +19,7 @@ from .search.inits import InitLike, as_start, is_list_of_starts
 from .search.starts import PRODUCT
 
 Callback = Callable[[LiveStep], object]
-# Of the block around a public function, which reads it and passes it on as an argument.
+# A public function reads the placement of the block around it, and passes it as an argument.
 in_force: ContextVar[Placement | None] = ContextVar("placement", default=None)
 
 

@@ -1,4 +1,4 @@
-"""The product plan as a result, and other results beside it."""
+"""The product plan as a result, and a comparison of results with it."""
 
 import dataclasses
 import math

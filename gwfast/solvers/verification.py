@@ -169,7 +169,7 @@ def verify(
         The objectives and the truncation that a result reports are checked too.
     epsilon, method : float, {"pgd", "ppa", "bapg"} or None, default=None
         Regularization, and the method whose fixed point the plan should be, both as in
-        `gromov_wasserstein`; None takes those of the result, or "pgd".
+        `gromov_wasserstein`; None takes epsilon and method of the result, or "pgd".
     tol, marginal_tol : float, default=1e-5
         The tolerances that the plan was solved to, of a partial plan over its mass. With epsilon
         0 `tol` bounds the gap, as a fraction of the objective.
