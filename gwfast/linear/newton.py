@@ -20,8 +20,8 @@ from ..utils.precision import DOUBLE
 # Largest move of the logarithm of a scaling by a factor (half: 8 % more), and by conjugate
 # gradients (half and twice: 1 % more), which lead where plans move little.
 FARTHEST, FARTHEST_ITERATED = 3.0, 20.0
-# Error of the marginals above which the problem is not linear, and the fraction of it that a damped
-# step by a factor leaves at most if another follows.
+# Error of the marginals above which the problem is not linear, and the fraction of it that a step
+# leaves at most if another follows.
 NEAR, LEAVES = 0.1, 0.7
 # Iterations that take the time of a step by a factor, and more for each point.
 PRICE, PRICE_OF_POINT = 30.0, 0.3
@@ -43,53 +43,45 @@ class NewtonSteps:
     """Steps in between the Sinkhorn iterations of one solve."""
 
     def __init__(self, shape, precision):
-        self._n_points, self._error, self._damped = min(shape), np.inf, False
+        self._n_points, self._error = min(shape), np.inf
+        # Functions, with the fraction of the error that a step leaves at most if another follows.
+        # Gradients may end early. A damped step leaves e^-1 where blocks of the plan fall apart, an
+        # undamped one the square of the error.
+        self._steps = [(_iterated_step, 0.9)] if self._n_points >= ITERATED_FROM else []
         # Scalings in float32 are no better for factors.
-        self._factored = precision is DOUBLE
-        self._iterated = self._n_points >= ITERATED_FROM
-
-    @property
-    def price(self):
-        """Iterations that take the time of the next step, about."""
-        return MAX_READS if self._iterated else PRICE + PRICE_OF_POINT * self._n_points
+        if precision is DOUBLE:
+            self._steps += (_factored_step, 0.3), (_damped_step, LEAVES)
 
     def pays(self, error, rate, pace, limits):
         """Return whether a step is cheaper than the iterations that are left, if errors fall by
         `rate` in each of them, which takes `pace` seconds.
         """
-        if not error < NEAR or limits.n_iter < 2:
+        if not (self._steps and error < NEAR and limits.n_iter > 1):
             return False
-        # Conjugate gradients may end early, and the next step goes on from there. A damped step
-        # leaves e^-1 where blocks of the plan fall apart, an undamped one the square of the error.
-        leaves = 0.9 if self._iterated else LEAVES if self._damped else 0.3
+        step, leaves = self._steps[0]
         if not error <= leaves * self._error:
-            if not self._factored:
+            if len(self._steps) == 1:
                 return False
-            # Where conjugate gradients did not lead, factors may.
-            self._factored, self._iterated = self._iterated, False
-            self._error = np.inf
-        if not (self._iterated or self._factored) or limits.deadline.passed(self.price * pace):
+            # Where one kind of steps did not lead, the next may.
+            self._steps, self._error = self._steps[1:], np.inf
+            step, _ = self._steps[0]
+        factored = PRICE + PRICE_OF_POINT * self._n_points
+        price = MAX_READS if step is _iterated_step else factored
+        if limits.deadline.passed(price * pace):
             return False
         if not 0.0 < rate < 1.0:
             return rate >= 1.0
         aim = max(limits.tol, np.finfo(np.float64).tiny)
-        return np.log(aim / error) / np.log(rate) > self.price
+        return np.log(aim / error) / np.log(rate) > price
 
     def take(self, kernel, p, q, scalings, error, limits):
         """Take a step; return how many iterations it counts as."""
-        self._error = error
-        if self._iterated:
-            return _iterated_step(kernel, p, q, scalings, limits)
-        args = kernel.rows, p, q, scalings.u, scalings.v
-        pair = None if self._damped else _factored_step(*args)
-        if pair is None:
-            self._damped, pair = True, _factored_step(*args, damped=True)
-        self._factored = pair is not None
-        if self._factored:
-            scalings.u[:], scalings.v[:] = pair
-            # The next iteration measures the rows only, and the columns are off as well.
-            kernel.iterate(p, q, scalings, 1.0, 1, 0.0)
-        return 2
+        self._error, n_iter = error, 0
+        while self._steps and not n_iter:
+            n_iter = self._steps[0][0](kernel, p, q, scalings, limits)
+            if not n_iter:
+                self._steps = self._steps[1:]
+        return n_iter
 
 
 def _iterated_step(kernel, p, q, scalings, limits):
@@ -107,8 +99,7 @@ def _iterated_step(kernel, p, q, scalings, limits):
     weights = _quotient(scalings.u.astype(np.float64) ** 2, p)
     missing, moved, n_reads = _balanced(q - cols, cols), np.zeros_like(v), 1
     residual, direction, slope = missing, np.zeros_like(v), np.inf
-    max_reads = min(MAX_READS, limits.n_iter)
-    while n_reads < max_reads and not limits.deadline.passed():
+    while n_reads < min(MAX_READS, limits.n_iter) and not limits.deadline.passed():
         scaled = _quotient(residual, cols)
         before, slope = slope, _dot(residual, scaled)
         direction = scaled + (slope / before) * direction
@@ -150,27 +141,31 @@ def _dot(a, b):
     return float(np.einsum("i,i->", a, b))
 
 
-def _factored_step(kernel, p, q, u, v, damped=False):
-    """Return scalings for the masses `p` and `q`, from `u` and `v`, which are near them; None where
-    there is nothing to be trusted.
+def _damped_step(*args):
+    """Take a damped step (Levenberg and Marquardt's), which moves no scaling far, and becomes
+    Newton's as the error vanishes.
+    """
+    return _factored_step(*args, damped=True)
+
+
+def _factored_step(kernel, p, q, scalings, limits, damped=False):
+    """Take a step by a Cholesky factor; return how many iterations it counts as, 0 where there is
+    nothing to be trusted.
 
     Where blocks of the plan have hardly any mass in common the matrix is singular but for rounding.
-    A damped step (Levenberg and Marquardt's) moves no scaling far, and becomes Newton's as the
-    error vanishes.
     """
-    n, m = kernel.shape
-    if n < m:
-        pair = _factored_step(kernel.T, q, p, v, u, damped)
-        return pair and pair[::-1]
-    plan = u[:, None] * kernel * v
-    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    u, v = scalings.u, scalings.v
+    plan = u[:, None] * kernel.rows * v
+    if len(p) < len(q):
+        plan, p, q, u, v = plan.T, q, p, v, u
+    rows, cols, m = plan.sum(axis=1), plan.sum(axis=0), len(q)
     short, missing = p - rows, q - cols
     rows[p == 0], cols[q == 0] = 1.0, 1.0
     if not (rows.min() > 0 and cols.min() > 0):
-        return None
-    scaled = plan / np.sqrt(rows)[:, None]
-    matrix, diagonal, more = -(scaled.T @ scaled), np.diag_indices(m), cols
-    right = missing - plan.T @ (short / rows)
+        return 0
+    scaled, diagonal = plan / np.sqrt(rows)[:, None], np.diag_indices(m)
+    matrix, right = -(scaled.T @ scaled), missing - plan.T @ (short / rows)
+    more = cols
     if damped:
         # The diagonal of a Laplacian, which as a difference of masses is mostly rounding.
         matrix[diagonal] = 0.0
@@ -182,9 +177,13 @@ def _factored_step(kernel, p, q, u, v, damped=False):
     try:
         factor = linalg.cho_factor(matrix, overwrite_a=True, check_finite=False)
     except linalg.LinAlgError:
-        return None
+        return 0
     by_cols = linalg.cho_solve(factor, right, check_finite=False)
     by_rows = (short - plan @ by_cols) / rows
     if not max(np.abs(by_rows).max(), np.abs(by_cols).max()) < FARTHEST:
-        return None
-    return u * np.exp(by_rows), v * np.exp(by_cols)
+        return 0
+    u *= np.exp(by_rows)
+    v *= np.exp(by_cols)
+    # The next iteration measures the rows only, and the columns are off as well.
+    kernel.iterate(*((p, q) if u is scalings.u else (q, p)), scalings, 1.0, 1, 0.0)
+    return 2

@@ -82,11 +82,12 @@ class SinkhornSolver:
         problem = _Problem(self, kernel, epsilon, deadline, relaxation)
         if not problem.begin(start):
             return self.vanish(kernel)
-        scalings, limit = self.scalings, self.precision.drift
-        allowed, given = self.mechanisms, problem.terms is None
+        given, limit, scalings = problem.terms is None, self.precision.drift, self.scalings
         # Changes of caps yet to come add up.
         aim = tol / 3 if not given and problem.terms.mass else MARGIN * tol
         omega, before, newton, n_iter, n_made, pace = 1.0, np.inf, None, 0, 0, 0.0
+        if given and self.mechanisms.newton:
+            newton = NewtonSteps(kernel.shape, self.precision)
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
             n_next = min(n_next, max_iter - n_iter)
@@ -115,8 +116,7 @@ class SinkhornSolver:
                     omega, before = 1.0, np.inf
                     continue
                 rate = (error / before) ** (1.0 / LOOK_EVERY)
-                if given and allowed.newton:
-                    newton = newton or NewtonSteps(kernel.shape, self.precision)
+                if newton is not None:
                     # Three iterations are left for the plan after a step to have its columns.
                     limits = StepLimits(max_iter - n_iter - 3, aim, deadline)
                     if newton.pays(error, rate, pace, limits):
@@ -126,13 +126,16 @@ class SinkhornSolver:
                 if error < self.precision.standstill * problem.unit and rate > STALLED_RATE:
                     break
                 before = max(error, np.finfo(np.float64).tiny)
-                if given and allowed.newton:
+                if newton is not None:
                     omega = next_omega(omega, rate)
         if problem.drift() > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.
             if not problem.renew():
                 return self.vanish(kernel)
             problem.iterate(1.0, 1, 0.0)
+            if given and problem.drift() == np.inf:
+                # The potentials are far from the solution; their plan has the columns at least.
+                problem.renew()
         return LinearSolution(problem.finish(), scalings, n_iter, error)
 
     def vanish(self, kernel):
@@ -155,7 +158,7 @@ class _Problem:
         self.deadline, self.relaxation = deadline, relaxation
         self.p, self.q, self.lift, self.shift = solver.p, solver.q, 0.0, 0.0
         self.unit = relaxation.mass if relaxation else 1.0
-        self.base, self.rule, self.potentials = kernel.separable_potentials, None, None
+        self.base, self.rule, self.is_annealed = kernel.separable_potentials, None, False
         self.terms = self._terms_at(epsilon)
 
     def _terms_at(self, epsilon):
@@ -163,33 +166,44 @@ class _Problem:
 
     def begin(self, start):
         """Make the first kernel; return False if the plan has no mass."""
-        solver, terms, base, log_domain = self.solver, self.terms, self.base, self.solver.log_domain
-        if start is None:
-            start, spread = (
-                base if terms else Potentials(*map(np.zeros, self.kernel.shape)),
-                self._spread(),
-            )
-            if spread > solver.precision.direct * self.epsilon:
-                start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
-        elif self.relaxation:
-            near, sides = True, []
-            for side, x, mass, _ in self._sides(start):
-                if side.anchor is not None:
-                    x = np.where(np.isfinite(x), x, side.anchor)
-                    # Within numbers: the masses that potentials ask for, and scalings.
-                    room = SINGLE.peak * self.epsilon * max(1.0, side.power / (1.0 - side.power))
-                    near = near and (np.abs(x - side.anchor) <= room)[mass > 0].all()
-                sides.append(x)
-            start = Potentials(*sides)
+        solver, terms, base = self.solver, self.terms, self.base
+        if start is not None and terms and terms.mass:
+            start = start.moved(base)
+            self.shift = start.shift
+        if start is not None and self.relaxation:
+            start, near = self._anchored(start)
             if not near:
                 start = self._annealed(start, self._spread())
-        elif terms:
-            if terms.mass:
-                start = start.moved(base)
-                self.shift = start.shift
-            if log_domain.lost(start) > 0.0:
-                start = log_domain.mended(self.kernel.cost(), start, self.epsilon, terms)
+        elif start is not None:
+            start = self._mended(start)
+        if start is None:
+            start = base if terms else Potentials(*map(np.zeros, self.kernel.shape))
+            spread = self._spread()
+            if spread > solver.precision.direct * self.epsilon:
+                start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
         return self._make(start)
+
+    def _anchored(self, potentials):
+        """Return potentials with the anchors of points that have none, and whether scalings and the
+        masses that potentials ask for are within numbers.
+        """
+        near, sides = True, []
+        for side, x, mass, _ in self._sides(potentials):
+            if side.anchor is not None:
+                x = np.where(np.isfinite(x), x, side.anchor)
+                room = SINGLE.peak * self.epsilon * max(1.0, side.power / (1.0 - side.power))
+                near = near and (np.abs(x - side.anchor) <= room)[mass > 0].all()
+            sides.append(x)
+        return Potentials(*sides), near
+
+    def _mended(self, potentials):
+        """Return potentials whose points with mass all have finite values, by one log-sum-exp; None
+        if most are lost: the potentials did not fit the cost, and its kernel overflowed.
+        """
+        log_domain, terms = self.solver.log_domain, self.terms or GIVEN
+        if 0.0 < log_domain.lost(potentials) < 0.5:
+            potentials = log_domain.mended(self.kernel.cost(), potentials, self.epsilon, terms)
+        return None if log_domain.lost(potentials) > 0.0 else potentials
 
     def _spread(self):
         """Return how far potentials may have to move."""
@@ -197,10 +211,13 @@ class _Problem:
         return spread + np.ptp(self.base.f) + np.ptp(self.base.g) if self.terms else spread
 
     def _annealed(self, potentials, spread):
+        if not np.isfinite(spread):
+            raise lost_to_rounding(self.epsilon, self.solver.precision)
         terms_at, cost = self._terms_at if self.terms else None, self.kernel.cost()
         potentials, self.shift = self.solver.log_domain.anneal(
             cost, potentials, self.epsilon, spread, self.deadline, terms_at
         )
+        self.is_annealed = True
         return potentials
 
     def _make(self, potentials):
@@ -218,7 +235,7 @@ class _Problem:
             if peak <= precision.peak or (given and attempt):
                 break
             # The potentials do not fit this cost; of given marginals the peak says by how much.
-            spread = peak * self.epsilon if given else self._spread()
+            spread = peak * self.epsilon if given and peak < np.inf else self._spread()
             potentials = self._annealed(potentials, spread * kernel.anneals)
         else:
             raise lost_to_rounding(self.epsilon, precision)
@@ -297,22 +314,17 @@ class _Problem:
         return dataclasses.replace(absorbed, base=self.base, shift=shift)
 
     def renew(self):
-        """Make the kernel anew around potentials that have moved; False if the plan has no mass.
-
-        Points whose scalings left the range of their type get potentials by one log-sum-exp; if
-        most did, the potentials did not fit the cost: its kernel overflowed.
-        """
-        log_domain, absorbed = self.solver.log_domain, self._absorbed()
+        """Make the kernel anew around potentials that have moved; False if the plan has no mass."""
+        absorbed = self._absorbed()
         self.shift = absorbed.shift
         if self.lift:
             absorbed = Potentials(absorbed.f - self.lift * self.epsilon, absorbed.g)
-        if 0.0 < log_domain.lost(absorbed) < 0.5:
-            cost, terms = self.kernel.cost(), self.terms or GIVEN
-            absorbed = log_domain.mended(cost, absorbed, self.epsilon, terms)
-        if log_domain.lost(absorbed) > 0.0:
-            spread = self.kernel.spread() * self.kernel.anneals
-            absorbed = self._annealed(self.potentials, spread)
-        return self._make(absorbed)
+        mended = self._mended(absorbed)
+        if mended is None:
+            # Annealing has not come near enough if its potentials are lost: go on where it ended.
+            anneals = self.kernel.anneals and not self.is_annealed
+            mended = self._annealed(self.potentials, self.kernel.spread() * anneals)
+        return self._make(mended)
 
     def finish(self):
         """Return the potentials of the plan, scaled if it is unbalanced."""

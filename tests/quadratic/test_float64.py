@@ -238,3 +238,16 @@ def test_every_tenth_error_is_printed(capsys):
     rows = capsys.readouterr().out.splitlines()[2:]
     assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(solved.errors)][::10]
     assert solved.errors[-1] <= 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 1, 18])
+def test_tiny_epsilon_keeps_the_plan_a_plan(seed):
+    """Rows of a kernel may underflow as a whole."""
+    rng = np.random.default_rng(seed)
+    points = [rng.normal(size=(n, 2)) for n in rng.integers(20, 50, 2)]
+    costs = [np.linalg.norm(x[:, None] - x, axis=2) ** 4 for x in points]
+    options = dict(epsilon="0.0003%", dtype="float64", init="product", max_outer=60)
+    result = gwfast.gromov_wasserstein(*costs, **options)
+    np.testing.assert_allclose(result.plan.sum(axis=0), 1 / len(costs[1]), rtol=1e-9)
+    assert np.isfinite(np.concatenate(result.potentials)).all()
