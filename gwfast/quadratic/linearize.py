@@ -7,6 +7,7 @@ from ..problems.geometry import PointCloud
 from ..problems.leading import SPAN
 from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank
+from ..utils.blocks import SCRATCH_BYTES
 from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
@@ -130,48 +131,43 @@ def nbytes(
         return placement.nbytes(shape)
     if is_factored(problem, method):
         return factored_nbytes(problem, tier, n_threads, shape)
-    n, m = shape
-    symmetric = problem.x.symmetric and problem.y.symmetric
     size = _dense(problem, shape, 4, method, n_states)
     if itemsize > 4:
-        # A warm start in float32, and Newton's steps.
-        size = _dense(problem, shape, 8, method, 1) + (size if method is PGD else 0)
-        size += 16 * (n * m + min(n, m) ** 2)
-    if n * m * (n + m) <= MOST_WORK:
-        # Scratch of the compiled loop, and plan and cost of each of its descents.
-        size += itemsize * n * m * (12 + n_states)
-        if itemsize > 4:
-            size += 4 * (1 if symmetric else 2) * (n * n + m * m)  # costs in float32
+        # The plan of a solve in float32 begins another.
+        size = max(size, _dense(problem, shape, 8, method, 1))
+    if not LOSSES[problem.loss].keeps_factors:
+        size += 4 * SCRATCH_BYTES  # of the float64 objective
     if has_low_rank(problem, shape):
         # Eigenvectors; other parts of the low-rank warm start are freed before.
-        size += 4 * 8 * SPAN * (n + m)
-    if suits(shape, symmetric, ALL):
-        size += itemsize * (8 + DEPTH) * (rank_for(shape) + 2 * MEASURED) * (n + m)
+        size += 4 * 8 * SPAN * sum(shape)
     return size
 
 
 def _dense(problem, shape, itemsize, method, n_states):
     """Return the bytes of matrices with this itemsize."""
     (n, m), larger = shape, max(shape)
-    symmetric = problem.x.symmetric and problem.y.symmetric
-    # The plans and products of the last two states and the kernel, of an asymmetric cost the
-    # second product and its scratch, what acceleration keeps, and the states.
+    symmetric, followed = problem.x.symmetric and problem.y.symmetric, accelerates(problem, method)
     updates = suits(shape, symmetric, ALL)
-    plans = 3 + 2 * (not symmetric) + problem.is_fused + method.alternating + 2 * (n_states - 1)
-    plans += max(n_kept(shape, itemsize, updates, accelerates(problem, method)), 1 + updates)
-    matrices = 0
+    # The kernel, the products of the start, of the state before and of the next; other states have
+    # plans, and means of two; an asymmetric cost has a second product and its scratch.
+    plans = 4 + 2 * (not symmetric) + problem.is_fused + method.alternating + 2 * (n_states - 1)
+    plans += n_kept(shape, itemsize, updates, followed) if followed else 3
+    size = plans * n * m + 6 * max(SAMPLE_ROWS.values()) * m
+    if n * m * (n + m) <= MOST_WORK:
+        # Scratch of the compiled loop, and plan and cost of each of its descents.
+        size += n * m * (12 + n_states)
     if copies_costs(problem, method, itemsize, shape):
         # The right factor is stored a second time, packed.
         squares = n * n + m * m
-        matrices = (1 if symmetric else 2) * squares + m * m
-        matrices += 0 if has_fixed_terms(problem, method) else squares
+        size += (1 if symmetric else 2) * squares + m * m
+        size += 0 if has_fixed_terms(problem, method) else squares
     for side in (problem.x, problem.y):
-        matrix = None if isinstance(side, PointCloud) else side.matrix
-        if matrix is None or not matrix.flags.forc:
-            matrices += larger**2  # a copy in C order
-    rows = 6 * max(SAMPLE_ROWS.values()) * m
-    size = itemsize * (matrices + plans * n * m + rows)
-    return size + min(itemsize * larger * larger, PACKED_BYTES + 64 * itemsize * larger)
+        if isinstance(side, PointCloud) or not side.matrix.flags.forc:
+            size += larger**2  # a copy in C order
+    size += min(larger * larger, PACKED_BYTES // itemsize + 64 * larger)
+    if updates:
+        size += (8 + DEPTH) * (rank_for(shape) + 2 * MEASURED) * (n + m)
+    return itemsize * size
 
 
 def factored_nbytes(problem, tier, n_threads, shape):

@@ -186,11 +186,13 @@ def needs(
             tier: size + first[tier if tier == "neighbors" else "dense"]
             for tier, size in bytes_of.items()
         }
-    few = tuple(min(size, MIN_GROWTH * RACE_POINTS[factored]) for size in shape)
-    race = sized(tier="dense", shape=few, n_states=1 if factored else 8)
-    # A start, and profiles with up to four float64 matrices of a side.
-    race += 8 * few[0] * few[1] + 48 * QUANTILES * sum(few) + 32 * max(few) ** 2
-    return {tier: max(size, race) for tier, size in bytes_of.items()}
+    few, points = shape, RACE_POINTS[factored]
+    if max(shape) > MIN_GROWTH * points:
+        few = tuple(min(size, points) for size in shape)
+    race = sized(tier="dense", shape=few, n_states=1 if factored else 7)
+    profiles = 16 * QUANTILES * sum(few)
+    race += 8 * few[0] * few[1] + 3 * profiles
+    return {tier: max(size + profiles, race) for tier, size in bytes_of.items()}
 
 
 def fits(problem, options, tier="dense", **how):
