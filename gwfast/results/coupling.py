@@ -28,13 +28,9 @@ class Coupling:
 
     Attributes
     ----------
-    shape : tuple of int
-    n_threads : int
-    limit : float or None
-        Bytes that `toarray` may take, see `with_limit`.
-    nbytes : int
-        What it takes in memory.
-    form : {"array", "sparse", "factors"}
+    shape, n_threads, form : (int, int), int, {"array", "sparse", "factors"}
+    nbytes, limit : int, float or None
+        Bytes in memory, and bytes that `toarray` may take, see `with_limit`.
     dtype : numpy.dtype
         Float32, but for arrays of float64 solves.
 

@@ -15,7 +15,7 @@ from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from ..utils.validation import as_any_array, as_array, in_memory, one_of
 from .coupling import Coupling, check_points, matches_of, shares_of
 from .status import Status
-from .tables import Candidates, as_labels, frame, named, names, of_tuples, taken
+from .tables import Candidates, as_labels, frame, named, of_tuples, taken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -354,14 +354,13 @@ class GWResult:
         found, (n, m) = matches_of(self.coupling, k), self.coupling.shape
         matched = found.indices >= 0
         rows, columns = np.nonzero(matched)[0], found.indices[matched]
-        return frame(
-            {
-                "source": names("source", source, n, self.labels[0], rows),
-                "target": names("target", target, m, self.labels[1], columns),
-                "mass": found.scores[matched],
-                "share": shares_of(self.coupling, found)[matched],
-            }
+        table = dict(
+            source=named(self.labels[0], rows, source, "source", n),
+            target=named(self.labels[1], columns, target, "target", m),
+            mass=found.scores[matched],
+            share=shares_of(self.coupling, found)[matched],
         )
+        return frame(table)
 
     def history_frame(self) -> pd.DataFrame:
         """The history as a table of pandas, a row for each outer iteration."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..kernels import _kernels
-from ..utils.labels import in_order
+from ..utils.labels import Labels, in_order
 from ..utils.types import FloatArray, IntArray
 from ..utils.validation import as_any_array
 
@@ -42,8 +42,18 @@ def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:
     return array
 
 
-def named(labels: Sequence[Any] | None, numbers: NDArray[Any]) -> list[Any]:
-    """Return the labels of points of these numbers; their numbers without labels."""
+def named(
+    labels: Labels,
+    numbers: NDArray[Any],
+    names: ArrayLike | None = None,
+    name: str = "names",
+    size: int = 0,
+) -> Any:
+    """Return the labels of points of these numbers, or their numbers; or else `names`, an argument
+    `name` with names of all points.
+    """
+    if names is not None:
+        return as_names(in_order(names, name, labels, of="the points"), name, size)[numbers]
     found = numbers.tolist()
     return found if labels is None else [labels[number] for number in found]
 
@@ -140,16 +150,10 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     start : str
-    n_points : int
-        Points of the larger side of the problem it was tried on.
-    epsilon : float
-        Epsilon at its end.
-    gw_cost : float
-        Objective at its end.
-    n_outer : int
-        Outer iterations made.
-    seconds : float
-        Spent on the start and on them.
+    n_points, n_outer : int
+        Points of the larger side of the problem it was tried on, and outer iterations made.
+    epsilon, gw_cost, seconds : float
+        Epsilon and objective at its end, and the time that start and iterations took.
     fate : str
         ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by `gw_cost`,
         or one of more than two that are as good), ``"same as ..."`` (on the way to the same
@@ -159,8 +163,7 @@ class Candidate(NamedTuple):
     Examples
     --------
     >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3))
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
+    >>> cost = np.abs(np.subtract.outer(np.arange(9.0) ** 1.5, np.arange(9.0) ** 1.5))
     >>> any(row.fate == "won" for row in gwfast.gromov_wasserstein(cost, cost).candidates)
     True
     """
@@ -189,16 +192,3 @@ class Candidates(tuple[Candidate, ...]):
         widths = (max(map(len, column)) for column in zip(*cells, strict=True))
         specs = [f"{f[0]}{n}" for f, n in zip(formats, widths, strict=True)]
         return "\n".join("  ".join(map(format, row, specs)).rstrip() for row in cells)
-
-
-def names(
-    name: str,
-    given: ArrayLike | None,
-    size: int,
-    labels: Sequence[Any] | None,
-    numbers: NDArray[Any],
-) -> Any:
-    """Return the names of points of these numbers: of the argument `name`, or else `labels`."""
-    if given is None:
-        return named(labels, numbers)
-    return as_names(in_order(given, name, labels, of="the points"), name, size)[numbers]
