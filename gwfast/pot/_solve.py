@@ -384,14 +384,14 @@ def _described(problem, options, solution):
         rows, cols = solution.marginals
         separable = _separable(problem, rows, cols)
         # POT's value of a plan without these marginals, at any rate.
-        bilinear = solution.bilinear
+        bilinear = solution.linearization.bilinear_value(solution.state)
         quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
         status, why = missed_rows(solution.linearization, rows, status)
         advice = why if why != status.advice else ""
     elif problem.is_balanced and not solution.steps[-1].error <= MAX_MARGINAL_ERROR:
         plan = rounded(plan, problem.p, problem.q)
         quad, linear = _value_of(plan, solution.linearization)
-    errors = [moved for moved in solution.moves if not math.isnan(moved)]
+    errors = [step.moved for step in solution.steps if not math.isnan(step.moved)]
     return plan, quad, linear, separable, errors, status, advice
 
 

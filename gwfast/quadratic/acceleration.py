@@ -35,15 +35,6 @@ MAX_FORETOLD, MAX_GROWTH = 2.0, 1.5
 FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
 
 
-class Lead(NamedTuple):
-    """Weights, with sum one, of the states after the last steps, oldest first, and the length of
-    the step that is foretold there, in lengths of the last step.
-    """
-
-    weights: list
-    foretold: float = 1.0
-
-
 class Going(NamedTuple):
     """The start of the next iteration: a state, the change and the objective before it, the change
     that is expected next as a fraction of that, and whether acceleration led there.
@@ -57,42 +48,22 @@ class Going(NamedTuple):
 
 
 class Anderson(NamedTuple):
-    """The steps in memory, and the last move until the next iteration judges it.
+    """The steps in memory, and the last move until the next iteration judges it."""
 
-    Attributes
-    ----------
-    steps : tuple of (ndarray, State)
-        The sample of the state before, and the state after each step.
-    back : Going or None
-        What to go back to if the last move fails, and the `foretold` length of its next step.
-    """
-
-    steps: tuple = ()
-    back: Going | None = None
-    foretold: float = 1.0
-    reach: float = FIRST_REACH
-    shrinks: float = SHRINKS
+    steps: tuple = ()  # the sample of the state before, and the state after each step
+    back: Going | None = None  # what to go back to if the last move fails
+    foretold: float = 1.0  # length of the step after that move, in lengths of the last step
+    reach: float = FIRST_REACH  # largest length of the next move, likewise
+    shrinks: float = SHRINKS  # divisor of the reach after the next move that fails
 
     def reset(self):
         """Forget the last move, and all steps."""
         return self._replace(steps=(), back=None)
 
     def advance(self, linearization, before, after, step, *, may_move=True, slack=1.0, **_):
-        """Judge the last move after an iteration, and make another if that succeeded.
-
-        Parameters
-        ----------
-        linearization : Linearization
-        before, after : State
-        step : judge.Step
-        may_move : bool
-            Whether another move could still be undone.
-        slack : float
-            See `judge.Verdict`.
-
-        Returns
-        -------
-        Anderson, Going
+        """Return the `Anderson` after an iteration, and the `Going` of the next iteration, either
+        after the plan, after another move, or before a move that failed. Another move is made if
+        it could still be undone (`may_move`); for `slack` see `judge.Verdict`.
         """
         reach, shrinks, back = self.reach, self.shrinks, self.back
         going = Going(after, step.change, step.gw_cost)
@@ -102,43 +73,37 @@ class Anderson(NamedTuple):
                 reach, shrinks = min(2.0 * reach, MAX_REACH), max(shrinks / 2.0, SHRINKS)
             elif grown > MAX_GROWTH:
                 reach, shrinks = reach / shrinks, 2.0 * shrinks
-                return Anderson(self.steps, None, 1.0, reach, shrinks), back
+                return Anderson(self.steps, reach=reach, shrinks=shrinks), back
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
         # A correction of a rough product makes earlier steps belong to another map.
         other = step.corrected and slack > SLACK
         if other or not (may_move and clear and linearization.accelerates):
-            return Anderson((), None, 1.0, reach, shrinks), going
+            return Anderson(reach=reach, shrinks=shrinks), going
         steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))
         while linearization.n_matrices(state for _, state in steps) > linearization.n_kept:
             steps = steps[1:]
         lead = lead_of([(sample, state.sample) for sample, state in steps], reach)
         if lead is None:
             reach = reach if reach >= 1.0 else 2.0 * reach
-            return Anderson(steps, None, 1.0, reach, shrinks), going
+            return Anderson(steps, reach=reach, shrinks=shrinks), going
+        weights, foretold = lead
         states = [state for _, state in steps]
-        moved = going._replace(state=linearization.mixed(states, lead.weights), led=True)
+        moved = going._replace(state=linearization.mixed(states, weights), led=True)
         back = going._replace(state=states[-1])
-        return Anderson(steps, back, lead.foretold, reach, shrinks), moved
+        return Anderson(steps, back, foretold, reach, shrinks), moved
 
 
 def lead_of(steps, reach=MAX_REACH):
-    """Return the `Lead` of steps of an iteration ``after = G(before)``.
-
-    Parameters
-    ----------
-    steps : sequence of (ndarray, ndarray)
-        The pairs ``before, after``, oldest first.
-    reach : float, default=MAX_REACH
-        Largest length of the move, in lengths of the last step.
-
-    Returns
-    -------
-    Lead or None
-        None where the steps say nothing.
+    """Return weights, with sum one, of the states after some steps (pairs ``before, after``, oldest
+    first), and the length of the step foretold there; None if the steps say nothing. Lengths are in
+    lengths of the last step, and the move is no longer than `reach`.
     """
-    if len(steps) < 2 or reach < 1.0:
+    k = len(steps) - 1
+    if k < 1 or reach < 1.0:
         return None
-    moved, mixed, gram, along, right, size = _inner_products(steps)
+    products = _inner_products(steps)
+    moved, mixed, gram = products[:k, :k], products[:k, k:-1], products[k:-1, k:-1]
+    along, right, size = products[:k, -1], products[k:-1, -1], products[-1, -1]
     scale = np.sqrt(moved.diagonal())
     if not (scale.all() and size > 0.0):
         return None
@@ -160,34 +125,26 @@ def lead_of(steps, reach=MAX_REACH):
     left = basis.T @ (along - mixed @ weights)
     after = left - slope @ left
     foretold = size + (a * share - 2.0 * b) * share - left @ left + after @ after
-    made = np.zeros(len(weights) + 1)
-    made[:-1] = weights
-    made[1:] -= weights
-    made[-1] += 1.0
-    return Lead(made.tolist(), float(np.sqrt(max(foretold, 0.0) / size)))
+    weights = np.diff(weights, prepend=0.0, append=0.0)
+    weights[-1] += 1.0
+    return weights.tolist(), float(np.sqrt(max(foretold, 0.0) / size))
 
 
 def _inner_products(steps):
-    """Return the inner products of three kinds of vectors: the moves (differences of successive
-    `before`), the differences of successive steps, and the last step. They are summed block by
-    block, as the differences are many copies.
+    """Return the inner products of the moves (differences of successive `before`), the differences
+    of successive steps, and the last step, summed block by block, as these are many copies.
     """
-    count = len(steps) - 1
-    made = [np.zeros((count,) * axes) for axes in (2, 2, 2, 1, 1)] + [0.0]
     flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
+    total = 0.0
     for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
         befores, afters = (
             np.array([pair[side][part] for pair in flat], dtype=np.float64) for side in (0, 1)
         )
-        steps = afters - befores
-        moved, shrunk = befores[1:] - befores[:-1], steps[1:] - steps[:-1]
-        pairs = (moved, moved), (moved, shrunk), (shrunk, shrunk)
-        for total, (left, right) in zip(made, pairs, strict=False):
-            total += left @ right.T
-        made[3] += moved @ steps[-1]
-        made[4] += shrunk @ steps[-1]
-        made[5] += steps[-1] @ steps[-1]
-    return made
+        residuals = afters - befores
+        vectors = np.diff(befores, axis=0), np.diff(residuals, axis=0), residuals[-1:]
+        vectors = np.concatenate(vectors)
+        total += vectors @ vectors.T
+    return total
 
 
 def _orthonormal(gram):

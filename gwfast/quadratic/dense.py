@@ -238,7 +238,7 @@ class DenseLinearization(Linearization):
     # product plan) ended in another optimum than POT's exact inner solutions lead to, with 0.01
     # none. At less than half that epsilon 2 of 14 still do.
     inner_fraction, inner_limit = 0.01, 200
-    change_is_rounded = can_damp = True
+    change_is_rounded = True
 
     def __init__(
         self, problem, n_threads, *, method=PGD, precision=SINGLE, deadline=NEVER, mechanisms=ALL
@@ -450,11 +450,11 @@ class DenseLinearization(Linearization):
             separable = self.separable_potentials(state, unit)
         return StoredKernel(array, fill, self.n_threads, separable, cost=cost)
 
-    def state_of(self, kernel, solution, before, *, slack=0.0, share=1.0):
+    def state_of(self, kernel, solution, before, *, slack=0.0):
         rows, cols = kernel.scale(solution.scalings)
         plan, epsilon = kernel.rows, kernel.epsilon
         change, _ = self._distances(before, plan, rows)
-        tolerance = share * min(slack * change, MOST) * epsilon
+        tolerance = min(slack * change, MOST) * epsilon
         product, value = self._product(plan, before.moments, tolerance)
         return self._state(plan, product, value, rows, cols, solution.potentials)
 

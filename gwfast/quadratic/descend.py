@@ -22,11 +22,10 @@ from ..results.result import GWResult, LiveStep, OuterStep
 from ..results.status import Status
 from . import certificate
 from .acceleration import Anderson, Going
-from .judge import MAX_ROUNDED, SLACK, Options, Step, Verdict, judge
-from .methods import solvers_of, take_step
+from .judge import MAX_ROUNDED, Step, Verdict, judge
+from .methods import Taken, solvers_of, take_step
 from .samples import SampleMoves
 from .small_descent import SmallDescent
-from .state import State
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -39,47 +38,43 @@ class Descent:
     epsilons : Schedule
     going : Going
         What the next iteration starts from.
-    state : State
-        Of the last plan, without acceleration.
     steps : tuple of Step
     status : Status or None
         Why it ended; None before the first iteration.
-    seconds, update_seconds : float
-        Of all iterations, and of the last new state.
-    before, kernel, solution
-        The state, the kernel and the solution of the last linear problem.
+    seconds : float
+        Of all iterations.
+    verdict : Verdict or None
+        On the last step; None before the first one of the outer loop.
+    moves : Anderson or SampleMoves
+    taken : Taken or None
+        The last step of the outer loop, with the state that followed from it.
+    small : SmallDescent or None
+        What the compiled loop goes on from.
     """
 
     linearization: Any
     epsilons: Schedule
     going: Going
-    state: State
     steps: tuple = ()
     status: Status | None = None
     seconds: float = 0.0
-    update_seconds: float = 0.0
     verdict: Verdict | None = None
-    moves_of: Any = None
-    trail: tuple = ()
-    before: State | None = None
-    kernel: Any = None
-    solution: Any = None
+    moves: Any = None
+    taken: Taken | None = None
     small: Any = None
-    is_restored: bool = False
 
     @classmethod
-    def at(cls, linearization, state, epsilons, *, after=None, change=1.0, update_seconds=0.0):
+    def at(cls, linearization, state, epsilons, *, after=None, change=1.0):
         """Return the descent from a state without an iteration, or with the iterations of a warm
         start, the descent `after` which it comes.
         """
-        known = {}
-        if after is not None:
-            known = dict(steps=after.steps, seconds=after.seconds)
-            if after.status == Status.STOPPED:  # by a callback
-                known["status"] = after.status
-            change = after.steps[-1].change
         going = Going(state, change, state.objective)
-        return cls(linearization, epsilons, going, state, update_seconds=update_seconds, **known)
+        if after is None:
+            return cls(linearization, epsilons, going)
+        # A callback may have stopped the warm start.
+        status = after.status if after.status == Status.STOPPED else None
+        going = going._replace(change=after.steps[-1].change)
+        return cls(linearization, epsilons, going, after.steps, status, after.seconds)
 
     def with_steps(self, columns, state, status, seconds):
         """Return the descent after more iterations to a state: of all these lists ``gw_cost,
@@ -93,14 +88,24 @@ class Descent:
             known = gw_cost, gw_before, epsilon, change, moved, error / mass, error, n_inner
             steps.append(Step(*known, seconds=seconds, magnitude=magnitude))
             gw_before = gw_cost
+        going = Going(state, change, gw_cost)
         return dataclasses.replace(
-            self, going=Going(state, change, gw_cost), state=state, steps=tuple(steps),
-            status=status, seconds=seconds,
-        )  # fmt: skip
+            self, going=going, steps=tuple(steps), status=status, seconds=seconds
+        )
 
     @property
     def problem(self):
         return self.linearization.problem
+
+    @property
+    def state(self):
+        """`State` of the last plan, without acceleration."""
+        return self.going.state if self.taken is None else self.taken.state
+
+    @property
+    def update_seconds(self):
+        """Seconds that the last state took, beside inner iterations."""
+        return 0.0 if self.taken is None else self.taken.seconds
 
     @functools.cached_property
     def history(self):
@@ -108,18 +113,9 @@ class Descent:
         return tuple(map(outer_step, range(1, len(self.steps) + 1), self.steps))
 
     @property
-    def moves(self):
-        """Frobenius norms of the change of the plan by each iteration; NaN if unknown."""
-        return [step.moved for step in self.steps]
-
-    @property
     def gw_cost(self):
         """Objective for the given marginals, with the rounding of the loop."""
         return self.going.gw_cost
-
-    @property
-    def change(self):
-        return self.going.change
 
     @property
     def marginals(self):
@@ -133,20 +129,19 @@ class Descent:
 
     def paused(self):
         """Return the descent without a stored kernel, which is made anew if it is needed."""
-        if self.linearization.buffer_of(self.kernel) is None:
+        if self.taken is None or self.linearization.buffer_of(self.taken.kernel) is None:
             return self
-        return dataclasses.replace(self, kernel=None, solution=None)
+        return dataclasses.replace(self, taken=self.taken._replace(kernel=None, solution=None))
 
     @functools.cached_property
     def coupling(self):
         """The plan."""
-        return self.linearization.coupling(*self._last)
+        return self._coupling(self.linearization.coupling)
 
-    @property
-    def _last(self):
+    def _coupling(self, make):
         units = self.linearization.cost_scale, self.linearization.precision
-        epsilon = in_units(self.epsilon, *units)
-        return self.kernel, self.solution, self.before, self.state, epsilon
+        last = (None, None, None, self.state) if self.taken is None else self.taken[:4]
+        return make(*last, in_units(self.epsilon, *units))
 
     @functools.cached_property
     def entropy(self):
@@ -162,7 +157,8 @@ class Descent:
     @functools.cached_property
     def left_out(self):
         """See `GWResult`."""
-        return self.linearization.left_out(self.kernel, self.solution)
+        taken = self.taken
+        return 0.0 if taken is None else self.linearization.left_out(taken.kernel, taken.solution)
 
     @property
     def information(self):
@@ -183,11 +179,6 @@ class Descent:
     def linear_value(self):
         """``<linear_cost, plan>``."""
         return self.linearization.linear_value(self.state)
-
-    @property
-    def bilinear(self):
-        """``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term, of matrices."""
-        return self.linearization.bilinear_value(self.state)
 
     @functools.cached_property
     def objective(self):
@@ -224,52 +215,32 @@ class Descent:
         return state._replace(potentials=potentials)
 
     def export(self):
-        """Return the descent as arrays, for `restored`; what accelerates it is left out."""
-        state, schedule, verdict = self.state, self.epsilons, self.verdict or Verdict()
-        of_plan = dict(plan=state.plan)
+        """Return the descent as arrays and numbers, for `restored`, without what accelerates it."""
+        state, known = self.state, dict(plan=self.state.plan)
         if state.plan is None:
-            of_plan = dict(moments=state.moments, entropy=state.entropy)
+            known = dict(moments=state.moments, entropy=state.entropy)
         return dict(
-            of_plan,
+            known,
             row_sums=state.row_sums,
             column_sums=state.column_sums,
             f=state.potentials.f,
             g=state.potentials.g,
-            steps=np.array(self.steps, dtype=np.float64),
-            schedule=np.array([schedule.last, schedule.first, schedule.factor]),
-            going=np.array([self.change, self.seconds, verdict.inner_limit, verdict.n_cycles]),
+            steps=self.steps,
+            schedule=dataclasses.astuple(self.epsilons),
+            seconds=self.seconds,
         )
 
     @classmethod
     def restored(cls, linearization, saved):
-        """Return the descent that `export` described, of the same costs.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If the arrays are not of such a descent.
-        """
-        sizes = linearization.problem.shape
-        sums, (f, g) = (saved["row_sums"], saved["column_sums"]), (saved["f"], saved["g"])
-        for array, size in zip((*sums, f, g), 2 * sizes, strict=True):
-            if array.shape != (size,) or array.dtype != np.float64:
-                raise ValueError(f"expected {size} numbers, got {array.dtype} {array.shape}")
-        steps = [Step(*map(float, row)) for row in saved["steps"]]
-        steps = tuple(step._replace(n_inner=int(step.n_inner)) for step in steps)
-        change, seconds, inner_limit, n_cycles = map(float, saved["going"])
-        epsilons = Schedule(*map(float, saved["schedule"]))
+        """Return the descent that `export` described, of the same costs."""
+        steps = tuple(Step(*step) for step in saved["steps"])
+        epsilons = Schedule(*saved["schedule"])
         units = linearization.cost_scale, linearization.precision
         state = linearization.restored_state(
-            saved, Potentials(f, g), in_units(epsilons.at(len(steps)), *units)
+            saved, Potentials(saved["f"], saved["g"]), in_units(epsilons.at(len(steps)), *units)
         )
-        made = cls.at(linearization, state, epsilons, change=change)
-        # Rougher inner solutions would lead away from the plan.
-        limit = max(int(inner_limit), linearization.inner_limit)
-        verdict = first_verdict(linearization)._replace(inner_limit=limit, n_cycles=int(n_cycles))
-        # The compiled loop cannot go on from iterations before.
-        return dataclasses.replace(
-            made, steps=steps, seconds=seconds, verdict=verdict, is_restored=True
-        )
+        made = cls.at(linearization, state, epsilons, change=steps[-1].change)
+        return dataclasses.replace(made, steps=steps, seconds=saved["seconds"])
 
     def result(self, **more):
         """Return the `GWResult`; `more` are fields to set."""
@@ -306,201 +277,138 @@ def outer_step(number, step):
     )  # fmt: skip
 
 
-def descend(linearization, start, epsilons, limits, *, callback=None, save=None, after=None):
+def descend(at, limits, *, callback=None, save=None):
     """Iterate, at least once, until a limit or the tolerances.
 
     Parameters
     ----------
-    linearization : Linearization
-    start : State or Descent
-        A descent goes on.
-    epsilons : Schedule
+    at : Descent
     limits : Limits
     callback : callable or None, default=None
         Called with a `LiveStep` after every iteration; the descent ends if it returns true.
     save : callable or None, default=None
         Called with the descent after every iteration but the last.
-    after : Descent or None, default=None
-        A warm start, whose iterations count.
 
     Returns
     -------
     Descent
     """
-    at = start
-    if isinstance(start, State):
-        at = Descent.at(linearization, start, epsilons, after=after)
     at, began = dataclasses.replace(at, status=None), time.perf_counter() - at.seconds
-    loop = _Loop(linearization, epsilons, limits, began, callback)
-    small = at.small or SmallDescent(linearization, at.going.state)
+    linearization, epsilons = at.linearization, at.epsilons
     # A checkpoint or a callback sees each iteration; the compiled loop goes on from its own alone.
-    small.goes_on = small.goes_on and callback is None and save is None and not at.is_restored
+    is_small = linearization.is_small and callback is None and save is None and at.verdict is None
+    small = (at.small or SmallDescent(linearization, at.going.state)) if is_small else None
+    units = linearization.cost_scale, linearization.precision
+    solvers, buffer = [], None
     while at.status is None:
-        made = None
-        if small.goes_on and not limits.deadline.passed():
-            made = loop.descend_small(small, at)
-        if made is None:
-            made, small.goes_on = loop.iterate(at), False
-        at = made
+        if small is not None and small.goes_on and not limits.deadline.passed():
+            columns, state, status = small.take(len(at.steps), limits, epsilons)
+            if state is not None:
+                if status is None and limits.deadline.passed():
+                    status = Status.TIME_LIMIT
+                seconds = time.perf_counter() - began
+                at = at.with_steps(columns, state, status, seconds)
+                continue
+        small, solvers = None, solvers or solvers_of(linearization)
+        verdict, going = at.verdict or Verdict.first(linearization), at.going
+        epsilon = epsilons.at(len(at.steps))
+        thorough = verdict.is_thorough(len(at.steps), limits)
+        least_error, change = linearization.least_error(going.state), going.expected * going.change
+        tol, most = verdict.inner(limits, units[1], change, thorough, least_error)
+        taken = take_step(
+            linearization, solvers, going.state, in_units(epsilon, *units), tol=tol, max_iter=most,
+            deadline=limits.clock(at.update_seconds),
+            # Damping needs the last plan.
+            buffer=None if verdict.damping else buffer, slack=verdict.slack,
+        )  # fmt: skip
+        step = _step(at, taken, epsilon, thorough, least_error, began)
+        at = _follow(at, taken, step, limits, verdict, callback)
+        buffer = linearization.buffer_of(taken.kernel)
+        del taken, going  # the state before
         if save is not None and at.status is None:
             save(at)
     return dataclasses.replace(at, seconds=time.perf_counter() - began, small=small)
 
 
-def first_verdict(linearization):
-    """Return how a descent begins."""
-    # In float32 with acceleration the plan first converges for the low-rank part of the product,
-    # then a whole product corrects the rest.
-    single = linearization.accelerates and linearization.precision.itemsize <= 4
-    return Verdict(
-        inner_limit=linearization.inner_limit,
-        inner_fraction=linearization.inner_fraction,
-        slack=2.0 if single else SLACK,
+def _step(at, taken, epsilon, thorough, least_error, began):
+    """Return the `Step` of an iteration."""
+    linearization, state, rule = at.linearization, taken.state, at.problem.rule
+    units = linearization.cost_scale, linearization.precision
+    change, moved = linearization.distances(taken.before, state)
+    floor = linearization.precision.rounding / in_units(epsilon, *units)
+    exact, corrected = linearization.exactness(at.state, taken.before, state)
+    return Step(
+        gw_cost=state.objective,
+        gw_before=at.going.gw_cost,
+        epsilon=epsilon,
+        change=change,
+        moved=moved,
+        error=taken.error,
+        marginal_error=taken.marginal_error,
+        n_inner=taken.n_inner,
+        seconds=time.perf_counter() - began,
+        mass=float(state.row_sums.sum()) / rule.mass if rule.is_relaxed else 1.0,
+        magnitude=linearization.magnitude(state),
+        floor=floor,
+        led=at.going.led,
+        thorough=thorough,
+        least_error=least_error,
+        exact=exact,
+        corrected=corrected,
+        is_noise=linearization.is_noise(change, state),
+        deviates=floor < 1.0 or linearization.deviation(state) > MAX_ROUNDED,
     )
 
 
-class _Loop:
-    """The limits, the solvers and the buffer of one call of `descend`."""
-
-    def __init__(self, linearization, epsilons, limits, began, callback):
-        method = linearization.method
-        self.linearization, self.epsilons, self.limits = linearization, epsilons, limits
-        self.began, self.callback, self.buffer = began, callback, None
-        self.options = Options(
-            limits,
-            linearization.precision,
-            epsilons.last,
-            rounds=linearization.change_is_rounded,
-            proximal=method.proximal,
-            alternating=method.alternating,
-            damps=linearization.can_damp,
-            inner_limit=linearization.inner_limit,
-            inner_fraction=linearization.inner_fraction,
-            n_kept=linearization.n_kept,
-        )
-
-    @functools.cached_property
-    def solvers(self):
-        return solvers_of(self.linearization)
-
-    def iterate(self, at):
-        """Return the descent after one more iteration."""
-        linearization, limits, going = self.linearization, self.limits, at.going
-        verdict = at.verdict or first_verdict(linearization)
-        moves = at.moves_of or (SampleMoves() if linearization.samples else Anderson())
-        epsilon = self.epsilons.at(len(at.steps))
-        units = linearization.cost_scale, linearization.precision
-        thorough = verdict.is_thorough(len(at.steps), limits)
-        least_error = linearization.least_error(going.state)
-        tol, most = verdict.inner(
-            self.options, going.expected * going.change, thorough, least_error,
-        )  # fmt: skip
-        taken = take_step(
-            linearization, self.solvers, going.state, in_units(epsilon, *units), tol=tol,
-            max_iter=most, deadline=limits.clock(at.update_seconds),
-            # Damping needs the last plan.
-            buffer=None if verdict.damping else self.buffer,
-            slack=verdict.slack, share=verdict.share,
-        )  # fmt: skip
-        state, self.buffer = taken.state, linearization.buffer_of(taken.kernel)
-        # A linear problem that was cut short ends the loop.
-        late = limits.late(max(at.update_seconds, taken.seconds))
-        change, moved = linearization.distances(taken.before, state)
-        if verdict.damping:
-            state = linearization.damped(taken.before, state, verdict.damping)
-        step = self._step(at, taken, state, change, moved, epsilon)
-        steps, trail = (*at.steps, step), (*at.trail, taken.solution.potentials)[-2:]
-        made = dict(
-            state=taken.state if state.plan is None else state, steps=steps, trail=trail,
-            update_seconds=taken.seconds, kernel=taken.kernel, solution=taken.solution,
-            before=taken.before if state.plan is None else None,
-        )  # fmt: skip
-        ended = None
-        if self.callback is not None and self._stops(dataclasses.replace(at, **made)):
+def _follow(at, taken, step, limits, before, callback):
+    """Return the descent after a step: judge it, and let the state move to where steps lead."""
+    linearization, state = at.linearization, taken.state
+    if before.damping:
+        state = linearization.damped(taken.before, state, before.damping)
+        step = step._replace(gw_cost=state.objective)
+    # The state before is needed where the plan is made from it.
+    known = taken._replace(state=state, before=taken.before if state.plan is None else None)
+    # A linear problem that was cut short ends the loop.
+    ended = None
+    if limits.late(max(at.update_seconds, taken.seconds)):
+        ended = Status.TIME_LIMIT
+    at = dataclasses.replace(at, steps=(*at.steps, step), taken=known)
+    if callback is not None:
+        shown = outer_step(len(at.steps), step)
+        snapshot = functools.partial(at._coupling, linearization.snapshot)
+        if LiveStep.stops(callback, shown, snapshot, step.moved):
             ended = Status.STOPPED
-        elif late or limits.late(taken.seconds):  # a callback takes time as well
+        elif limits.late(taken.seconds):  # a callback takes time as well
             ended = Status.TIME_LIMIT
-        judged = dict(ended=ended, thorough=thorough, least_error=least_error)
-        ruling = judge(steps, self.options, verdict, **judged)
-        if ruling.sharpens:
-            sharper = linearization.sharpened(taken.before, state, in_units(epsilon, *units))
-            if sharper is None:
-                steps = (*at.steps, step._replace(exact=True))
-                ruling = judge(steps, self.options, verdict, **judged)
-            else:
-                state = made["state"] = sharper
-        going = Going(state, change, step.gw_cost)
-        if ruling.status is not None:
-            moves = moves._replace(back=None)
-        elif ruling.accelerates:
-            moves, going = moves.advance(
-                linearization, taken.before, state, step, taken=taken, limits=limits,
-                slack=verdict.slack, epsilon=self.epsilons.last, descend=descend,
-                # A move before the last iteration could not be undone.
-                may_move=len(steps) + 1 < limits.max_outer,
-            )  # fmt: skip
+    rest = dict(final=step.epsilon == at.epsilons.last, ended=ended)
+    verdict = judge(at.steps, linearization, limits, before, **rest)
+    if verdict.sharpens:
+        units = linearization.cost_scale, linearization.precision
+        sharper = linearization.sharpened(taken.before, state, in_units(step.epsilon, *units))
+        if sharper is None:
+            exact = (*at.steps[:-1], step._replace(exact=True))
+            at = dataclasses.replace(at, steps=exact)
+            verdict = judge(exact, linearization, limits, before, **rest)
         else:
-            moves = moves.reset()
-        return dataclasses.replace(
-            at, **made, going=going, status=ruling.status, verdict=ruling, moves_of=moves
-        )
-
-    def _step(self, at, taken, state, change, moved, epsilon):
-        """Return the `Step` of an iteration."""
-        linearization, going = self.linearization, at.going
-        problem, precision = linearization.problem, linearization.precision
-        floor = precision.rounding / in_units(epsilon, linearization.cost_scale, precision)
-        returned, potentials = False, taken.solution.potentials
-        if len(at.trail) == 2 and not self.options.alternating:
-            first, last = (_distance(potentials, other) for other in at.trail)
-            returned = first < last and all(step.epsilon == epsilon for step in at.steps[-2:])
-        exact, corrected = linearization.exactness(at.state, taken.before, state)
-        return Step(
-            gw_cost=state.objective,
-            gw_before=going.gw_cost,
-            epsilon=epsilon,
-            change=change,
-            moved=moved,
-            error=taken.error,
-            marginal_error=taken.marginal_error,
-            n_inner=taken.n_inner,
-            seconds=time.perf_counter() - self.began,
-            mass=float(state.row_sums.sum()) / problem.mass if problem.rule.is_relaxed else 1.0,
-            magnitude=linearization.magnitude(state),
-            floor=floor,
-            led=going.led,
-            returned=returned,
-            exact=exact,
-            corrected=corrected,
-            is_noise=linearization.is_noise(change, state),
-            deviates=floor < 1.0 or linearization.deviation(state) > MAX_ROUNDED,
-        )
-
-    def descend_small(self, small, at):
-        """Return the descent after the iterations that `SmallDescent` can make, or None."""
-        limits = self.limits
-        columns, state, status = small.take(len(at.steps), limits, self.epsilons)
-        if state is None:
-            return None
-        if status is None and limits.deadline.passed():
-            status = Status.TIME_LIMIT
-        return at.with_steps(columns, state, status, time.perf_counter() - self.began)
-
-    def _stops(self, at):
-        """Call the callback, which sees the last iteration; whether the descent ends."""
-        step = outer_step(len(at.steps), at.steps[-1])
-        snapshot = functools.partial(self.linearization.snapshot, *at._last)
-        return LiveStep.stops(self.callback, step, snapshot, at.steps[-1].moved)
+            state = sharper
+            at = dataclasses.replace(at, taken=known._replace(state=state))
+    moves = at.moves or (SampleMoves() if linearization.samples else Anderson())
+    going = Going(state, step.change, step.gw_cost)
+    if verdict.status is not None:
+        moves = moves._replace(back=None)
+    elif verdict.accelerates:
+        moves, going = moves.advance(
+            linearization, taken.before, state, step, taken=taken, limits=limits,
+            slack=before.slack, epsilon=at.epsilons.last, fixed_point=_fixed_point,
+            # A move before the last iteration could not be undone.
+            may_move=len(at.steps) + 1 < limits.max_outer,
+        )  # fmt: skip
+    else:
+        moves = moves.reset()
+    return dataclasses.replace(at, going=going, status=verdict.status, verdict=verdict, moves=moves)
 
 
-def _distance(one, other):
-    """Return the largest difference of ``f_i + g_j`` of points with mass."""
-    most, least = 0.0, 0.0
-    with np.errstate(invalid="ignore"):
-        sides = one.f - other.f, one.g - other.g
-    for apart in sides:
-        apart = apart[np.isfinite(apart)]
-        if not len(apart):
-            return 0.0  # plans without mass
-        most, least = most + apart.max(), least + apart.min()
-    return float(max(most, -least))
+def _fixed_point(linearization, state, epsilon, limits):
+    """Return the state that a descent from a state leads to."""
+    start = Descent.at(linearization, state, Schedule(epsilon, epsilon))
+    return descend(start, limits).going.state

@@ -95,7 +95,7 @@ class FactoredLinearization(Linearization):
         self._weight = -2.0 * (quadratic / self.cost_scale)
         self._constant = self._half * linear / self.cost_scale
         # The sums of single rows and columns show rounding, the moments do not.
-        self.change_is_rounded = self.can_damp = not problem.is_balanced
+        self.change_is_rounded = not problem.is_balanced
         self.accelerates = mechanisms.acceleration and problem.is_balanced
         self.samples = (
             self.accelerates and mechanisms.few_entries and is_sampled(problem.shape, tier)

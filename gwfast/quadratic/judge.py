@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ..results.status import Status
 from ..utils.deadline import NEVER, Deadline
-from ..utils.precision import FloatPrecision
 from ..utils.validation import as_count, as_positive
 
 # Outer iterations without a smaller change that count as standing still.
@@ -23,9 +22,8 @@ UNSTABLE = 1e-3
 MAX_ROUNDED = 0.01
 # Number of times that steps are halved before the loop ends: some semi-relaxed problems need 7.
 MOST_DAMPED = 8
-# Factor by which inner solutions may get tighter because the objective rose or no longer
-# falls; and the least share of the slack of products.
-MAX_TIGHTENING, LEAST_SHARE = 16, 2**-8
+# Factor by which inner solutions may get tighter because the objective rose or no longer falls.
+MAX_TIGHTENING = 16
 # Largest slack of products near known ones, as a fraction of the last change, in the end.
 SLACK = 0.2
 
@@ -46,7 +44,8 @@ class Step(NamedTuple):
     magnitude: float = 1.0  # of the terms that cancel in the objective
     floor: float = 0.0  # change that may be rounding
     led: bool = False  # whether acceleration had moved the state before
-    returned: bool = False  # whether the plan is nearer to the plan before the last than to that
+    thorough: bool = False  # whether its linear problem was to be exact
+    least_error: float = 0.0  # of marginals, as kernels lack entries
     exact: bool = True  # whether product and kernel were
     corrected: bool = False  # whether the product is the first exact one after approximate ones
     deviates: bool = True  # whether the plan is not the product plan
@@ -168,21 +167,6 @@ class Limits:
         return dataclasses.replace(self, after=self.after + after)
 
 
-class Options(NamedTuple):
-    """The limits of a descent, and the properties of its linearization."""
-
-    limits: Limits
-    precision: FloatPrecision
-    last_epsilon: float  # of the schedule
-    rounds: bool = True  # whether rounding shows in the change
-    proximal: bool = False
-    alternating: bool = False
-    damps: bool = False  # whether steps may be damped
-    inner_limit: int = 200  # of the first linear problem
-    inner_fraction: float = 0.01
-    n_kept: int = 6  # matrices that acceleration keeps
-
-
 class Verdict(NamedTuple):
     """How a descent goes on after its last step."""
 
@@ -193,21 +177,29 @@ class Verdict(NamedTuple):
     sharpens: bool = False  # whether the next products and kernels are exact
     damping: float = 0.0  # weight of the last state in each new state
     inner_limit: int = 200  # of the next linear problem
-    inner_fraction: float = 0.01
+    inner_fraction: float = 0.01  # error of its marginals, as a fraction of the last change
     slack: float = SLACK  # of the next products, as a fraction of the last change
-    share: float = 1.0  # of the slack that is left
-    n_gone: int = 0  # iterations in a row without mass
-    n_returned: int = 0  # that return to the plan before the last
     n_cycles: int = 0
     waits: bool = False  # whether steps will be damped at the next low plan
+
+    @classmethod
+    def first(cls, linearization):
+        """Return how a descent begins."""
+        # In float32 with acceleration the plan first converges for the low-rank part of the
+        # product, then a whole product corrects the rest.
+        single = linearization.accelerates and linearization.precision.itemsize <= 4
+        return cls(
+            inner_limit=linearization.inner_limit,
+            inner_fraction=linearization.inner_fraction,
+            slack=2.0 if single else SLACK,
+        )
 
     def is_thorough(self, n_done, limits):
         """Return whether the next plan may be the last, whose marginals have to be exact."""
         return self.settled or self.n_cycles > MOST_DAMPED or n_done + 1 >= limits.max_outer
 
-    def inner(self, options, change, thorough, least_error=0.0):
+    def inner(self, limits, precision, change, thorough, least_error=0.0):
         """Return tolerance and limit of the next linear problem, by the change of the last step."""
-        limits, precision = options.limits, options.precision
         rough = min(self.inner_fraction * change, precision.rough)
         tol = min(limits.marginal_tol, limits.rule.inner_tol(limits.tol, rough, precision))
         most = limits.max_inner
@@ -216,78 +208,71 @@ class Verdict(NamedTuple):
         return max(tol, least_error), most
 
 
-def judge(history, options, before, *, ended=None, thorough=False, least_error=0.0):
+def judge(history, at, limits, before, *, final=True, ended=None):
     """Return the `Verdict` on the last of some `Step`, after the verdict on the step before.
 
-    `ended` is why the descent ends unless it has settled: time, or a callback. The last linear
-    problem was to be exact if `thorough`, but for an error that is none as kernels lack entries.
+    Parameters
+    ----------
+    history : sequence of Step
+    at : Linearization
+    limits : Limits
+    before : Verdict
+    final : bool, default=True
+        Whether epsilon falls no more.
+    ended : Status or None, default=None
+        Why the descent ends unless it has settled: time, or a callback.
     """
-    last, limits, precision = history[-1], options.limits, options.precision
+    last, precision, rounds = history[-1], at.precision, at.change_is_rounded
     # The objective is a small difference of larger terms; where it is zero (an exact match) only
     # their rounding changes it.
     rounding = precision.cost_rounding * last.magnitude
-    tol = max(limits.tol, last.floor) if options.rounds else limits.tol
+    tol = max(limits.tol, last.floor) if rounds else limits.tol
     cost_tol = tol * abs(last.gw_cost) + rounding
     stands = stands_still(history, cost_tol)
-    rose = last.gw_cost > last.gw_before + cost_tol
-    final = last.epsilon == options.last_epsilon
-    # Below this fraction of the mass of the product plan an unbalanced plan is lost.
-    n_gone = before.n_gone + 1 if last.mass < 1e-4 else 0
 
     # Inner solutions and products: exacter where the loop does not get on by rough ones.
-    limit, fraction = before.inner_limit, before.inner_fraction
-    slack, share = before.slack, before.share
+    limit, fraction, slack = before.inner_limit, before.inner_fraction, before.slack
     if stands:
-        share = max(share / 4, LEAST_SHARE)
+        slack /= 4
     if last.error > last.change:
         limit *= 2  # the plan moves because its marginals are still settling
-    elif rose or stands:
-        limit = max(limit, min(2 * limit, MAX_TIGHTENING * options.inner_limit))
-        fraction = max(fraction / 2, options.inner_fraction / MAX_TIGHTENING)
+    elif stands or last.gw_cost > last.gw_before + cost_tol:
+        limit = max(limit, min(2 * limit, MAX_TIGHTENING * at.inner_limit))
+        fraction = max(fraction / 2, at.inner_fraction / MAX_TIGHTENING)
 
     settled, hidden = limits.rule.judge(
         history, (limits.tol, tol), cost_tol, confirms=before.confirms, precision=precision
     )
-    if options.rounds:
-        settled = settled or has_stalled(history, 4 * last.floor)
-    settled = settled and final
+    settled = final and (settled or (rounds and has_stalled(history, 4 * last.floor)))
     stalled = final and has_stalled(history, max(precision.stalled, last.floor))
-    # A step after acceleration may be small by chance, and approximate products may settle where
-    # exact ones would not: one more iteration confirms.
+    # A step after acceleration may be small by chance, approximate products may settle where exact
+    # ones would not, and rounding may grow: one more iteration confirms.
     sharpens = not last.exact and ((settled and not last.led) or stalled)
-    if (last.corrected or sharpens) and options.n_kept > 1:
-        # On plateaus approximate products and corrections would take turns.
-        slack = max(slack / 2, SLACK)
     confirms = settled and (
-        last.led or sharpens or (options.rounds and _may_leave(history, before, limits.tol))
+        last.led or sharpens or (rounds and _may_leave(history, before, limits.tol))
     )
+    if (last.corrected or sharpens) and at.n_kept > 1:
+        # On plateaus approximate products and corrections would take turns.
+        slack = max(slack / 2, min(slack, SLACK))
 
-    status = _status(
-        history, options, ended, settled and not confirms, thorough, least_error, n_gone,
-        stalled and last.exact,
-    )  # fmt: skip
+    status = _status(history, at, limits, ended, settled and not confirms, stalled and last.exact)
     # A proximal plan wanders: of 200 random semi-relaxed problems one ended above POT's loss with
     # damping at the lowest plan of 20 iterations, none with 200.
-    low = is_low(history, cost_tol, 200 if options.proximal else STALLED_AFTER)
-    over = before.n_cycles > MOST_DAMPED
-    if status in (None, Status.MAX_OUTER) and over and thorough and low:
-        status = Status.CYCLE
-    n_returned, n_cycles, waits, damps = before.n_returned, before.n_cycles, before.waits, False
-    if status is None and not options.alternating and not over:
-        n_returned = min(n_returned + 1, STALLED_AFTER + 1)
-        if n_returned > 2 and not last.returned:
-            n_returned = 2
-        # Where the objective is not concave plain steps may go back and forth between two plans;
-        # proximal steps that are small enough never raise the objective.
-        turns = n_returned > STALLED_AFTER
-        turns = turns and last.change > CLEARLY_LESS * history[-1 - STALLED_AFTER].change
-        turns = turns or (options.proximal and stands and _rises(history, rounding))
-        if turns and not waits:
+    recent = history[-10 * STALLED_AFTER if at.method.proximal else -STALLED_AFTER :]
+    low = last.gw_cost <= min(step.gw_cost for step in recent) + cost_tol
+    n_cycles, waits, damps = before.n_cycles, before.waits, False
+    if n_cycles > MOST_DAMPED:
+        if status in (None, Status.MAX_OUTER) and last.thorough and low:
+            status = Status.CYCLE
+    elif status is None and rounds and not at.method.alternating:
+        # Unless the objective is concave plain steps may go back and forth between plans, and
+        # proximal steps that are too large may raise the objective.
+        if stands and not waits and _rises(history, rounding):
             waits, n_cycles = True, n_cycles + 1
         damps = waits and low and n_cycles <= MOST_DAMPED
         if damps:
-            n_returned, waits = 0, False
-            if not (options.damps and limits.damps):
+            waits = False
+            if not limits.damps:
                 damps, n_cycles = False, MOST_DAMPED + 1
     return Verdict(
         status=status,
@@ -299,30 +284,28 @@ def judge(history, options, before, *, ended=None, thorough=False, least_error=0
         inner_limit=limit,
         inner_fraction=fraction,
         slack=slack,
-        share=share,
-        n_gone=n_gone,
-        n_returned=n_returned,
         n_cycles=n_cycles,
         waits=waits,
     )
 
 
-def _status(history, options, ended, settled, thorough, least_error, n_gone, stalled):
+def _status(history, at, limits, ended, settled, stalled):
     """Return why the descent ends after its last step, or None."""
-    last, limits = history[-1], options.limits
+    last, recent = history[-1], history[-STALLED_AFTER:]
     if ended == Status.STOPPED:
         return ended
-    if settled and last.error <= max(limits.marginal_tol, least_error):
+    if settled and last.error <= max(limits.marginal_tol, last.least_error):
         # Where rounding is as large as the plan nothing has converged, unless the product plan is
         # right, as it is if all costs are equal.
-        rounded = options.rounds and last.floor >= 1.0 and last.deviates
+        rounded = at.change_is_rounded and last.floor >= 1.0 and last.deviates
         moving = last.change > max(limits.tol, MAX_ROUNDED)
         return Status.PRECISION if rounded or moving else Status.CONVERGED
     if ended is not None:
         return ended
-    if n_gone >= STALLED_AFTER:
+    # Below this fraction of the mass of the product plan an unbalanced plan is lost.
+    if len(recent) == STALLED_AFTER and all(step.mass < 1e-4 for step in recent):
         return Status.LOST_MASS
-    if settled and thorough:
+    if settled and last.thorough:
         # Neither the plan nor its marginals change.
         return Status.MAX_INNER if last.n_inner >= limits.max_inner else Status.PRECISION
     if stalled:
@@ -362,11 +345,6 @@ def stands_still(history, cost_tol):
     early, late = (min(step.change for step in row) for row in rows)
     lowest_before, lowest = (min(step.gw_cost for step in row) for row in rows)
     return late > CLEARLY_LESS * early and lowest > lowest_before - cost_tol
-
-
-def is_low(history, cost_tol, most=STALLED_AFTER):
-    """Return whether the last plan is as good as any of the last `most` iterations."""
-    return history[-1].gw_cost <= min(step.gw_cost for step in history[-most:]) + cost_tol
 
 
 def _rises(history, rounding):

@@ -75,19 +75,16 @@ def as_method(name, problem, precision):
 
 
 class Taken(NamedTuple):
-    """A step: kernel and solution of the linear problem, the states before and after, the inner
-    iterations, the error of the marginals that the step fits (as a fraction of the mass), the
-    error of all marginals, and the seconds without inner iterations.
-    """
+    """A step: kernel and solution of the linear problem, and the states before and after it."""
 
     kernel: Any
     solution: Any
     before: State
     state: State
     n_inner: int
-    error: float
-    marginal_error: float
-    seconds: float
+    error: float  # of the marginals that the step fits, as a fraction of the mass
+    marginal_error: float  # of all
+    seconds: float  # of the new state
 
 
 def solvers_of(linearization):
@@ -103,65 +100,53 @@ def solvers_of(linearization):
 
 
 def take_step(
-    linearization, solvers, state, epsilon, *, tol, max_iter, deadline, buffer, **products
+    linearization, solvers, state, epsilon, *, tol, max_iter, deadline, buffer, slack=0.0
 ):
-    """Take the step of the method and the rule from a state; `products` are for `state_of`.
+    """Return the `Taken` step of the method and the rule from a state.
 
-    Returns
-    -------
-    Taken
+    Of an unbalanced problem it minimizes over one of two plans whose marginals have a price, and
+    scales it to the geometric mean of both masses; it is the fixed plan of the next step
+    (Sejourne, Vialard and Peyre, NeurIPS 2021, Algorithm 1). Bregman alternating projected
+    gradient (Li et al., ICLR 2023) takes two steps, one for each marginal.
     """
-    inner = dict(tol=tol, max_iter=max_iter, deadline=deadline)
-    rule, began = linearization.problem.rule, time.perf_counter()
+    rule, before, n_inner, seconds = linearization.problem.rule, state, 0, 0.0
+    inner, is_gone = dict(max_iter=max_iter, deadline=deadline), False
     if rule.is_relaxed:
-        return _unbalanced(linearization, *solvers, state, epsilon, inner, buffer, products)
-    before, n_inner, seconds = state, 0, 0.0
-    for solver in solvers:  # of Bregman alternating projected gradient (Li et al., ICLR 2023) two
+        epsilon, tol, inner["relaxation"] = _relaxed(linearization, state, epsilon, tol)
+        is_gone = inner["relaxation"].mass <= VANISHED * rule.mass
+    for solver in solvers:
         at = state
         kernel = linearization.kernel(at, epsilon, buffer)
-        solution = solver.solve(kernel, epsilon, at.potentials, **inner)
+        if is_gone:
+            solution = solver.vanish(kernel)
+        else:
+            solution = solver.solve(kernel, epsilon, at.potentials, tol=tol, **inner)
         began = time.perf_counter()
-        state = linearization.state_of(kernel, solution, at, **products)
+        state = linearization.state_of(kernel, solution, at, slack=slack)
         seconds += time.perf_counter() - began
         n_inner, buffer = n_inner + solution.n_iter, None
-    error = fitted = rule.error(state.row_sums, state.column_sums)
+    if rule.is_relaxed:
+        if not np.isfinite(state.objective):
+            raise lost_to_rounding(epsilon / before.row_sums.sum(), linearization.precision)
+        error = fitted = solution.error
+    else:
+        error = fitted = rule.error(state.row_sums, state.column_sums)
     if linearization.method.alternating:
         fitted = float(np.abs(state.column_sums - rule.q).sum())
-    return Taken(
-        kernel, solution, at if at is before else before, state, n_inner, fitted / rule.mass, error,
-        seconds,
-    )  # fmt: skip
+    fitted /= rule.plan_mass(state.row_sums)
+    before = at if at is before else before
+    return Taken(kernel, solution, before, state, n_inner, fitted, error, seconds)
 
 
-def _unbalanced(linearization, solver, state, epsilon, inner, buffer, products):
-    """Minimize over one of two plans whose marginals have a price, and scale it to the geometric
-    mean of both masses; it is the fixed plan of the next step (Sejourne, Vialard and Peyre,
-    NeurIPS 2021, Algorithm 1).
-    """
-    began, rule, scale = time.perf_counter(), linearization.problem.rule, linearization.cost_scale
-    rows, columns, mass = state.row_sums, state.column_sums, float(state.row_sums.sum())
+def _relaxed(linearization, state, epsilon, tol):
+    """Return epsilon, tolerance and `Relaxation` of the linear problem of an unbalanced one."""
+    rule, scale, mass = linearization.problem.rule, linearization.cost_scale, state.row_sums.sum()
     highest = max((rho for rho in rule.rho if rho < np.inf), default=0.0) / scale
     epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
-    kernel = linearization.kernel(state, epsilon * mass, buffer)
-    if mass > VANISHED * rule.mass:
-        if highest * inner["tol"] > epsilon:
-            # The penalty, rho times the squared error, is to be within the tolerance too.
-            tol = np.sqrt(inner["tol"] * epsilon / highest)
-            inner["tol"] = max(tol, linearization.precision.inner_tol)
-        inner["tol"] *= mass
-        shift = rule.shift(epsilon * scale, state.entropy, rows, columns) / scale
-        rho = tuple(rho * mass / scale for rho in rule.rho)
-        relaxation = Relaxation(rho, shift, mass)
-        seconds = time.perf_counter() - began
-        solution = solver.solve(
-            kernel, epsilon * mass, state.potentials, relaxation=relaxation, **inner
-        )
-    else:
-        seconds, solution = time.perf_counter() - began, solver.vanish(kernel)
-    began = time.perf_counter()
-    after = linearization.state_of(kernel, solution, state, **products)
-    if not np.isfinite(after.objective):
-        raise lost_to_rounding(epsilon, linearization.precision)
-    seconds += time.perf_counter() - began
-    relative = solution.error / rule.plan_mass(after.row_sums)
-    return Taken(kernel, solution, state, after, solution.n_iter, relative, solution.error, seconds)
+    if highest * tol > epsilon:
+        # The penalty, rho times the squared error, is to be within the tolerance too.
+        tol = max(np.sqrt(tol * epsilon / highest), linearization.precision.inner_tol)
+    sums = state.row_sums, state.column_sums
+    shift = rule.shift(epsilon * scale, state.entropy, *sums) / scale if mass > 0 else 0.0
+    rho = tuple(rho * mass / scale for rho in rule.rho)
+    return epsilon * mass, tol * mass, Relaxation(rho, shift, float(mass))

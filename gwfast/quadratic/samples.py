@@ -22,7 +22,6 @@ from ..linear.gibbs_kernel import Scalings, SparseKernel
 from ..linear.log_domain import Potentials
 from ..linear.rules import Balanced
 from ..linear.support import Support
-from ..problems.epsilon import Schedule
 from .acceleration import Going
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
@@ -151,7 +150,18 @@ class SampleMoves(NamedTuple):
         return self._replace(back=None)
 
     def advance(
-        self, linearization, before, after, step, *, taken, limits, epsilon, descend, may_move, **_
+        self,
+        linearization,
+        before,
+        after,
+        step,
+        *,
+        taken,
+        limits,
+        epsilon,
+        fixed_point,
+        may_move,
+        **_,
     ):
         """Judge the last move, and make another, as `Anderson.advance`."""
         # A guess of the change after a move, as a fraction of the change before, from the last.
@@ -166,7 +176,7 @@ class SampleMoves(NamedTuple):
         # A hundredth of the change of the last iteration on all entries is the noise of the sample.
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)
-        led = descend(few, start, Schedule(epsilon, epsilon), within).going.state
+        led = fixed_point(few, start, epsilon, within)
         back = going._replace(gw_cost=np.nan)
         state = after._replace(
             moments=led.moments, sample=led.moments, objective=np.nan, potentials=led.potentials

@@ -48,16 +48,16 @@ class Linearization:
         Tolerance of the inner iterations as a fraction of the last change of the state, and their
         number while the plan still moves fast.
     change_is_rounded : bool
-        Whether rounding of single entries of the plan shows in the change.
-    accelerates, can_damp, is_small, samples, is_elsewhere : bool
-        Whether the state is linear in the plan, a mean of two states is a state, `SmallDescent`
-        can make the iterations, descents on samples lead the state, and points and plan are on
-        other machines.
+        Whether rounding of single entries of the plan shows in the change; if not, the objective
+        is concave.
+    accelerates, is_small, samples, is_elsewhere : bool
+        Whether the state is linear in the plan, `SmallDescent` can make the iterations, descents
+        on samples lead the state, and points and plan are on other machines.
     n_kept : int
         Number of matrices that the last states may keep for acceleration.
     """
 
-    accelerates = can_damp = is_small = samples = is_elsewhere = False
+    accelerates = is_small = samples = is_elsewhere = False
     n_kept = 6
 
     def __init__(self, problem, n_threads, precision, mechanisms):
@@ -78,9 +78,9 @@ class Linearization:
         """Return the `Kernel` of the linearized cost, in the array `buffer` if it is stored."""
         raise NotImplementedError
 
-    def state_of(self, kernel, solution, before, *, slack=0.0, share=1.0):
+    def state_of(self, kernel, solution, before, *, slack=0.0):
         """Return the state of the plan of a solution. What products neglect may move the next
-        plan by ``share * slack`` times the change from the state `before`.
+        plan by `slack` times the change from the state `before`.
         """
         raise NotImplementedError
 

@@ -55,7 +55,7 @@ def test_moves_along_a_linear_iteration_lead_to_its_fixed_point(eigenvalues):
         steps = [*steps, *steps_of(matrix, x, 1, limit)][-DEPTH - 1 :]
         lead = lead_of(steps)
         points = [after for _, after in steps]
-        x = points[-1] if lead is None else combined(lead.weights, points)
+        x = points[-1] if lead is None else combined(lead[0], points)
     assert x.shape == shape
     np.testing.assert_allclose(x, limit, atol=1e-3)
     assert max(map(abs, eigenvalues)) ** 16 > 0.02  # without moves it is far

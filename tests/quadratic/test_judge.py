@@ -1,6 +1,8 @@
 """When a descent ends, and how it goes on: a pure function of lists of numbers."""
 
+import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +11,6 @@ from gwfast.quadratic.judge import (
     SLACK,
     STALLED_AFTER,
     Limits,
-    Options,
     Step,
     Unjudged,
     Verdict,
@@ -17,6 +18,7 @@ from gwfast.quadratic.judge import (
     judge,
     stands_still,
 )
+from gwfast.quadratic.methods import PGD
 from gwfast.results.status import Status
 from gwfast.utils.precision import DOUBLE, SINGLE
 
@@ -30,15 +32,17 @@ def step(change=0.1, gw_cost=1.0, **others):
     return Step(gw_cost=gw_cost, change=change, **{**fields, **others})
 
 
-def options(limits=LIMITS, precision=SINGLE, **others):
-    return Options(limits, precision, last_epsilon=0.1, **others)
+def at(**others):
+    """What a linearization says of itself."""
+    kind = dict(precision=SINGLE, method=PGD, change_is_rounded=True, n_kept=6)
+    return SimpleNamespace(**{**kind, "inner_limit": 200, "inner_fraction": 0.01, **others})
 
 
-def judged(steps, given=None, **others):
+def judged(steps, given=None, limits=LIMITS, **others):
     """The verdicts on all steps, one after the other."""
-    verdict, made, given = Verdict(), [], given or options()
+    verdict, made, given = Verdict(), [], given or at()
     for k in range(len(steps)):
-        verdict = judge(steps[: k + 1], given, verdict, **others)
+        verdict = judge(steps[: k + 1], given, limits, verdict, **others)
         made.append(verdict)
     return made
 
@@ -92,7 +96,7 @@ def test_going_round_is_told_from_getting_on(history, stands):
     assert not stands_still(history[:-1], 1e-6)
     assert not stands_still(history[STALLED_AFTER:], 1e-6)
     last = judged(history)[-1]
-    assert (last.share < 1.0) is stands
+    assert (last.slack < SLACK) is stands
     assert (last.inner_fraction < Verdict().inner_fraction) >= stands
 
 
@@ -105,26 +109,26 @@ def test_small_changes_end_a_descent_if_the_objective_stands():
     assert known.settled and known.status is None
     # Nothing is known of the objective before.
     assert judged([step(), step(1e-6, gw_before=math.nan)])[-1].status == Status.CONVERGED
-    assert judged([step(1e-6, epsilon=0.2)])[-1].status is None  # an epsilon before the last
+    assert judged([step(1e-6)], final=False)[-1].status is None  # an epsilon before the last
 
 
 def test_a_plan_that_stands_without_its_marginals_ends_as_said():
-    crawls = [step(), step(1e-6, error=1e-2, n_inner=100)]
-    assert judged(crawls, thorough=True)[-1].status == Status.MAX_INNER
-    few = [step(), step(1e-6, error=1e-2, n_inner=5)]
-    assert judged(few, thorough=True)[-1].status == Status.PRECISION
-    assert judged(crawls)[-1].status is None
+    crawls = dict(change=1e-6, error=1e-2, n_inner=100)
+    assert judged([step(), step(**crawls, thorough=True)])[-1].status == Status.MAX_INNER
+    few = {**crawls, "n_inner": 5, "thorough": True}
+    assert judged([step(), step(**few)])[-1].status == Status.PRECISION
+    assert judged([step(), step(**crawls)])[-1].status is None
 
 
 def test_steps_after_acceleration_or_of_approximations_are_confirmed():
     led = judged([step(), step(1e-6, led=True)])[-1]
     assert led.confirms and led.status is None and not (led.sharpens or led.accelerates)
-    rough = judged([step(), step(1e-6, exact=False)], options(n_kept=6))[-1]
+    rough = judged([step(), step(1e-6, exact=False)], at())[-1]
     assert rough.confirms and rough.sharpens and rough.status is None
     begun = Verdict(slack=2.0)
-    assert judge([step(1e-6, exact=False)], options(), begun).slack == 1.0
-    assert judge([step(1e-6, exact=False)], options(n_kept=1), begun).slack == 2.0
-    assert judge([step(1e-6, corrected=True)], options(), Verdict()).slack == SLACK
+    assert judge([step(1e-6, exact=False)], at(), LIMITS, begun).slack == 1.0
+    assert judge([step(1e-6, exact=False)], at(n_kept=1), LIMITS, begun).slack == 2.0
+    assert judge([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
 
 
 @pytest.mark.parametrize("floor, status", [(0.5e-3, Status.CONVERGED), (2e-3, None)])
@@ -143,13 +147,13 @@ def test_rounding_as_large_as_the_plan_is_no_convergence():
 
 def test_limits_time_and_callbacks_end_it():
     limits = Limits(max_outer=2, max_inner=100, tol=1e-5, marginal_tol=1e-5)
-    first, last = judged([step(), step()], options(limits))
+    first, last = judged([step(), step()], limits=limits)
     assert first.status is None and last.status == Status.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
     for ended in (Status.STOPPED, Status.TIME_LIMIT):
-        assert judge([step()], options(), Verdict(), ended=ended).status == ended
+        assert judge([step()], at(), LIMITS, Verdict(), ended=ended).status == ended
     # What has converged in time says so.
-    done = judge([step(1e-6)], options(), Verdict(), ended=Status.TIME_LIMIT)
+    done = judge([step(1e-6)], at(), LIMITS, Verdict(), ended=Status.TIME_LIMIT)
     assert done.status == Status.CONVERGED
 
 
@@ -162,12 +166,12 @@ def test_mass_that_is_gone_ends_it():
 
 @pytest.mark.parametrize("damps", [True, False])
 def test_cycles_are_damped_or_end_low(damps):
-    """Plans of two objectives, each nearer to the plan before the last than to the last."""
-    steps = [step(0.1, 1.0 + 0.1 * (k % 2), returned=True) for k in range(600)]
-    verdicts = judged(steps, options(damps=damps), thorough=True)
+    """Plans of two objectives, in turn."""
+    steps = [step(0.1, 1.0 + 0.1 * (k % 2), thorough=True) for k in range(600)]
+    verdicts = judged(steps, limits=dataclasses.replace(LIMITS, damps=damps))
     halved = [k for k, one in enumerate(verdicts) if one.damping > 0]
     if damps:
-        assert halved[0] in (STALLED_AFTER, STALLED_AFTER + 1)
+        assert halved[0] in (2 * STALLED_AFTER - 1, 2 * STALLED_AFTER)
         assert verdicts[-1].damping == 1.0 - 2.0**-MOST_DAMPED
         assert not verdicts[halved[0]].accelerates
     else:
@@ -176,31 +180,28 @@ def test_cycles_are_damped_or_end_low(damps):
     assert steps[ended].gw_cost == 1.0
 
 
-@pytest.mark.parametrize(
-    "kind", [dict(returned=False), dict(shrinks=0.97)], ids=["noise", "settling"]
-)
-def test_what_cycles_are_told_from(kind):
-    shrinks = kind.pop("shrinks", 1.0)
-    steps = [step(0.1 * shrinks**k, **{"returned": True, **kind}) for k in range(60)]
-    assert not any(one.n_cycles for one in judged(steps, options(damps=True)))
+@pytest.mark.parametrize("falls, shrinks", [(1e-3, 1.0), (0.0, 0.97)], ids=["falling", "settling"])
+def test_what_cycles_are_told_from(falls, shrinks):
+    steps = [step(0.1 * shrinks**k, 1.0 - falls * k + 2e-3 * (k % 2)) for k in range(60)]
+    assert not any(one.n_cycles for one in judged(steps, at()))
 
 
 def test_inner_solutions_are_rough_while_the_plan_moves():
-    rough, exact = (Verdict().inner(options(), 0.5, thorough) for thorough in (False, True))
+    rough, exact = (Verdict().inner(LIMITS, SINGLE, 0.5, thorough) for thorough in (False, True))
     assert rough == (0.005, 100) and exact == (1e-5, 100)
-    assert Verdict().inner(options(), 0.5, True, least_error=1e-3)[0] == 1e-3
+    assert Verdict().inner(LIMITS, SINGLE, 0.5, True, least_error=1e-3)[0] == 1e-3
     # Marginals that still settle need more iterations.
-    assert judge([step(0.1, error=0.2)], options(), Verdict()).inner_limit == 400
-    assert judge([step(0.1, 1.2)], options(), Verdict()).inner_fraction == 0.005
+    assert judge([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
+    assert judge([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
 
 
 def test_an_unjudged_descent_ends_at_its_limit():
     limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
-    verdicts = judged([step(1e-3)] * 5, options(limits))
+    verdicts = judged([step(1e-3)] * 5, limits=limits)
     assert [one.status for one in verdicts] == [None] * 4 + [Status.MAX_OUTER]
 
 
 def test_moments_of_rounding_alone_have_settled():
     steps = [step(0.5, is_noise=True)] * (STALLED_AFTER + 1)
-    verdicts = judged(steps, options(rounds=False, precision=DOUBLE))
+    verdicts = judged(steps, at(change_is_rounded=False, precision=DOUBLE))
     assert verdicts[-1].settled

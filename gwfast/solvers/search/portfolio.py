@@ -102,10 +102,7 @@ class Entrant:
         """Return the entrant after its descent has gone on to the limits."""
         if most is not None:
             limits = dataclasses.replace(limits, max_outer=most)
-        at = self.descent
-        return dataclasses.replace(
-            self, descent=descend(at.linearization, at, at.epsilons, limits, **how)
-        )
+        return dataclasses.replace(self, descent=descend(self.descent, limits, **how))
 
     def paused(self):
         """Return the entrant without a stored kernel, so that each does not keep one."""
