@@ -124,9 +124,11 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
         # A plan that has matched nothing leads nowhere.
         before = None if result.status == Status.NEAR_PRODUCT else result
     result = results[numbers.index(min(numbers))]
-    ended = dict(status=Status.TIME_LIMIT, advice=Status.TIME_LIMIT.advice) if late else {}
+    if late:
+        advice = Status.TIME_LIMIT.advice
+        result = dataclasses.replace(result, status=Status.TIME_LIMIT, advice=advice)
     seconds = time.perf_counter() - began
-    result = dataclasses.replace(result, candidates=Candidates(rows), seconds=seconds, **ended)
+    result = dataclasses.replace(result, candidates=Candidates(rows), seconds=seconds)
     warn_of(result, limits)
     return result
 
