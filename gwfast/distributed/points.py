@@ -54,7 +54,7 @@ class Points:
         return float(cost.min()), float(cost.max())
 
     def logsumexp_rows(self, core, g, epsilon, cols=None):
-        """See `OpaqueCost`; over some columns, or all."""
+        """See `LogDomain`; over some columns, or all."""
         if cols is None:
             cost = self._cost(core)
         else:
@@ -65,7 +65,7 @@ class Points:
         return out
 
     def logsumexp_cols(self, core, f, epsilon):
-        """See `OpaqueCost`, of the rows that are here."""
+        """See `LogDomain`, of the rows that are here."""
         out = np.empty(self._right.panels.m)
         return self._over_rows(self._cost(core), f, epsilon, out)
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..kernels import _kernels
 from ..linear.gibbs_kernel import Kernel
-from ..linear.log_domain import OpaqueCost
 from ..quadratic.factored import FactoredLinearization
 from ..quadratic.neighbors import Truncation
 from .coupling import ShardedCoupling
@@ -132,7 +131,7 @@ class ShardedKernel(Kernel):
         return [("make", (spec,))]
 
 
-class ShardedCost(OpaqueCost):
+class ShardedCost:
     """The cost of a kernel, on the workers; with `cols` that of some columns alone,
     which is asked for sums over them.
     """
@@ -149,7 +148,7 @@ class ShardedCost(OpaqueCost):
         out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", given))
 
 
-class CostOfFew(OpaqueCost):
+class CostOfFew:
     """That of some rows, of which this is the left factor, and all columns; each shard
     does some columns.
     """

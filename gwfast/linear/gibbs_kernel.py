@@ -10,7 +10,6 @@ from scipy import sparse
 from ..kernels import _exponentials, _kernels, _products, _sparse
 from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
 from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
-from .log_domain import OpaqueCost
 
 
 class Scalings:
@@ -269,7 +268,7 @@ class SparseKernel(Kernel):
         return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
 
 
-class SparseCost(OpaqueCost):
+class SparseCost:
     """The cost on a `Support`, its `values` (nnz,) float32; other entries cost infinitely much, but
     rows and columns without entries have sums of one, and finite potentials.
     """

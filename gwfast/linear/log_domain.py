@@ -2,7 +2,7 @@
 form and an exp for every entry, but nothing can overflow.
 """
 
-import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,7 @@ RATIO = 4.0
 GIVEN = Terms(Side(), Side())
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Potentials:
+class Potentials(NamedTuple):
     """Dual variables `f` (n,) and `g` (m,) of a linear problem, float64, in units of its cost; of a
     partial plan with the separable potentials `base` and the shift of its caps, if known.
     """
@@ -48,18 +47,11 @@ class Potentials:
         return Potentials(f, g)
 
 
-class OpaqueCost:
-    """A cost that is neither an array nor `Rows`."""
-
-    def logsumexp_rows(self, g, epsilon, out):
-        """Set ``out_i = log sum_j exp((g_j - c_ij) / epsilon)``."""
-
-    def logsumexp_cols(self, f, epsilon, out):
-        """Set ``out_j = log sum_i exp((f_i - c_ij) / epsilon)``."""
-
-
 class LogDomain:
-    """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,)."""
+    """Sinkhorn's half-steps on potentials, for masses `p` (n,) and `q` (m,). A cost is an array,
+    `Rows`, or has ``logsumexp_rows(g, epsilon, out)``, which sets ``out_i = log sum_j exp((g_j -
+    c_ij) / epsilon)``, and likewise ``logsumexp_cols(f, epsilon, out)``.
+    """
 
     def __init__(self, p, q, n_threads):
         self.n_threads = n_threads
@@ -71,7 +63,7 @@ class LogDomain:
         columns, which may be other columns than the problem's.
         """
         sums = np.empty(len(self.log_p))
-        if isinstance(cost, OpaqueCost):
+        if hasattr(cost, "logsumexp_rows"):
             cost.logsumexp_rows(g, epsilon, sums)
         else:
             zeros = np.zeros(len(sums))
@@ -81,7 +73,7 @@ class LogDomain:
     def fit_cols(self, cost, f, epsilon):
         """Return potentials (m,) with which the columns have their masses, for `f` of rows."""
         sums = np.empty(len(self.log_q))
-        if isinstance(cost, OpaqueCost):
+        if hasattr(cost, "logsumexp_cols"):
             cost.logsumexp_cols(f, epsilon, sums)
         else:
             zeros = np.zeros(len(sums))

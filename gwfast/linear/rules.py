@@ -118,8 +118,6 @@ class Balanced:
 
     def product(self):
         """Return the marginals of the product plan, which is their product over its mass."""
-        if self.mass == 1.0:
-            return self.p, self.q
         return self.mass * self.p, self.mass * self.q
 
     def plan_mass(self, rows):
@@ -148,24 +146,6 @@ class Balanced:
         """
         return None
 
-    def mend(self, plan):
-        """Return a plan (n, m) near this one with these marginals up to rounding: cut down rows,
-        then columns, and share out the mass that is missing (Altschuler, Weed and Rigollet,
-        NIPS 2017, algorithm 2).
-        """
-        plan, least = np.maximum(plan, 0.0), 1e-300
-        plan *= self.mass / max(plan.sum(), least)
-        for axis, masses in ((1, self.p), (0, self.q)):
-            sums = np.maximum(plan.sum(axis=axis, keepdims=True), least)
-            plan *= np.minimum(np.expand_dims(masses, axis) / sums, 1.0)
-        rows = np.maximum(self.p - plan.sum(axis=1), 0.0)
-        cols = np.maximum(self.q - plan.sum(axis=0), 0.0)
-        missing = self.mass - plan.sum()
-        # Rounding alone would leave no entry of a sparse plan zero.
-        if missing > 1e-14 * self.mass:
-            plan += np.multiply.outer(rows, cols) * (missing / max(rows.sum() * cols.sum(), least))
-        return plan
-
     def take(self, rows, cols):
         """Return the rule for some of the points, their masses scaled to one."""
         p, q = self.p[rows], self.q[cols]
@@ -189,12 +169,6 @@ class Semirelaxed(Balanced):
         free = Side(0.0, base.f if self.side else base.g)
         return Terms(free, Side()) if self.side else Terms(Side(), free)
 
-    def mend(self, plan):
-        plan = np.maximum(plan, 0.0)
-        sums = plan.sum(axis=1, keepdims=True)
-        plan = np.where(sums > 0, plan, 1.0)
-        return plan * (self.p[:, None] / plan.sum(axis=1, keepdims=True))
-
 
 class Partial(Balanced):
     """Plans of a given mass within larger marginals: ``T 1 <= p``, ``T' 1 <= q``. Linear problems
@@ -210,8 +184,7 @@ class Partial(Balanced):
         return Balanced(p, q, mass) if moves else cls(p, q, mass)
 
     def error(self, rows, cols):
-        pairs = (rows, self.p), (cols, self.q)
-        excess = sum(np.maximum(sums - most, 0.0).sum() for sums, most in pairs)
+        excess = np.maximum(rows - self.p, 0.0).sum() + np.maximum(cols - self.q, 0.0).sum()
         return float(excess + abs(rows.sum() - self.mass))
 
     def terms(self, base, epsilon, relaxation=None):
@@ -355,11 +328,11 @@ def as_rho(rho):
         raise TypeError(f"rho must be a number or a pair of them, got {type(rho).__name__}")
     if len(pair) != 2:
         raise ValueError(f"rho must be a number or a pair of them, got {len(pair)} of them")
-    return tuple(math.inf if _is_infinite(price) else as_positive(price, "rho") for price in pair)
-
-
-def _is_infinite(x):
-    return isinstance(x, numbers.Real) and x == math.inf
+    infinite = [isinstance(price, numbers.Real) and price == math.inf for price in pair]
+    return tuple(
+        math.inf if free else as_positive(price, "rho")
+        for price, free in zip(pair, infinite, strict=True)
+    )
 
 
 def neutral(cost, p, q):

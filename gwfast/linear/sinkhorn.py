@@ -105,7 +105,13 @@ def sinkhorn(
     if not error <= tol:
         status = Status.TIME_LIMIT if late else Status.PRECISION
         status = Status.MAX_ITER if n_iter >= max_iter else status
-        _warn(status, n_iter, error, tol)
+        limit = status if status == Status.TIME_LIMIT else "max_iter"
+        warnings.warn(
+            f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal error "
+            f"{error:.1e} (tol {tol:.1e}); raise {limit}, tol or epsilon",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
     # Summed in float64.
     blocks = ((plan[rows].astype(np.float64), costs[rows]) for rows in row_blocks(n, m))
     transport_cost = sum(float(np.vdot(*pair)) for pair in blocks)
@@ -150,13 +156,3 @@ def entropic_plan(
         marginals = kernel.scale(solution.scalings)
     f, g = scale * solution.potentials.f + middle, scale * solution.potentials.g
     return plan, (f, g), marginals, solution.n_iter, late
-
-
-def _warn(status, n_iter, error, tol):
-    limit = status if status == Status.TIME_LIMIT else "max_iter"
-    warnings.warn(
-        f"sinkhorn stopped ({status}) after {n_iter} iterations with marginal error "
-        f"{error:.1e} (tol {tol:.1e}); raise {limit}, tol or epsilon",
-        ConvergenceWarning,
-        stacklevel=outside(),
-    )

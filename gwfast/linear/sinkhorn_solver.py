@@ -13,7 +13,6 @@ and absorbs u and v into f and g (making the kernel anew) when they drift. A rul
 anchors and powers of both sides (`Terms`, in scalings `Rule`).
 """
 
-import dataclasses
 import time
 from typing import NamedTuple
 
@@ -311,7 +310,7 @@ class _Problem:
         if self.rule is None or not self.terms.mass:
             return absorbed
         shift = self.shift + self.epsilon * np.log(self.rule.factor)
-        return dataclasses.replace(absorbed, base=self.base, shift=shift)
+        return absorbed._replace(base=self.base, shift=shift)
 
     def renew(self):
         """Make the kernel anew around potentials that have moved; False if the plan has no mass."""

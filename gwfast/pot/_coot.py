@@ -20,7 +20,7 @@ from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix, as_vector
 from ._conditional_gradient import NOTHING
 from ._problem import balanced, checked_masses
-from ._solve import EXPECTED, MAX_MARGINAL_ERROR, warn_of
+from ._solve import EXPECTED, MAX_MARGINAL_ERROR, rounded, warn_of
 from .arrays import Arrays, NoGradients, as_limit, as_number, pots_choice
 from .gradients import centered
 from .unbalanced import MIN_INNER_TOL
@@ -244,7 +244,7 @@ class EntropicPlans:
         self._start, plan = found.potentials, self._plan
         self.missed = not error <= self._tol
         if not error <= MAX_MARGINAL_ERROR:
-            plan = self._rule.mend(plan)
+            plan = rounded(plan, self._rule.p, self._rule.q)
         return plan, (self._start.f, self._start.g)
 
 

@@ -16,7 +16,7 @@ from ..kernels.threads import resolve_n_threads
 from ..utils.blocks import row_blocks
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float32Array, Float64Array
-from ..utils.validation import as_count, as_matrix, one_of
+from ..utils.validation import as_matrix, one_of
 from .dense_cost import ROUNDING, check_extremes
 from .dense_cost import DenseCost as DenseCost
 
@@ -178,14 +178,6 @@ class PointCloud:
         """True if all costs are equal up to rounding."""
         return bool(np.ptp(self.features, axis=0).max() <= ROUNDING)
 
-    def mean(self, masses: Float64Array) -> Float64Array:
-        """Return ``masses @ features``."""
-        return masses @ self.features
-
-    def mean_square(self, masses: Float64Array) -> float:
-        """Return the sum of the squared lengths of `points`, each times its point's mass."""
-        return float(masses @ np.square(self.points).sum(axis=1))
-
     def square_times(self, p: Float64Array) -> Float64Array:
         """Return ``(C * C) @ p`` in units of ``scale**2``, float64, without forming C."""
         if not self.has_factors:
@@ -228,17 +220,15 @@ class PointCloud:
         """
         one_of(statistic, "statistic", get_args(Statistic))
         sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
-        blocks = row_blocks(self.n, self.n)
+        costs = self._costs()
+        blocks = (sign * costs(rows) for rows in row_blocks(self.n, self.n))
         if statistic == "median":
             sample = np.linspace(0, self.n - 1, min(self.n, SAMPLED)).astype(np.int64)
             value = float(np.median(sign * self.take(sample)._costs(np.float64)(slice(None))))
         elif statistic == "mean":
-            costs = self._costs()
-            total = sum(float(costs(rows).sum(dtype=np.float64)) for rows in blocks)
-            value = sign * total / self.n**2
+            value = sum(float(block.sum(dtype=np.float64)) for block in blocks) / self.n**2
         else:
-            costs = self._costs()
-            value = max(float((sign * costs(rows)).max()) for rows in blocks)
+            value = max(float(block.max()) for block in blocks)
         if not added + value > 0:
             raise ValueError(
                 f"{statistic} of the costs must be above 0 to scale by, "
@@ -344,24 +334,15 @@ class LowRankCost(PointCloud):
 
 
 def cosine_similarity(
-    x: ArrayLike,
-    y: ArrayLike | None = None,
-    *,
-    out: Float32Array | None = None,
-    chunk_rows: int | None = None,
-    n_threads: int | None = None,
+    x: ArrayLike, y: ArrayLike | None = None, *, n_threads: int | None = None
 ) -> Float32Array:
-    """Cosine similarity of all rows of `x` with all rows of `y`, in one float32 buffer.
+    """Cosine similarity of all rows of `x` with all rows of `y`, in float32.
 
     Parameters
     ----------
     x : array-like of shape (n, d)
     y : array-like of shape (m, d) or None, default=None
         None compares the rows of `x` with one another.
-    out : (n, m) float32 ndarray or None, default=None
-        C-contiguous buffer to write to.
-    chunk_rows : int or None, default=None
-        Rows written at a time; by default all, shared out over the threads.
     n_threads : int or None, default=None
         See `gwfast.show_config`; None is one a core.
 
@@ -387,26 +368,9 @@ def cosine_similarity(
     if x.shape[1] != y.shape[1]:
         raise ValueError(f"y must have as many columns as x, {x.shape[1]}, got {y.shape[1]}")
     shape = (x.shape[0], y.shape[0])
-    step = shape[0]
-    if chunk_rows is not None:
-        step = min(step, as_count(chunk_rows, "chunk_rows"))
-    n_threads = resolve_n_threads(n_threads, work=step * shape[1])
+    n_threads = resolve_n_threads(n_threads, work=shape[0] * shape[1])
     left = unit_rows(x, "x", np.float32)
     right = left if y is x else unit_rows(y, "y", np.float32)
-    if out is None:
-        out = aligned_empty(shape)
-    elif not (
-        isinstance(out, np.ndarray)
-        and out.shape == shape
-        and out.dtype == np.float32
-        and out.flags.c_contiguous
-        and out.flags.writeable
-    ):
-        came = f"{getattr(out, 'dtype', type(out).__name__)} {np.shape(out)}"
-        raise ValueError(
-            f"out must be a writeable C-contiguous float32 array of shape {shape}, got {came}"
-        )
-    panels = Panels(right, True, n_threads=n_threads)
-    for i in range(0, shape[0], step):
-        _products.matmul(left[i : i + step], panels, out[i : i + step], n_threads=n_threads)
+    out = aligned_empty(shape)
+    _products.matmul(left, Panels(right, True, n_threads=n_threads), out, n_threads=n_threads)
     return out

@@ -160,7 +160,7 @@ class FactoredLinearization(Linearization):
 
     def _product_moments(self, rows, cols):
         (x, y), between = (self.problem.x, self.problem.y), self.problem.between
-        means = [x.mean(rows), y.mean(cols)]
+        means = [rows @ x.features, cols @ y.features]
         if between is not None:
             means = [
                 np.append(means[0], rows @ between.left), np.append(means[1], cols @ between.right),
@@ -419,13 +419,15 @@ class FactoredLinearization(Linearization):
     @functools.cached_property
     def _largest(self):
         """The largest norm of the part of the moments that is of points."""
-        problem = self.problem
-        return float(np.sqrt(problem.x.mean_square(problem.p) * problem.y.mean_square(problem.q)))
+        problem, product = self.problem, 1.0
+        for cloud, masses in ((problem.x, problem.p), (problem.y, problem.q)):
+            product *= float(masses @ np.square(cloud.points).sum(axis=1))
+        return np.sqrt(product)
 
     def _deviation(self, state):
         # Other features than coordinates are squared lengths and ones.
         sides = zip((self.problem.x, self.problem.y), (self.problem.p, self.problem.q), strict=True)
-        means = np.outer(*(x.mean(p)[: x.n_coordinates] for x, p in sides))
+        means = np.outer(*(p @ x.points for x, p in sides))
         moments = state.moments[: means.shape[0], : means.shape[1]]
         return (moments - means) / (self._largest or 1.0)
 

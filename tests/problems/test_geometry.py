@@ -39,16 +39,15 @@ def costs(x, metric):
 # --- cosine_similarity ----------------------------------------------------------------
 
 
-@pairwise(shape=[(1, 1, 1), (7, 9, 3), (129, 33, 17), (300, 257, 2)], chunk_rows=[None, 1, 7, 1000])
-def test_cosine_similarity_in_any_chunks(shape, chunk_rows, seed):
+@pytest.mark.parametrize("shape", [(1, 1, 1), (7, 9, 3), (129, 33, 17), (300, 257, 2)])
+def test_cosine_similarity_of_any_shape(shape, seed):
     n, m, d = shape
     rng = np.random.default_rng(seed)
     x, y = rng.normal(size=(n, d)), rng.normal(size=(m, d))
-    came = cosine_similarity(x, y, chunk_rows=chunk_rows)
+    came = cosine_similarity(x, y)
     assert came.dtype == np.float32 and came.flags.c_contiguous
     np.testing.assert_allclose(came, cosines(x, y), rtol=0, atol=5e-7)
-    came = cosine_similarity(x, chunk_rows=chunk_rows)
-    np.testing.assert_allclose(came, cosines(x, x), rtol=0, atol=5e-7)
+    np.testing.assert_allclose(cosine_similarity(x), cosines(x, x), rtol=0, atol=5e-7)
 
 
 def test_cosine_similarity_gives_the_same_bits_on_any_number_of_threads(seed):
@@ -88,34 +87,6 @@ def test_input_is_left_alone():
     np.testing.assert_array_equal(x, before)
 
 
-def test_cosine_similarity_writes_to_the_buffer_given():
-    x = np.random.default_rng(0).normal(size=(9, 4))
-    whole = np.full((20, 7), 7, dtype=np.float32)
-    out = whole[5:14]
-    assert cosine_similarity(x, x[:7], out=out) is out
-    np.testing.assert_allclose(out, cosines(x, x[:7]), rtol=0, atol=5e-7)
-    assert (whole[:5] == 7).all() and (whole[14:] == 7).all()
-
-
-@pytest.mark.parametrize(
-    "out",
-    [
-        np.zeros((9, 7)),
-        np.zeros((7, 9), dtype=np.float32),
-        np.zeros((9, 7), dtype=np.float32, order="F"),
-        np.zeros((9, 14), dtype=np.float32)[:, ::2],
-        np.broadcast_to(np.float32(0), (9, 7)),
-        np.zeros((9, 7), dtype=np.float32).tolist(),
-    ],
-    ids="dtype shape fortran strided read-only list".split(),
-)
-def test_cosine_similarity_refuses_a_buffer_it_cannot_write_to(out):
-    x = np.random.default_rng(0).normal(size=(9, 4))
-    with pytest.raises(ValueError, match=r"^out must be .* shape \(9, 7\), got"):
-        cosine_similarity(x, x[:7], out=out)
-    assert not np.any(out)
-
-
 def test_cosine_similarity_names_zero_rows_as_the_caller_counts_them():
     x = np.ones((40, 30_000))  # 34 rows are a block
     x[[8, 37]] = 0
@@ -127,25 +98,20 @@ def test_cosine_similarity_names_zero_rows_as_the_caller_counts_them():
         cosine_similarity(x * 0)
 
 
-def test_cosine_similarity_refuses_other_widths_and_chunks():
+def test_cosine_similarity_refuses_other_widths():
     x = np.ones((5, 4))
     with pytest.raises(ValueError, match="y must have as many columns as x, 4, got 3"):
         cosine_similarity(x, x[:, :3])
-    with pytest.raises(ValueError, match="chunk_rows must be at least 1, got 0"):
-        cosine_similarity(x, chunk_rows=0)
-    with pytest.raises(TypeError, match="chunk_rows must be an integer, got float"):
-        cosine_similarity(x, chunk_rows=2.0)
 
 
-@pytest.mark.parametrize("chunk_rows", [None, 100])
-def test_cosine_similarity_needs_little_more_than_input_and_output(chunk_rows):
+def test_cosine_similarity_needs_little_more_than_input_and_output():
     x = np.random.default_rng(0).normal(size=(4000, 300)).astype(np.float32)
     # Loading the BLAS controller is not what is measured.
     with single_threaded_blas():
         pass
     tracemalloc.start()
     try:
-        out = cosine_similarity(x, chunk_rows=chunk_rows)
+        out = cosine_similarity(x)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

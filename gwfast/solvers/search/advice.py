@@ -186,7 +186,7 @@ def _near_product_advice(linearization, epsilon, untried):
 def _spread(geometry, masses):
     """Return the standard deviation of the costs between points of these masses."""
     if isinstance(geometry, PointCloud):
-        center, scale = geometry.mean(masses), geometry.scale
+        center, scale = masses @ geometry.features, geometry.scale
         mean = center @ geometry.signature @ center
         square = float(masses @ geometry.square_times(masses))
     else:
