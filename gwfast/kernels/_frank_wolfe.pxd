@@ -63,7 +63,6 @@ cdef class FrankWolfe:
     cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, bint asymmetric) except -1
     cdef void *room(self, ptrdiff_t words) except NULL
     cdef void bind(self, const Terms *terms) noexcept nogil
-    cdef object array(self, double *entries)
     cdef void begin_at_product(self) noexcept nogil
     cdef void begin_at_random(self, uint64_t seed) noexcept nogil
     cdef void begin_at_plan(self) noexcept nogil

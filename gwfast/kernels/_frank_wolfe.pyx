@@ -12,7 +12,7 @@ from cython.parallel cimport prange
 from libc.math cimport INFINITY, fabs
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from ._rows cimport (
     begin_flush, check_matrix, chunk_rows, count_chunks, end_flush, isa, seconds, team
@@ -28,7 +28,7 @@ cdef double ROUNDING_ = ROUNDING
 cdef double UNITS_ = UNITS
 # Multiplications of a product below which another thread is not worth waking.
 cdef double LEAST_WORK = 1e6
-# Changed rows of a vertex whose product is made at a time, so that it stays in cache.
+# Changed rows of a vertex whose product is made at a time: it stays in cache.
 cdef ptrdiff_t BLOCK = 512
 # Steps after which sums that are kept up to date are made anew.
 cdef ptrdiff_t ANEW = 32
@@ -40,9 +40,7 @@ cdef double LEAST = 1e-300
 MORE, CONVERGED, STALLED = range(3)
 
 
-cdef const double *address(
-    str name, const double[:, ::1] matrix, ptrdiff_t n, ptrdiff_t m
-) except? NULL:
+cdef const double *address(str name, const double[:, ::1] matrix, n, m) except? NULL:
     """Return the address of a matrix of this shape, NULL for None."""
     if matrix is None:
         return NULL
@@ -76,7 +74,7 @@ cdef class FrankWolfe:
         others=None, int n_threads=1, bint one_sided=False,
     ):
         cdef Terms terms
-        cdef ptrdiff_t n = p.shape[0], m = q.shape[0]
+        n, m = p.shape[0], q.shape[0]
         losses, others = losses or (None, None), others or (None, None)
         self.n_threads, self.partial, self.one_sided = n_threads, kind == "partial", one_sided
         terms.n, terms.m, terms.p, terms.q, terms.mass = n, m, &p[0], &q[0], mass
@@ -142,20 +140,15 @@ cdef class FrankWolfe:
         for i in range(terms.n):
             self.units[i] = <int64_t>(terms.p[i] / self.unit + 0.5)
 
-    cdef object array(self, double *entries):
-        """Return a view of numbers (n, m) of this object's memory."""
-        made = np.asarray(<double[:self.n, :self.m]>entries)
-        return made
-
     @property
     def plan(self):
         """Return a copy (n, m) of the plan."""
-        return self.array(self.plan_).copy()
+        return np.array(<double[:self.n, :self.m]>self.plan_)
 
     @property
     def gradient(self):
         """Return a copy (n, m) of half the gradient at the plan."""
-        return self.array(self.gradient_).copy()
+        return np.array(<double[:self.n, :self.m]>self.gradient_)
 
     def potentials(self):
         """Return the potentials of the last linear program: no entry of G is less than their sum,
@@ -167,10 +160,12 @@ cdef class FrankWolfe:
         return rows[:self.n], cols[:self.m]
 
     def start(self, plan=None):
-        """Begin at a plan (n, m), whose marginals are mended, or at the product plan."""
+        """Begin at a plan (n, m), whose marginals are mended, or at the product plan; if only rows
+        are given, the plan must have them.
+        """
         cdef uint64_t before
         if plan is not None:
-            np.maximum(plan, 0.0, out=self.array(self.plan_))
+            np.maximum(plan, 0.0, out=np.asarray(<double[:self.n, :self.m]>self.plan_))
         with nogil:
             before = begin_flush()
             if plan is None:
@@ -192,38 +187,33 @@ cdef class FrankWolfe:
         `trace` (k, 3), k at least `most`, gets E, `step_size` and the seconds after each step.
         """
         cdef int status = 0
-        cdef Stop stop
+        cdef Stop stop = Stop(tol, floor, least_change, least_relative, constant)
         cdef double began = seconds()
-        cdef ptrdiff_t before = self.n_steps, made = before
+        cdef ptrdiff_t k = 0, before
         cdef uint64_t outside
         if trace is not None:
-            length = max(most, trace.shape[0])
-            check_matrix("trace", trace.shape[0], trace.shape[1], length, 3)
-        stop.tol, stop.floor, stop.constant = tol, floor, constant
-        stop.least_change, stop.least_relative = least_change, least_relative
+            check_matrix("trace", trace.shape[0], trace.shape[1], max(most, trace.shape[0]), 3)
         with nogil:
             outside = begin_flush()
             while most > 0 and not status and seconds() - began < most_seconds:
-                most -= 1
+                most, before = most - 1, self.n_steps
                 status = self.step(&stop)
-                if trace is not None and self.n_steps > made:
-                    trace[made - before, 0] = self.value
-                    trace[made - before, 1] = self.step_size
-                    trace[made - before, 2] = seconds() - began
-                    made = self.n_steps
+                if trace is not None and self.n_steps > before:
+                    trace[k, 0], trace[k, 1] = self.value, self.step_size
+                    trace[k, 2] = seconds() - began
+                    k += 1
             end_flush(outside)
         return status
 
     cdef void begin_at_product(self) noexcept nogil:
         """Begin at the product plan, with products of vectors alone."""
         cdef const Terms *t = &self.terms
-        cdef ptrdiff_t n = self.n, m = self.m, i, j, inner = 1
+        cdef ptrdiff_t n = self.n, m = self.m, i, j, inner = 1 if t.other_left == NULL else 2
         isa.f64.dot_each_row(t.left, t.p, self.row_sums, n, n)
         matmul(self, t.q, 1, m, t.right, self.weights, False)
-        if t.other_left != NULL:
+        if inner == 2:
             isa.f64.dot_each_row(t.other_left, t.p, self.losses, n, n)
             matmul(self, t.q, 1, m, t.other_right, self.weights + m, False)
-            inner = 2
         for i in range(n):
             self.gathered[inner * i] = t.mass * self.row_sums[i] / inner
             if inner == 2:
@@ -231,7 +221,7 @@ cdef class FrankWolfe:
             for j in range(m):
                 self.plan_[i * m + j] = t.mass * t.p[i] * t.q[j]
         matmul(self, self.gathered, n, inner, self.weights, self.gradient_, False)
-        start_steps(self)
+        begin_steps(self)
 
     cdef void begin_at_random(self, uint64_t seed) noexcept nogil:
         """Begin at exponential numbers, mended."""
@@ -259,24 +249,17 @@ cdef class FrankWolfe:
                 matmul(self, self.plan_ + begin * m, k, m, t.other_right, self.weights + k * m, 0)
             combine(self, self.changed + begin, k, self.gradient_, begin > 0)
             begin = begin + k
-        start_steps(self)
+        begin_steps(self)
 
     cdef int step(self, const Stop *stop) noexcept nogil:
-        cdef const double *linear = self.terms.linear
-        cdef double at_vertex = 0, linear_at_vertex = 0, of_vertex = 0, mass
-        cdef double curved, between, crossed, slope, size, change, own
-        cdef ptrdiff_t i, e, at
+        cdef double at_vertex, linear_at_vertex, between, crossed, own, curved, slope, size, change
         cdef bint settled
         if not minimize(self):
             return 0
         if self.n_steps % ANEW == ANEW - 1:
             sum_up(self)
-        for i in range(self.n):
-            for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
-                at, mass = i * self.m + self.vertex.col[e], self.unit * self.vertex.flow[e]
-                at_vertex += mass * self.gradient_[at]
-                if linear != NULL:
-                    linear_at_vertex += mass * linear[at]
+        at_vertex = over_vertex(self, self.gradient_)
+        linear_at_vertex = over_vertex(self, self.terms.linear)
         self.gap = 2 * (self.at_plan - at_vertex)
         size = fabs(self.value + stop.constant)
         # The last step was next to nothing: of E, or of the gap, between vertices far apart.
@@ -284,10 +267,6 @@ cdef class FrankWolfe:
             self.gap <= stop.tol * size and self.change <= max(1e-9 * size, 0.01 * self.gap)
         )
         multiply(self)
-        for i in range(self.n):
-            for e in range(self.vertex.start[i], self.vertex.start[i + 1]):
-                at = i * self.m + self.vertex.col[e]
-                of_vertex += self.unit * self.vertex.flow[e] * self.product[at]
         # <Q(T), S>, <Q(S), T> and <Q(T), T>.
         between, own = at_vertex - linear_at_vertex, self.at_plan - self.linear_at_plan
         crossed, slope = between, -self.gap
@@ -297,18 +276,16 @@ cdef class FrankWolfe:
                 slope += crossed - between
             elif not self.partial:
                 slope += 2 * (crossed - between)
-        curved = of_vertex - between - crossed + own
+        curved = over_vertex(self, self.product) - between - crossed + own
         # Where nothing leads down at first, as at the product plan of spaces that look the same
         # from each of their points, the way to the vertex may bend down.
-        if settled and self.gap - curved <= max(stop.floor, stop.tol * size):
-            self.has_product = False
-            return 1
+        settled = settled and self.gap - curved <= max(stop.floor, stop.tol * size)
         size = max(min(1.0, -slope / (2 * curved)), 0.0) if curved > 0 else 1.0
         change = size * (size * curved + slope)
-        if not change < 0:
+        if settled or not change < 0:
             # Nothing goes to the vertex of this product.
             self.has_product = False
-            return 2
+            return 1 if settled else 2
         move(self, size)
         own += size * (between + crossed - 2 * own) + size * size * curved
         self.linear_at_plan += size * (linear_at_vertex - self.linear_at_plan)
@@ -319,17 +296,27 @@ cdef class FrankWolfe:
         return 2 if -change < max(stop.least_change, size) else 0
 
 
-cdef void start_steps(FrankWolfe steps) noexcept nogil:
+cdef double over_vertex(FrankWolfe steps, const double *matrix) noexcept nogil:
+    """Sum a matrix over the vertex, by mass."""
+    cdef ptrdiff_t i, e
+    cdef double made = 0.0
+    if matrix != NULL:
+        for i in range(steps.n):
+            for e in range(steps.vertex.start[i], steps.vertex.start[i + 1]):
+                made += steps.vertex.flow[e] * matrix[i * steps.m + steps.vertex.col[e]]
+    return steps.unit * made
+
+
+cdef void begin_steps(FrankWolfe steps) noexcept nogil:
     """Begin at the plan; `gradient_` is its product with the matrices."""
-    cdef ptrdiff_t k
-    if steps.terms.row_losses != NULL or steps.terms.col_losses != NULL:
-        sum_plan(steps)
-        add_losses(steps, steps.gradient_)
+    cdef ptrdiff_t n = steps.n, m = steps.m, i
+    sum_plan(steps)
+    add_losses(steps, steps.gradient_)
     if steps.terms.linear != NULL:
-        for k in range(steps.n * steps.m):
-            steps.gradient_[k] += steps.terms.linear[k]
+        for i in range(n * m):
+            steps.gradient_[i] += steps.terms.linear[i]
     # A move by nothing, for the largest value alone.
-    steps.largest = isa.f64.move_row(steps.gradient_, steps.gradient_, NULL, 0.0, steps.n * steps.m)
+    steps.largest = isa.f64.move_row(steps.gradient_, steps.gradient_, NULL, 0.0, n * m)
     sum_up(steps)
     steps.has_product, steps.n_steps, steps.gap, steps.change = False, 0, INFINITY, INFINITY
     steps.value = steps.at_plan + steps.linear_at_plan
@@ -339,22 +326,19 @@ cdef void start_steps(FrankWolfe steps) noexcept nogil:
 
 cdef void mend(FrankWolfe steps) noexcept nogil:
     """Give the plan its marginals: cut down rows, then columns, and share out the rest (Altschuler,
-    Weed and Rigollet, NIPS 2017, algorithm 2). If only rows are given, scale them.
+    Weed and Rigollet, NIPS 2017, algorithm 2).
     """
     cdef const Terms *t = &steps.terms
     cdef ptrdiff_t n = steps.n, m = steps.m, i, j
-    cdef double size, lacking, rows = 0.0, cols = 0.0, total = sum_plan(steps)
-    for i in range(n):
-        # In units of the plan's mass, which is to be `mass`.
-        size = min(t.mass / max(total, LEAST), t.p[i] / max(steps.row_sums[i], LEAST))
-        if steps.transport is None:
-            size = t.p[i] / steps.row_sums[i] if steps.row_sums[i] > 0 else 0.0
-        for j in range(m):
-            steps.plan_[i * m + j] *= size
-            if steps.transport is None and not size > 0:
-                steps.plan_[i * m + j] = t.p[i] / m
+    cdef double lacking, total, rows = 0.0, cols = 0.0
     if steps.transport is None:
         return
+    total = sum_plan(steps)
+    for i in range(n):
+        # In units of the plan's mass, which is to be `mass`.
+        steps.row_sums[i] = min(t.mass / max(total, LEAST), t.p[i] / max(steps.row_sums[i], LEAST))
+        for j in range(m):
+            steps.plan_[i * m + j] *= steps.row_sums[i]
     sum_plan(steps)
     for j in range(m):
         steps.col_sums[j] = min(1.0, t.q[j] / max(steps.col_sums[j], LEAST))
@@ -362,29 +346,30 @@ cdef void mend(FrankWolfe steps) noexcept nogil:
         for j in range(m):
             steps.plan_[i * m + j] *= steps.col_sums[j]
     lacking = t.mass - sum_plan(steps)
+    # Rounding would leave no entry of a sparse plan zero.
+    if lacking <= 1e-14 * t.mass:
+        return
     for i in range(n):
         steps.row_sums[i] = max(t.p[i] - steps.row_sums[i], 0.0)
         rows += steps.row_sums[i]
     for j in range(m):
         steps.col_sums[j] = max(t.q[j] - steps.col_sums[j], 0.0)
         cols += steps.col_sums[j]
-    # Rounding would leave no entry of a sparse plan zero.
-    if lacking > 1e-14 * t.mass:
-        lacking /= max(rows * cols, LEAST)
-        for i in range(n):
-            for j in range(m):
-                steps.plan_[i * m + j] += lacking * steps.row_sums[i] * steps.col_sums[j]
+    lacking /= max(rows * cols, LEAST)
+    for i in range(n):
+        for j in range(m):
+            steps.plan_[i * m + j] += lacking * steps.row_sums[i] * steps.col_sums[j]
 
 
 cdef double sum_plan(FrankWolfe steps) noexcept nogil:
     """Leave the sums of the plan in `row_sums` and `col_sums`; return the whole."""
     cdef ptrdiff_t i
-    cdef double made = 0.0
+    cdef double total = 0.0
     memset(steps.col_sums, 0, steps.m * sizeof(double))
     isa.f64.sum_rows(steps.plan_, steps.row_sums, steps.weights, steps.col_sums, steps.n, steps.m)
     for i in range(steps.n):
-        made += steps.row_sums[i]
-    return made
+        total += steps.row_sums[i]
+    return total
 
 
 cdef void add_losses(FrankWolfe steps, double *out) noexcept nogil:
@@ -413,32 +398,30 @@ cdef void sum_up(FrankWolfe steps) noexcept nogil:
 
 cdef bint minimize(FrankWolfe steps) noexcept nogil:
     """Find the vertex; return whether it was found, or is yet to be."""
-    cdef ptrdiff_t n = steps.n, m = steps.m, i, j = 0
+    cdef ptrdiff_t n = steps.n, m = steps.m, i, pivots, most = 1 + TOUCHED // (n + m)
     cdef double zero = 0.0
-    cdef Vertex out = steps.vertex
-    if steps.transport is None:
-        memset(steps.losses, 0, m * sizeof(double))
-        for i in range(n):
-            isa.f64.least_of_rows(steps.gradient_ + i * m, &zero, steps.losses, 1, m, INFINITY, &j)
-            out.start[i], out.col[i], out.flow[i] = i, j, steps.units[i]
-        out.start[n] = n
-        return True
-    i = steps.transport.solve_for(
-        transport_cost(steps), ROUNDING_ * steps.largest, 1 + TOUCHED // (n + m)
-    )
-    if i >= 0:
-        collect(steps)
-    return i >= 0
+    cdef Vertex *out = &steps.vertex
+    if steps.transport is not None:
+        pivots = steps.transport.solve_for(transport_cost(steps), ROUNDING_ * steps.largest, most)
+        if pivots >= 0:
+            collect(steps)
+        return pivots >= 0
+    memset(steps.losses, 0, m * sizeof(double))
+    for i in range(n):
+        isa.f64.least_of_rows(steps.gradient_ + i * m, &zero, steps.losses, 1, m, INFINITY,
+                              &out.col[i])
+        out.start[i], out.flow[i] = i, steps.units[i]
+    out.start[n] = n
+    return True
 
 
 cdef const double *transport_cost(FrankWolfe steps) noexcept nogil:
     """Return G, for a partial plan with a row and a column for the mass that stays."""
-    cdef ptrdiff_t n = steps.n, m = steps.m, i, j
+    cdef ptrdiff_t n = steps.n, m = steps.m, i
     if not steps.partial:
         return steps.gradient_
     for i in range(n):
-        for j in range(m):
-            steps.padded[i * (m + 1) + j] = steps.gradient_[i * m + j]
+        memcpy(steps.padded + i * (m + 1), steps.gradient_ + i * m, m * sizeof(double))
     # Mass that stays must not go to mass that stays.
     steps.padded[n * (m + 1) + m] = 4 * steps.largest
     return steps.padded
@@ -446,31 +429,22 @@ cdef const double *transport_cost(FrankWolfe steps) noexcept nogil:
 
 cdef void collect(FrankWolfe steps) noexcept nogil:
     """Take the entries of the tree, by rows."""
-    cdef ptrdiff_t n = steps.n, nodes = steps.transport.tree.n + steps.transport.tree.m
-    cdef ptrdiff_t node, i = 0, j = 0, at
+    cdef ptrdiff_t nodes = steps.transport.tree.n + steps.transport.tree.m, node, i, j, filled
+    cdef const int64_t *flow = steps.transport.tree.flow
     cdef ptrdiff_t *start = steps.vertex.start
-    memset(start, 0, (n + 1) * sizeof(ptrdiff_t))
-    for node in range(nodes):
-        if entry(steps, node, &i, &j):
-            start[i + 1] += 1
-    for i in range(n):
-        start[i + 1] += start[i]
-    for node in range(nodes):
-        if entry(steps, node, &i, &j):
-            at = start[i]
-            steps.vertex.col[at], steps.vertex.flow[at] = j, steps.transport.tree.flow[node]
-            start[i] += 1
-    # Rows were filled, so that starts have moved to the ends.
-    for i in range(n, 0, -1):
-        start[i] = start[i - 1]
-    start[0] = 0
-
-
-cdef inline bint entry(FrankWolfe steps, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil:
-    """Return whether an arc of the tree is an entry of the plan, and find where."""
-    if not steps.transport.tree.flow[node] or not steps.transport.arc(node, i, j):
-        return False
-    return i[0] < steps.n and j[0] < steps.m
+    memset(start, 0, (steps.n + 1) * sizeof(ptrdiff_t))
+    # Rows are counted first, then filled from their ends, which move to the starts.
+    for filled in range(2):
+        for node in range(nodes - 1, -1, -1):
+            i = j = 0
+            if not flow[node] or not steps.transport.arc(node, &i, &j):
+                continue
+            if i < steps.n and j < steps.m:
+                start[i] += -1 if filled else 1
+                if filled:
+                    steps.vertex.col[start[i]], steps.vertex.flow[start[i]] = j, flow[node]
+        for i in range(0 if filled else steps.n):
+            start[i + 1] += start[i]
 
 
 cdef void multiply(FrankWolfe steps) noexcept nogil:
@@ -519,14 +493,12 @@ cdef ptrdiff_t compare(FrankWolfe steps) noexcept nogil:
 cdef ptrdiff_t note(FrankWolfe steps, const Vertex *of, ptrdiff_t i, ptrdiff_t end) noexcept nogil:
     """Take flows that `moved` has in the columns of row i to `delta`; return its new end."""
     cdef ptrdiff_t e, j
-    cdef double mass
     for e in range(of.start[i], of.start[i + 1]):
         j = of.col[e]
         if steps.moved[j]:
-            mass = steps.unit * steps.moved[j]
             steps.delta.col[end], steps.delta.flow[end] = j, steps.moved[j]
-            steps.row_sums[i] += mass
-            steps.col_sums[j] += mass
+            steps.row_sums[i] += steps.unit * steps.moved[j]
+            steps.col_sums[j] += steps.unit * steps.moved[j]
             steps.moved[j] = 0
             end += 1
     return end
@@ -550,16 +522,14 @@ cdef void combine(
     """Make or add to `out` these k columns of the left matrices times `weights`."""
     cdef const Terms *t = &steps.terms
     cdef bint both = t.other_left != NULL
-    cdef double factor = 0.5 if both else 1.0
     cdef ptrdiff_t n = steps.n, i, r, inner = 2 * k if both else k
     cdef double *row
     for i in range(n):
         row = steps.gathered + i * inner
         for r in range(k):
-            row[r] = factor * t.left[i * n + cols[r]]
-        if both:
-            for r in range(k):
-                row[k + r] = factor * t.other_left[i * n + cols[r]]
+            row[r] = t.left[i * n + cols[r]]
+            if both:
+                row[r], row[k + r] = 0.5 * row[r], 0.5 * t.other_left[i * n + cols[r]]
     matmul(steps, steps.gathered, n, inner, steps.weights, out, adds)
 
 
@@ -576,10 +546,7 @@ cdef void matmul(
         j = i * panel
         isa.f64.pack_panel(b + j, m, 1, NULL, inner, min(panel, m - j), steps.packed + j * inner)
     if threads == 1:  # a loop of OpenMP takes as long as a small product
-        for chunk in range(chunks):
-            i = chunk * size
-            isa.f64.product_rows(a + i * inner, inner, steps.packed, inner, out + i * m, m,
-                                 min(size, rows - i), m, adds)
+        isa.f64.product_rows(a, inner, steps.packed, inner, out, m, rows, m, adds)
         return
     for chunk in prange(chunks, num_threads=team(threads, chunks), schedule="dynamic"):
         before = begin_flush()
@@ -615,10 +582,8 @@ cdef double move_rows(FrankWolfe steps, ptrdiff_t begin, ptrdiff_t end, double s
     """Take rows of the plan and of G on the way; return the largest absolute value of G."""
     cdef ptrdiff_t first = begin * steps.m, count = (end - begin) * steps.m, k
     cdef const double *linear = steps.terms.linear
-    cdef double *plan = steps.plan_ + first
-    cdef double kept = 1.0 - size
-    for k in range(count):
-        plan[k] *= kept
     if linear != NULL:
         linear += first
+    for k in range(first, first + count):
+        steps.plan_[k] *= 1.0 - size
     return isa.f64.move_row(steps.gradient_ + first, steps.product + first, linear, size, count)

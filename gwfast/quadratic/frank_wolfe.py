@@ -136,23 +136,20 @@ class FrankWolfe:
         """Return the `ExactSolution` from a plan (n, m), whose marginals are mended; None is the
         product plan and, if vertices tie there, the best of that and plans along eigenvectors.
         """
-        began = time.perf_counter()
+        began, best = time.perf_counter(), None
         if plan is None and self._may_tie:
-            starts = [None, *(turned for _, turned in self.turned(2))]
-            plan = min(starts, key=lambda start: self._end_of(start, limits))
-        return self._descend(plan, limits, callback, began)
-
-    def _end_of(self, plan, limits):
-        """Return the objective at the end of a descent, without its constants."""
-        left = limits.max_outer
-        if limits.deadline.passed():
-            return np.inf
-        self._start(plan)
-        while left > 0 and self._advance(left, limits) == _frank_wolfe.MORE:
-            left = 0 if limits.deadline.passed() else limits.max_outer - self._steps.n_steps
-        return self._steps.value
+            for start in (None, *(turned for _, turned in self.turned(2))):
+                if best is None or not (limits.deadline.passed() or self.is_least(best.gw_cost)):
+                    solution = self._descend(start, limits, None, began)
+                    if best is None or solution.gw_cost < best.gw_cost:
+                        plan, best = start, solution
+        if best is None or callback is not None:
+            best = self._descend(plan, limits, callback, began)
+        return best
 
     def _start(self, plan):
+        if plan is not None and not self.problem.rule.takes_q:
+            plan = self.problem.rule.mend(plan)
         whole = plan is None or self._has_all
         self._steps.start(plan if whole else plan[np.ix_(*self._points)])
 
