@@ -16,7 +16,7 @@ import numpy as np
 
 from ...kernels.threads import resolve_n_threads
 from ...problems.epsilon import Epsilon, as_epsilon
-from ...quadratic.descend import descend
+from ...quadratic.descend import Descent, descend
 from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
@@ -166,10 +166,13 @@ class ExactSearch:
         with contextlib.suppress(OutOfTime):
             at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
             for level in LEVELS:
-                epsilons = at.schedule(Epsilon(relative=level.epsilon))
+                epsilons = {label: at.schedule(Epsilon(relative=level.epsilon)) for label in plans}
+                if level is LEVELS[0] and "annealed product" in plans:
+                    # With more entropy the product plan between words hardly moves.
+                    epsilons["annealed product"] = at.schedule(Epsilon(relative=0.05))
                 # Plans are rough, as the next level moves them further.
                 limits = Limits(25, 100, level.tol, 1e-3, deadline=self._deadline)
-                ended = _descend_all(at, plans.values(), epsilons, limits, self._n_threads)
+                ended = _descend_all(at, plans.values(), epsilons.values(), limits, self._n_threads)
                 ended = sorted(zip(ended, plans, strict=True), key=lambda one: one[0][0])
                 plans, last = {}, None
                 for (gw_cost, n_outer, plan), label in ended:
@@ -181,7 +184,7 @@ class ExactSearch:
                         if len(plans) < level.n_left:
                             plans[label] = plan
                             continue
-                    row = label, max(plan.shape), epsilons.last, gw_cost, n_outer, 0.0, fate
+                    row = label, max(plan.shape), epsilons[label].last, gw_cost, n_outer, 0.0, fate
                     self._rows.append(Candidate(*row))
         return plans
 
@@ -190,15 +193,17 @@ def _descend_all(at, plans, epsilons, limits, n_threads):
     """Yield the objective, the number of iterations and the plan of a descent from each plan."""
     limits.deadline.check()
     states, small = [at.initial(plan) for plan in plans], []
-    judged = limits_of(at, states[0], limits, epsilons) if at.is_small else None
-    if judged is not None:
-        small = [descent_of(at, state, judged) for state in states]
-        descend_together(small, limits.max_outer, limits.deadline, n_threads)
-    for state, one in itertools.zip_longest(states, small):
+    if at.is_small:
+        judged = {each: limits_of(at, states[0], limits, each) for each in set(epsilons)}
+        if all(judged.values()):
+            starts = zip(states, epsilons, strict=True)
+            small = [descent_of(at, state, judged[each]) for state, each in starts]
+            descend_together(small, limits.max_outer, limits.deadline, n_threads)
+    for state, each, one in itertools.zip_longest(states, epsilons, small):
         if one is not None and one.done:
             yield at.cost_scale * one.steps[-1, VALUE], one.done, one.plan
         else:
-            descent = descend(at, state, epsilons, limits)
+            descent = descend(Descent.at(at, state, each), limits)
             yield descent.gw_cost, len(descent.steps), descent.state.plan
 
 
