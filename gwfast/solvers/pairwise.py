@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,9 +137,8 @@ def pairwise_gromov_wasserstein(
         checkpoint=checkpoint,
     )
     checked = Spaces.of(spaces, masses, features, alpha, loss)
-    n = len(checked.geometries)
     if k_nearest is not None:
-        k_nearest = min(as_count(k_nearest, "k_nearest"), max(n - 1, 1))
+        k_nearest = min(as_count(k_nearest, "k_nearest"), max(len(checked.geometries) - 1, 1))
     if plans and checkpoint is not None:
         raise ValueError("checkpoint must be None with plans=True")
     arrays = [one.matrix for one in checked.geometries] + checked.masses + (checked.features or [])
@@ -148,18 +147,34 @@ def pairwise_gromov_wasserstein(
     comparison = _Comparison(checked, kept.load())
     # The file is for all pairs.
     options = dataclasses.replace(options, checkpoint=None)
-    solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads, team=False))
+    solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads))
     with reporting(progress) as report:
         for pairs in comparison.rounds(k_nearest):
             for part, results in _solve_all(solver, pairs, n_jobs):
-                comparison.take(part, results)
+                comparison.take(part, *results)
                 done = comparison.n_solved + comparison.n_skipped
                 text = f"solved {comparison.n_solved} pairs"
                 report(ProgressEvent("match", text, done, done, comparison.total))
-                comparison.save(kept)
+                if kept.path is not None:
+                    kept.save(costs=comparison.costs, n_unconverged=comparison.n_unconverged)
             if deadline.passed():
                 break
-    return comparison.result(plans, time.perf_counter() - began)
+    if comparison.n_unconverged:
+        warnings.warn(
+            f"{comparison.n_unconverged} of {comparison.n_solved} pairs did not converge; try a "
+            "larger max_outer or tol",
+            ConvergenceWarning,
+            stacklevel=outside(),
+        )
+    return PairwiseResult(
+        costs=comparison.costs,
+        lower_bounds=comparison.bounds,
+        plans=comparison.plans if plans else None,
+        n_solved=comparison.n_solved,
+        n_skipped=comparison.n_skipped,
+        n_unconverged=comparison.n_unconverged,
+        seconds=time.perf_counter() - began,
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -225,37 +240,42 @@ class Spaces:
 
 class _Solver:
     """Solves pairs of `Spaces`: a call returns the costs of a list of pairs, NaN if time is up,
-    whether they converged, and their plans.
+    whether they converged, and their plans if these are kept.
     """
 
     def __init__(self, spaces, options, plans, n_threads=1):
-        self.spaces, self.options, self.plans = spaces, options, plans
-        # Exact pairs are solved by calls from several threads, others by the batch of one call.
-        self.at_once = n_threads if options.is_exact else 1
-        self._n_threads, self._idle = n_threads, []
+        self.spaces, self.options, self.plans, self._n_threads = spaces, options, plans, n_threads
+        # Pairs of a call: an `ExactPairs` keeps the last plan alone.
+        self.n_pairs = n_threads if plans and options.is_exact else CHUNK * n_threads
         self._weight = 1.0 if spaces.features is None else spaces.alpha
-        self._side = functools.cache(self._make_side)
+        self._space = functools.cache(self._make_space)
         self._mean = functools.cache(lambda k: spaces.geometries[k].mean_of(spaces.masses[k]))
+        limits = options.limits.max_outer, options.limits.tol
+        starts = options.n_starts or 0, options.seed
+        self._descents = [
+            ExactPairs(*starts, *limits, ROUNDING, (1.0 - self._weight) / 2)
+            for _ in range(n_threads)
+        ]
 
-    def _make_side(self, number, k):
-        """Return the `Space` of a space in pairs, and its points with mass."""
+    def _make_space(self, number, k):
+        """Return the `Space` of a space in pairs, without points that have no mass."""
         spaces, geometry, masses = self.spaces, self.spaces.geometries[k], self.spaces.masses[k]
         points = masses.nonzero()[0]
-        geometry, p = geometry.take(points), masses[points]
+        geometry, masses = geometry.take(points), masses[points]
         loss = LOSSES[spaces.loss]
-        side = exact_side(number, geometry, p, loss, spaces.shift, self._weight)
+        side = exact_side(number, geometry, masses, loss, spaces.shift, self._weight)
         values, constants = side.matrix, self._weight * side.linear
         turned = self.options.n_starts != 0 and geometry.symmetric
-        return points, Space(
+        return Space(
             values,
             values if geometry.symmetric else values.T.copy(),
-            p,
-            float(p @ constants),
+            masses,
+            float(masses @ constants),
             float(abs(values).max()),
             float(abs(constants).max()),
             None if spaces.features is None else spaces.features[k][points],
             # With two eigenvectors costs are by mean 1.2 % lower, in 1.7 times the time.
-            directions(-values if number else values, p, 1) if turned else None,
+            directions(-values if number else values, masses, 1) if turned else None,
         )
 
     def __call__(self, pairs):
@@ -268,40 +288,33 @@ class _Solver:
                 np.array([result.converged for result in results]),
                 [result.coupling.tocsr() for result in results] if self.plans else [],
             )
-        limits, costs = self.options.limits, np.full(len(pairs), np.nan)
-        converged, plans, begin = np.zeros(len(pairs), bool), [], 0
-        descents = self._idle.pop() if self._idle else self._make_descents()
-        # One pair at a time if plans are kept.
-        for some in [[pair] for pair in pairs] if self.plans else [pairs]:
-            sides = [(self._side(0, i), self._side(1, j)) for i, j in some]
-            descents.begin([x for (_, x), _ in sides], [y for _, (_, y) in sides])
-            while not limits.deadline.passed():
-                if ExactPairs.go_on([descents], SLICE):
-                    break
-            else:
-                descents.settle()
-            done = slice(begin, begin + descents.n_done)
-            costs[done] = descents.costs[: descents.n_done]
-            converged[done] = descents.converged[: descents.n_done]
-            if self.plans and descents.n_done:
-                (rows, _), (cols, _) = sides[0]
-                whole = np.zeros([len(self.spaces.masses[k]) for k in some[0]])
-                whole[np.ix_(rows, cols)] = descents.plan
-                plans.append(sparse.csr_array(whole))
-            begin = done.stop
-        self._idle.append(descents)
-        for k, pair in enumerate(pairs[:begin]):
-            plan = self._isomorphism(*pair)
-            if plan is not None:
-                costs[k], converged[k] = 0.0, True
+        deadline, costs = self.options.limits.deadline, np.full(len(pairs), np.nan)
+        converged, plans = np.zeros(len(pairs), bool), [None] * len(pairs)
+        working = self._descents[: len(pairs)]
+        for k, descents in enumerate(working):
+            share = pairs[k :: len(working)]
+            descents.begin(
+                [self._space(0, i) for i, _ in share], [self._space(1, j) for _, j in share]
+            )
+        while not deadline.passed():
+            if ExactPairs.go_on(working, SLICE):
+                break
+        for k, descents in enumerate(working):
+            descents.settle()
+            solved = range(k, len(pairs), len(working))[: descents.n_done]
+            costs[solved] = descents.costs[: descents.n_done]
+            converged[solved] = descents.converged[: descents.n_done]
+            for number in solved:
+                plan = self._isomorphism(*pairs[number])
+                if plan is not None:
+                    costs[number], converged[number] = 0.0, True
+                elif self.plans:
+                    rows, cols = (self.spaces.masses[one].nonzero()[0] for one in pairs[number])
+                    plan = np.zeros([len(self.spaces.masses[one]) for one in pairs[number]])
+                    plan[np.ix_(rows, cols)] = descents.plan
                 if self.plans:
-                    plans[k] = sparse.csr_array(plan)
+                    plans[number] = sparse.csr_array(plan)
         return costs, converged, plans
-
-    def _make_descents(self):
-        options, weight = self.options, (1.0 - self._weight) / 2
-        limits = options.limits.max_outer, options.limits.tol
-        return ExactPairs(options.n_starts or 0, options.seed, *limits, ROUNDING, weight)
 
     def _isomorphism(self, i, j):
         """Return a plan of objective zero, or None."""
@@ -316,27 +329,25 @@ def _solve_all(solver, pairs, n_jobs):
     """Yield parts of the pairs and their results, by threads of this process or by workers of
     joblib.
     """
-    parts = [pairs[k : k + CHUNK] for k in range(0, len(pairs), CHUNK)]
-    if n_jobs is not None:
-        calls = [(solver.spaces, solver.options, solver.plans, part) for part in parts]
-        for number, results in in_parallel(_solve_elsewhere, calls, n_jobs):
-            yield parts[number], results
+    size = solver.n_pairs if n_jobs is None else CHUNK
+    parts = [pairs[k : k + size] for k in range(0, len(pairs), size)]
+    if n_jobs is None:
+        with single_threaded_blas():
+            for part in parts:
+                yield part, solver(part)
         return
-    with single_threaded_blas(), ThreadPoolExecutor(solver.at_once) as pool:
-        running = {pool.submit(solver, part): part for part in parts}
-        try:
-            for future in as_completed(running):
-                yield running[future], future.result()
-        except BaseException:
-            solver.options.limits.deadline.stop()
-            pool.shutdown(cancel_futures=True)
-            raise
+    calls = [(solver.spaces, solver.options, solver.plans, part) for part in parts]
+    for number, results in in_parallel(_solve_elsewhere, calls, n_jobs):
+        yield parts[number], results
 
 
 def _solve_elsewhere(spaces, options, plans, pairs):
     """Solve pairs in another process."""
-    with single_threaded_blas():
-        return _Solver(spaces, options, plans)(pairs)
+    solver, results = _Solver(spaces, options, plans), []
+    for _, result in _solve_all(solver, pairs, None):
+        results.append(result)
+    costs, converged, kept = zip(*results, strict=True)
+    return np.concatenate(costs), np.concatenate(converged), list(itertools.chain(*kept))
 
 
 class _Comparison:
@@ -344,23 +355,18 @@ class _Comparison:
 
     def __init__(self, spaces, saved):
         self._symmetric, n = spaces.loss == "square", len(spaces.geometries)
-        self._bounds = np.zeros((n, n))
+        self.bounds, self.costs = np.zeros((n, n)), np.full((n, n), np.nan)
         if self._symmetric:
             sides = zip(spaces.geometries, spaces.masses, strict=True)
             weight = 1.0 if spaces.features is None else spaces.alpha
-            self._bounds = weight * lower_bounds([signature(*side) for side in sides])
-        self._costs = np.full((n, n), np.nan)
-        np.fill_diagonal(self._costs, 0.0)
-        self._plans, self.n_solved, self.n_skipped, self._n_unconverged = {}, 0, 0, 0
+            self.bounds = weight * lower_bounds([signature(*side) for side in sides])
+        np.fill_diagonal(self.costs, 0.0)
+        self.plans, self.n_solved, self.n_skipped, self.n_unconverged = {}, 0, 0, 0
         self.total = n * (n - 1) // (2 if self._symmetric else 1)
         if saved is not None:
-            np.copyto(self._costs, saved["costs"])
-            self._n_unconverged = int(saved["n_unconverged"])
+            np.copyto(self.costs, saved["costs"])
+            self.n_unconverged = int(saved["n_unconverged"])
             self.n_solved = self.total - len(self._left())
-
-    def save(self, checkpoint):
-        if checkpoint.path is not None:
-            checkpoint.save(costs=self._costs, n_unconverged=self._n_unconverged)
 
     def rounds(self, k_nearest):
         """Yield lists of pairs to be solved: without `k_nearest` all, else pairs with the lowest
@@ -370,60 +376,36 @@ class _Comparison:
         if k_nearest is None:
             yield left
             return
-        left.sort(key=lambda pair: self._bounds[pair])
+        left.sort(key=lambda pair: self.bounds[pair])
         # In 24 rounds at most: after each of them pairs are given up.
         size = max(-(-len(left) // 24), CHUNK)
         while left:
             yield left[:size]
-            left = self._open(left[size:], k_nearest)
+            known = np.where(np.isnan(self.costs), np.inf, self.costs)
+            np.fill_diagonal(known, np.inf)
+            farthest = np.partition(known, k_nearest - 1, axis=1)[:, k_nearest - 1]
+            still = []
+            for i, j in left[size:]:
+                if self.bounds[i, j] <= max(farthest[i], farthest[j]):
+                    still.append((i, j))
+                else:
+                    self.n_skipped += 1
+                    self.costs[i, j] = self.costs[j, i] = np.inf
+            left = still
 
-    def take(self, pairs, results):
+    def take(self, pairs, costs, converged, plans):
         """Take what `_Solver` returned for some pairs."""
-        costs, converged, plans = results
-        for (i, j), cost in zip(pairs, costs, strict=True):
-            self._costs[i, j] = cost
-            if self._symmetric:
-                self._costs[j, i] = cost
         solved = ~np.isnan(costs)
+        for (i, j), cost in zip(pairs, costs, strict=True):
+            self.costs[i, j] = cost
+            if self._symmetric:
+                self.costs[j, i] = cost
         kept = zip(pairs, plans, solved, strict=False)
-        self._plans.update({pair: plan for pair, plan, is_solved in kept if is_solved})
+        self.plans.update({pair: plan for pair, plan, is_solved in kept if is_solved})
         self.n_solved += int(np.count_nonzero(solved))
-        self._n_unconverged += np.count_nonzero(solved & ~converged)
-
-    def result(self, plans, seconds):
-        """Return the `PairwiseResult`, with a warning if solvers ended at a limit."""
-        if self._n_unconverged:
-            warnings.warn(
-                f"{self._n_unconverged} of {self.n_solved} pairs did not converge; try a larger "
-                "max_outer or tol",
-                ConvergenceWarning,
-                stacklevel=outside(),
-            )
-        return PairwiseResult(
-            costs=self._costs,
-            lower_bounds=self._bounds,
-            plans=self._plans if plans else None,
-            n_solved=self.n_solved,
-            n_skipped=self.n_skipped,
-            n_unconverged=self._n_unconverged,
-            seconds=seconds,
-        )
+        self.n_unconverged += int(np.count_nonzero(solved & ~converged))
 
     def _left(self):
         """Return the pairs without a cost, by their places."""
-        pairs = np.argwhere(np.isnan(self._costs)).tolist()
+        pairs = np.argwhere(np.isnan(self.costs)).tolist()
         return [(i, j) for i, j in pairs if i < j or not self._symmetric]
-
-    def _open(self, left, k_nearest):
-        """Return the pairs that may be among the nearest of either space; skip the rest."""
-        known = np.where(np.isnan(self._costs), np.inf, self._costs)
-        np.fill_diagonal(known, np.inf)
-        farthest = np.partition(known, k_nearest - 1, axis=1)[:, k_nearest - 1]
-        still = []
-        for i, j in left:
-            if self._bounds[i, j] <= max(farthest[i], farthest[j]):
-                still.append((i, j))
-            else:
-                self.n_skipped += 1
-                self._costs[i, j] = self._costs[j, i] = np.inf
-        return still
