@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,18 +40,9 @@ MOST_EXACT = 10_000
 N_STARTS = 12
 
 
-class Level(NamedTuple):
-    """Epsilon as a fraction of the objective of the product plan, the `tol` of descents with it,
-    and how many of their plans go on.
-    """
-
-    epsilon: float
-    tol: float
-    n_left: int
-
-
-# With 3, 2 and 2 plans left the ends of 390 pairs of graphs and shapes are .05 % higher.
-LEVELS = Level(0.07, 0.05, 4), Level(0.03, 0.03, 3), Level(0.012, 0.02, 3)
+# Epsilon as a fraction of the objective of the product plan, the `tol` of descents with it, and how
+# many plans are left. With 3, 2 and 2 the ends of 390 pairs of graphs and shapes are .05 % higher.
+LEVELS = (0.07, 0.05, 4), (0.03, 0.03, 3), (0.012, 0.02, 3)
 
 
 def exact_start(seed=0, deadline=NEVER, n_random=None):
@@ -101,10 +91,8 @@ class ExactSearch:
             self.is_tie = False
         if leads:
             self.solution, self.led_by, self._best = solution, plan, len(self._rows)
-        if leads or len(self._rows) < 1000:
-            size, n_outer = max(solution.plan.shape), len(solution.trace)
-            row = label, size, 0.0, solution.gw_cost, n_outer, solution.seconds, "lost"
-            self._rows.append(Candidate(*row))
+        row = 0.0, solution.gw_cost, len(solution.trace), solution.seconds, "lost"
+        self._note(label, solution.plan, *row, leads=leads)
         return leads
 
     @property
@@ -165,28 +153,30 @@ class ExactSearch:
         x, y = self.problem.x.to_dense(), self.problem.y.to_dense()
         with contextlib.suppress(OutOfTime):
             at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
-            for level in LEVELS:
-                epsilons = {label: at.schedule(Epsilon(relative=level.epsilon)) for label in plans}
-                if level is LEVELS[0] and "annealed product" in plans:
+            for fraction, tol, n_left in LEVELS:
+                epsilons = {label: at.schedule(Epsilon(relative=fraction)) for label in plans}
+                if fraction == LEVELS[0][0] and "annealed product" in plans:
                     # With more entropy the product plan between words hardly moves.
                     epsilons["annealed product"] = at.schedule(Epsilon(relative=0.05))
                 # Plans are rough, as the next level moves them further.
-                limits = Limits(25, 100, level.tol, 1e-3, deadline=self._deadline)
+                limits = Limits(25, 100, tol, 1e-3, deadline=self._deadline)
                 ended = _descend_all(at, plans.values(), epsilons.values(), limits, self._n_threads)
                 ended = sorted(zip(ended, plans, strict=True), key=lambda one: one[0][0])
                 plans, last = {}, None
                 for (gw_cost, n_outer, plan), label in ended:
-                    fate = f"dropped at {level.epsilon:.1%}"
+                    fate = f"dropped at {fraction:.1%}"
                     if last is not None and gw_cost - last[0] <= SAME * abs(last[0]):
                         fate = f"same as {last[1]}"
-                    else:
-                        last = gw_cost, label
-                        if len(plans) < level.n_left:
-                            plans[label] = plan
-                            continue
-                    row = label, max(plan.shape), epsilons[label].last, gw_cost, n_outer, 0.0, fate
-                    self._rows.append(Candidate(*row))
+                    elif len(plans) < n_left:
+                        plans[label], last, fate = plan, (gw_cost, label), None
+                    if fate is not None:
+                        self._note(label, plan, epsilons[label].last, gw_cost, n_outer, 0.0, fate)
         return plans
+
+    def _note(self, label, plan, *row, leads=False):
+        """Keep the row of a descent: of a long search only rows of descents that lead."""
+        if leads or len(self._rows) < 1000:
+            self._rows.append(Candidate(label, max(plan.shape), *row))
 
 
 def _descend_all(at, plans, epsilons, limits, n_threads):
