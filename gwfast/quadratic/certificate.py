@@ -216,11 +216,12 @@ class Linearized:
         self.magnitude = self._weight * (sizes + entry * self.mass)
         self.largest = np.abs(own[0]).max() + np.abs(own[1]).max() + entry
         if problem.is_fused:
-            self.linear_cost = sum(np.vdot(self.plan(s), self._linear[s]) for s in self.slices)
+            dots = (np.vdot(self.plan(s), self._linear[s]) for s in self.slices)
+            self.linear_cost = float(sum(dots))
             self.cost_scale = max(self.cost_scale, rest * float(np.ptp(self._linear)) / 4)
             self.magnitude += rest * float(np.abs(self._linear).max())
         value = costs.value(self.plan, self.row_sums, self.column_sums, self._bilinear)
-        self.gw_cost = self._weight * value + rest * float(self.linear_cost)
+        self.gw_cost = self._weight * value + rest * self.linear_cost
 
     def cost(self, rows=slice(None)):
         """Return some rows of the linearized cost."""
