@@ -8,7 +8,6 @@ MORE: int
 SETTLED: int
 OTHERWISE: int
 RULES: dict[str, int]
-MOST_STEPS: int
 
 class Descent:
     plan: FloatArray
@@ -17,12 +16,13 @@ class Descent:
     g: Float64Array
     rows: Float64Array
     cols: Float64Array
-    row_cost: Float64Array
-    col_cost: Float64Array
+    most: int
     def __init__(
         self,
-        factors: tuple[FloatArray, Panels],
-        others: tuple[FloatArray, Panels] | None,
+        left: FloatArray,
+        right: Panels,
+        left_t: FloatArray | None,
+        right_t: Panels | None,
         linear: FloatArray | None,
         plan: FloatArray,
         cost: FloatArray,
@@ -30,13 +30,13 @@ class Descent:
         q: Float64Array,
         row_cost: Float64Array,
         col_cost: Float64Array,
-        potentials: tuple[Float64Array, ...] | None = None,
-        losses: tuple[tuple[FloatArray, float], tuple[FloatArray, float]] | None = None,
+        potentials: tuple[Float64Array, ...] | None,
+        losses: tuple[tuple[FloatArray, float], tuple[FloatArray, float]] | None,
         *,
-        shift: float = 0.0,
-        stride: int = 0,
-        value: float = ...,
-        fraction: float = 0.01,
+        shift: float,
+        stride: int,
+        change: float,
+        fraction: float,
         limits: dict[str, Any],
     ) -> None: ...
     @property
@@ -45,6 +45,5 @@ class Descent:
     def is_away(self) -> bool: ...
     @property
     def steps(self) -> Float64Array: ...
-    def descend(self, most: int, limits: dict[str, Any]) -> int: ...
     @staticmethod
-    def each(descents: list[Descent], most: int, n_threads: int = 1) -> list[int]: ...
+    def each(descents: list[Descent], n_threads: int = 1) -> list[int]: ...

@@ -7,7 +7,8 @@ from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 
 from ._rows cimport (
-    Panels, begin_flush, check, check_matrix, end_flush, holds_float64, isa, real, seconds, team
+    Panels, begin_flush, check, check_matrix, end_flush, gwf_kernels, holds_float64, isa, real,
+    seconds, team,
 )
 
 import numpy as np
@@ -17,7 +18,7 @@ cdef extern from "gwfast.h" nogil:
     static const char *const gwf_limit_names[] = {GWF_LIMITS(GWF_QUOTED) 0};
     """
     enum:
-        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS, GWF_MOST_STEPS
+        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS
     const char **gwf_limit_names
     ctypedef struct gwf_limits:
         pass
@@ -42,7 +43,7 @@ cdef extern from "gwfast.h" nogil:
         double *rows
         double *cols
         double *steps
-        double row_weight, col_weight, shift, value, fraction
+        double row_weight, col_weight, shift, change, fraction
         int has_potentials, is_away
 
 # Columns of `Descent.steps`.
@@ -51,8 +52,6 @@ FIELDS = "separable", "product", "linear", "value", "change", "moved", "error", 
 # marginals; the next iteration needs another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
-# Steps that acceleration goes by, at most.
-MOST_STEPS = GWF_MOST_STEPS
 # Most iterations of a first call, whose steps take 8 KB (later calls: twice the number so far and
 # these), and seconds after which no descent of a call begins.
 cdef ptrdiff_t FIRST = 128
@@ -70,8 +69,8 @@ cdef class Descent:
 
     Parameters
     ----------
-    factors, others : tuple of (n, n) ndarray and Panels
-        `left` and `right` (m, m), of float32 or float64, and their transposes or None.
+    left, right, left_t, right_t : (n, n) ndarray and (m, m) Panels
+        Of float32 or float64, and their transposes or None.
     linear, plan, cost : (n, m) ndarray
         A linear cost or None; a plan and its cost, which are overwritten.
     p, q, row_cost, col_cost : (n,) and (m,) float64 ndarray
@@ -80,10 +79,9 @@ cdef class Descent:
         To begin with.
     losses : tuple of ((n, n) ndarray, float) and ((m, m) ndarray, float), or None
         Of free marginals, what makes `row_cost` and `col_cost` of sums: matrices and weights.
-    shift, stride, value, fraction : float and int
+    shift, stride, change, fraction : float and int
         Added to linearized costs, half of a constant linear cost; of the rows that acceleration
-        goes by; the objective of the plan; tolerance of the first linear problems, as a fraction of
-        the last change.
+        goes by; the last change; tolerance of the first linear problems, as a fraction of it.
     limits : dict
         All of `GWF_LIMITS` of csrc/gwfast.h; `rule` is one of `RULES`.
 
@@ -91,58 +89,59 @@ cdef class Descent:
     ----------
     plan, cost, f, g, rows, cols : ndarray
         The last plan, its potentials and its sums.
+    most : int
+        Iterations at most.
     """
 
     cdef gwf_descent_any d
     cdef bint is_float64
-    cdef readonly object plan, cost, f, g, rows, cols, row_cost, col_cost
+    cdef ptrdiff_t room
+    cdef readonly object plan, cost, f, g, rows, cols
+    cdef readonly ptrdiff_t most
     cdef object given, shown
     cdef unsigned char *memory
     cdef Panels right, right_t
 
     def __init__(
-        self, factors, others, linear, plan, cost, const double[::1] p, const double[::1] q,
-        row_cost, col_cost, potentials=None, losses=None, *, double shift=0.0,
-        ptrdiff_t stride=0, double value=np.inf, double fraction=0.01, dict limits,
+        self, left, Panels right, left_t, Panels right_t, linear, plan, cost,
+        const double[::1] p, const double[::1] q, const double[::1] row_cost,
+        const double[::1] col_cost, potentials, losses, *, double shift, ptrdiff_t stride,
+        double change, double fraction, dict limits,
     ):
-        n, m = plan.shape
-        left, self.right = factors
-        left_t, self.right_t = (None, None) if others is None else others
+        cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1]
+        cdef double *fields = <double *>&self.d.limits
         self.plan, self.cost, self.is_float64 = plan, cost, holds_float64(plan)
-        self.given = left, left_t, linear, losses, p, q
+        self.right, self.right_t, self.most = right, right_t, limits["max_outer"]
         check("row_cost", len(row_cost), n)
         check("col_cost", len(col_cost), m)
         for name, matrix, rows, cols in (
             ("cost", cost, n, m), ("linear", linear, n, m), ("left", left, n, n),
-            ("left", left_t, n, n),
+            ("left_t", left_t, n, n),
         ):
             if matrix is not None:
                 check_matrix(name, matrix.shape[0], matrix.shape[1], rows, cols)
-        check_right(self.right, m)
-        check_right(self.right_t, m)
-        self.f, self.rows, self.row_cost = np.zeros((3, n))
-        self.g, self.cols, self.col_cost = np.zeros((3, m))
-        self.row_cost[:], self.col_cost[:] = row_cost, col_cost
+        for panels in (right, right_t):
+            if panels is not None:
+                check_matrix("right", (<Panels>panels).k, (<Panels>panels).m, m, m)
+        self.f, self.rows, terms = np.zeros((3, n))
+        self.g, self.cols, col_terms = np.zeros((3, m))
+        terms[:], col_terms[:] = row_cost, col_cost
         if potentials is not None:
             self.f[:], self.g[:] = potentials
+        self.given = left, left_t, linear, losses, p, q, terms, col_terms
         self.d.n, self.d.m, self.d.stride = n, m, stride
-        self.d.shift, self.d.value, self.d.fraction = shift, value, fraction
+        self.d.shift, self.d.change, self.d.fraction = shift, change, fraction
         self.d.has_potentials, self.d.p, self.d.q = potentials is not None, &p[0], &q[0]
         self.d.f, self.d.g = address(self.f), address(self.g)
         self.d.rows, self.d.cols = address(self.rows), address(self.cols)
-        self.d.row_cost, self.d.col_cost = address(self.row_cost), address(self.col_cost)
-        self.limit(limits)
+        self.d.row_cost, self.d.col_cost = address(terms), address(col_terms)
+        for k, name in enumerate(LIMITS):
+            fields[k] = limits[name]
         self.shown = np.empty((0, GWF_STEP_FIELDS))
         if self.is_float64:
             point[double](&self.d, left, left_t, linear, plan, cost, losses)
         else:
             point[float](&self.d, left, left_t, linear, plan, cost, losses)
-
-    cdef limit(self, dict limits):
-        """Set all limits."""
-        cdef double *fields = <double *>&self.d.limits
-        for k, name in enumerate(LIMITS):
-            fields[k] = limits[name]
 
     @property
     def done(self):
@@ -162,18 +161,10 @@ cdef class Descent:
         """
         return self.shown[:self.d.done]
 
-    def descend(self, ptrdiff_t most, dict limits):
-        """`each` of this one alone, within limits that may be others than before; returns why it
-        ended.
-        """
-        self.limit(limits)
-        return Descent.each([self], most)[0]
-
     @staticmethod
-    def each(list descents, ptrdiff_t most, int n_threads=1):
-        """Iterate several descents, each on one thread, up to the `most`-th iteration of each or
-        for some tenths of a second; none begins to after that. Returns why each ended: MORE,
-        SETTLED or OTHERWISE.
+    def each(list descents, int n_threads=1):
+        """Iterate several descents, each on one thread, for some tenths of a second; none begins to
+        after that. Returns why each ended: MORE, SETTLED or OTHERWISE.
         """
         cdef Descent one
         cdef ptrdiff_t k, count = len(descents)
@@ -184,18 +175,14 @@ cdef class Descent:
         try:
             if each == NULL or ended == NULL:
                 raise MemoryError(f"no room for {count} descents")
-            most = min(most, 2 * max([single.done for single in descents]) + FIRST)
             for k, one in enumerate(descents):
-                one.get_ready(most)
+                one.get_ready()
                 each[k], ended[k] = <void *>one, GWF_MORE
             with nogil:
                 for k in prange(count, num_threads=team(n_threads, count), schedule="dynamic"):
                     before = begin_flush()
                     if seconds() <= until:
-                        ended[k] = iterate(
-                            &(<Descent>each[k]).d, &(<Descent>each[k]).memory,
-                            (<Descent>each[k]).is_float64, most,
-                        )
+                        ended[k] = (<Descent>each[k]).iterate()
                     end_flush(before)
             if min([ended[k] for k in range(count)], default=0) < 0:
                 raise MemoryError("no room for a descent")
@@ -207,13 +194,13 @@ cdef class Descent:
     def __dealloc__(self):
         free(self.memory)
 
-    cdef get_ready(self, ptrdiff_t most):
-        """Make room for the steps up to the `most`-th."""
-        if len(self.shown) < most:
-            more = np.empty((max(most, 2 * len(self.shown)), GWF_STEP_FIELDS))
+    cdef get_ready(self):
+        """Make room for more steps."""
+        cdef ptrdiff_t room = min(self.most, 2 * self.d.done + FIRST)
+        if len(self.shown) < room:
+            more = np.empty((room, GWF_STEP_FIELDS))
             more[:self.d.done] = self.steps
-            self.shown = more
-            self.d.steps = address(more.reshape(-1))
+            self.shown, self.d.steps, self.room = more, address(more.reshape(-1)), room
         # Packed for other instructions, panels are of no use.
         self.right.check(self.is_float64)
         self.d.right = <const void *>&self.right.packed[0]
@@ -221,41 +208,27 @@ cdef class Descent:
             self.right_t.check(self.is_float64)
             self.d.right_t = <const void *>&self.right_t.packed[0]
 
-
-cdef int iterate(
-    gwf_descent_any *d, unsigned char **memory, bint is_float64, ptrdiff_t most,
-) noexcept nogil:
-    """Iterate a descent; it keeps its scratch as long as it goes on. Returns why it ended, -1
-    without memory.
-    """
-    cdef ptrdiff_t size
-    cdef unsigned char *lines
-    cdef int ended
-    if memory[0] == NULL:
-        size = isa.f64.lay_out(d, NULL) if is_float64 else isa.f32.lay_out(d, NULL)
-        memory[0] = <unsigned char *>malloc(size + 64)
-        if memory[0] == NULL:
-            return -1
-        # Whole cache lines.
-        lines = memory[0] + (64 - <uintptr_t>memory[0] % 64)
-        if is_float64:
-            isa.f64.lay_out(d, lines)
-        else:
-            isa.f32.lay_out(d, lines)
-    ended = isa.f64.descend(d, most) if is_float64 else isa.f32.descend(d, most)
-    if ended != GWF_MORE:
-        free(memory[0])
-        memory[0] = NULL
-    return ended
+    cdef int iterate(self) noexcept nogil:
+        """Iterate; the scratch is kept as long as the descent goes on. Returns why it ended, -1
+        without memory.
+        """
+        cdef const gwf_kernels *table = isa.f64 if self.is_float64 else isa.f32
+        cdef int ended
+        if self.memory == NULL:
+            self.memory = <unsigned char *>malloc(table.lay_out(&self.d, NULL) + 64)
+            if self.memory == NULL:
+                return -1
+            # Whole cache lines.
+            table.lay_out(&self.d, self.memory + (64 - <uintptr_t>self.memory % 64))
+        ended = table.descend(&self.d, self.room)
+        if ended != GWF_MORE:
+            free(self.memory)
+            self.memory = NULL
+        return ended
 
 
 cdef double *address(double[::1] vector) except NULL:
     return &vector[0]
-
-
-cdef check_right(Panels right, ptrdiff_t m):
-    if right is not None:
-        check_matrix("right", right.k, right.m, m, m)
 
 
 cdef point(

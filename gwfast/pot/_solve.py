@@ -25,7 +25,7 @@ from ..solvers.options import SolveOptions
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
-from ..solvers.small import SmallSolve, small_solution, solve_small
+from ..solvers.small import begin_small, small_descent, small_descents
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, as_precision
@@ -276,11 +276,12 @@ def solved_together(problems, method, epsilon, limits):
     def prepare(k):
         posed[k] = _ready(problems[k], method, epsilon, limits(problems[k]))
         quadratic, options = posed[k]
-        return SmallSolve.of(quadratic, dataclasses.replace(options, n_threads=1))
+        descent = begin_small(quadratic, dataclasses.replace(options, n_threads=1))
+        return descent and (descent, options.limits)
 
     given = dict(enumerate(problems)), prepare, NEVER, resolve_n_threads(team=False)
     with single_threaded_blas():
-        for k, solution in solve_small(*given, SmallSolve.solution):
+        for k, solution in small_descents(*given):
             found[k] = _described(*posed.pop(k), solution)
     found |= {k: _solved(*one) for k, one in posed.items()}
     return [Answer.of(one, epsilon, *found[k]) for k, one in enumerate(problems)]
@@ -369,7 +370,7 @@ def _unsolved(problem, start, method):
 
 def _solved(problem, options):
     with single_threaded_blas(max(problem.shape)):
-        solution = small_solution(problem, options)
+        solution = small_descent(problem, options)
         if solution is None:
             solution = descend(problem, options.init, options)
         return _described(problem, options, solution)

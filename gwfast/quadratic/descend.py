@@ -25,7 +25,7 @@ from .acceleration import Anderson, Going
 from .judge import MAX_ROUNDED, Step, Verdict, judge
 from .methods import Taken, solvers_of, take_step
 from .samples import SampleMoves
-from .small_descent import SmallDescent
+from .small_descent import descend_small
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,8 +48,6 @@ class Descent:
     moves : Anderson or SampleMoves
     taken : Taken or None
         The last step of the outer loop, with the state that followed from it.
-    small : SmallDescent or None
-        What the compiled loop goes on from.
     """
 
     linearization: Any
@@ -61,7 +59,6 @@ class Descent:
     verdict: Verdict | None = None
     moves: Any = None
     taken: Taken | None = None
-    small: Any = None
 
     @classmethod
     def at(cls, linearization, state, epsilons, *, after=None, change=1.0):
@@ -295,21 +292,13 @@ def descend(at, limits, *, callback=None, save=None):
     """
     at, began = dataclasses.replace(at, status=None), time.perf_counter() - at.seconds
     linearization, epsilons = at.linearization, at.epsilons
-    # A checkpoint or a callback sees each iteration; the compiled loop goes on from its own alone.
-    is_small = linearization.is_small and callback is None and save is None and at.verdict is None
-    small = (at.small or SmallDescent(linearization, at.going.state)) if is_small else None
+    # A checkpoint or a callback sees each iteration, and no verdict of this loop is lost.
+    if linearization.is_small and callback is None and save is None and at.verdict is None:
+        [at] = descend_small([at], [limits])
     units = linearization.cost_scale, linearization.precision
     solvers, buffer = [], None
     while at.status is None:
-        if small is not None and small.goes_on and not limits.deadline.passed():
-            columns, state, status = small.take(len(at.steps), limits, epsilons)
-            if state is not None:
-                if status is None and limits.deadline.passed():
-                    status = Status.TIME_LIMIT
-                seconds = time.perf_counter() - began
-                at = at.with_steps(columns, state, status, seconds)
-                continue
-        small, solvers = None, solvers or solvers_of(linearization)
+        solvers = solvers or solvers_of(linearization)
         verdict, going = at.verdict or Verdict.first(linearization), at.going
         epsilon = epsilons.at(len(at.steps))
         thorough = verdict.is_thorough(len(at.steps), limits)
@@ -327,7 +316,7 @@ def descend(at, limits, *, callback=None, save=None):
         del taken, going  # the state before
         if save is not None and at.status is None:
             save(at)
-    return dataclasses.replace(at, seconds=time.perf_counter() - began, small=small)
+    return dataclasses.replace(at, seconds=time.perf_counter() - began)
 
 
 def _step(at, taken, epsilon, thorough, least_error, began):

@@ -3,25 +3,30 @@ iteration would take longer than all that it does. What that loop cannot solve, 
 """
 
 import math
+import time
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
+from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent
+from ..kernels._rows import Panels
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..results.status import Status
+from ..utils.precision import DOUBLE, SINGLE
 from . import acceleration, judge, methods, state
 
 # Multiplications of an iteration up to which the compiled loop, on one thread, pays: of 150 points
 # descents took .07 to .5 of the time of the outer loop on two threads, of 250 .6 to 1.4.
 FEW_POINTS = 256
 MOST_WORK = 2 * FEW_POINTS**3
+# Entries, iterations allowed and tolerance from which on a float64 descent begins in float32: of
+# graphs, clouds and cells those of 20 points took .93 of the time with it, of 100 points .7.
+FLOAT32_ENTRIES, FLOAT32_OUTER, FLOAT32_TOL = 400, 50, 1e-6
 VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
 # Numbers of csrc/gwfast.h's GWF_LIMITS that all descents share; their modules give the reasons.
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
-    most_stands=2,  # times that an accelerated descent may stand still
     loss_rounding=state.LOSS_ROUNDING,
     max_tightening=judge.MAX_TIGHTENING,
     stalled_after=judge.STALLED_AFTER,
@@ -38,7 +43,6 @@ SHARED = dict(
     kept_mass=sinkhorn_solver.KEPT_MASS,
     most_priced=methods.MAX_RATIO,
     farthest=newton.FARTHEST,
-    newton_below=newton.NEAR,
     newton_leaves=newton.LEAVES,
     newton_price=newton.PRICE,
     newton_price_of_point=newton.PRICE_OF_POINT,
@@ -55,80 +59,85 @@ SHARED = dict(
 )
 
 
-class SmallDescent:
-    """The iterations of a descent from a `State`, up to the first that the compiled loop cannot
-    make; `goes_on` says whether the next one may be one of these.
+def descend_small(descents, limits, n_threads=1):
+    """Return the descents, each of a small problem, after all iterations that the compiled loop can
+    make within the limits of each, `n_threads` at a time; the outer loop goes on without a status.
     """
-
-    def __init__(self, linearization, start):
-        self._linearization, self._start, self._descent = linearization, start, None
-        self._first, self.goes_on = 0, linearization.is_small
-
-    def take(self, n_before, limits, epsilons):
-        """Iterate as far as the compiled loop can and the limits allow, from `n_before` on.
-
-        Returns ``gw_cost, change, moved, error, n_inner`` of all iterations, each a list; the last
-        `State`, or None; and the `Status` if the descent ends with it.
-        """
-        descent, at = self._descent, self._linearization
-        if descent is None:
-            self._first = n_before
-        judged = limits_of(at, self._start, limits, epsilons, self._first)
-        if judged is None:
-            self.goes_on = False
-            return (), None, None
-        if descent is None:
-            descent = self._descent = descent_of(at, self._start, judged)
-        done, most = descent.done, limits.max_outer - self._first
-        ended = descent.descend(most, judged)
-        self.goes_on = ended != OTHERWISE
-        if descent.done == done:
-            return (), None, None
-        return *last_steps(descent, at, done), status_of(descent, ended, most)
+    for starts_in in (_in_float32, _in_own_type):
+        began, compiled = time.perf_counter(), map(starts_in, descents, limits)
+        compiled = {k: one for k, one in enumerate(compiled) if one is not None}
+        ended, left = dict.fromkeys(compiled, MORE), list(compiled)
+        while left and not limits[0].deadline.passed():
+            ended.update(
+                zip(left, Descent.each([compiled[k] for k in left], n_threads), strict=True)
+            )
+            left = [k for k in left if ended[k] == MORE and compiled[k].done < compiled[k].most]
+        seconds = (time.perf_counter() - began) / max(len(compiled), 1)
+        for k, one in compiled.items():
+            descents[k] = _after(descents[k], one, ended[k], limits[k], seconds)
+    return descents
 
 
-def descend_together(descents, most, deadline, n_threads):
-    """Make up to `most` iterations of each descent; return why each ended, MORE at a limit."""
-    ended, left = dict.fromkeys(descents, MORE), descents
-    while left and not deadline.passed():
-        ended.update(zip(left, Descent.each(left, most, n_threads), strict=True))
-        left = [one for one in left if ended[one] == MORE and one.done < most]
-    return [ended[one] for one in descents]
+def suits_descent(at):
+    """Return whether the compiled loop can make the iterations of a linearization, and pays."""
+    (n, m), allowed = at.problem.shape, at.mechanisms
+    if n * m * (n + m) > MOST_WORK or not at.is_plain:
+        return False
+    return allowed.small_descents and allowed.newton
 
 
-def status_of(descent, ended, most):
-    """Why the loop ends after the last iteration, of `most`; None if it goes on."""
-    if ended == SETTLED:
-        return Status.CONVERGED
-    return Status.MAX_OUTER if descent.done >= most else None
-
-
-def limits_of(at, start, limits, epsilons, first=0):
-    """`descent_limits` for a `Schedule`; None if the compiled loop cannot judge by the rule."""
-    epsilon, warm = (
-        in_units(each, at.cost_scale, at.precision) for each in (epsilons.last, epsilons.at(first))
-    )
-    magnitude = at.magnitude(start)
-    judged = limits.rule.in_kernel(limits, at, magnitude, epsilon)
-    if judged is None:
+def _in_own_type(descent, limits):
+    """Return the compiled descent of a `Descent`, or None if it cannot judge by the rule."""
+    at = descent.linearization
+    epsilon = in_units(descent.epsilons.last, at.cost_scale, at.precision)
+    judged = limits.rule.in_kernel(limits, at, at.magnitude(descent.state), epsilon)
+    if judged is None or descent.status is not None:
         return None
-    made = descent_limits(at, magnitude, epsilon, limits, judged, first)
-    return made | {"first_epsilon": warm, "cooling": epsilons.factor}
+    judged |= dict(
+        marginal=limits.marginal_tol,
+        rough=MARGIN * at.precision.rough,
+        most_stands=2,
+        # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
+        newton_below=newton.NEAR if at.precision is DOUBLE else 0.0,
+    )
+    return _compiled(descent, limits, at.precision, judged)
 
 
-def descent_limits(at, magnitude, epsilon, limits, judged, first):
-    """The limits of a descent at one epsilon, divided by `cost_scale`, of a loop that begins after
-    its `first` iterations.
-    """
-    precision, method, rule = at.precision, at.method, at.problem.rule
+def _in_float32(descent, limits):
+    """Return the compiled descent in float32 that a float64 descent begins with, or None."""
+    at, n_entries = descent.linearization, math.prod(descent.problem.shape)
+    few = n_entries < FLOAT32_ENTRIES or limits.max_outer < FLOAT32_OUTER or descent.steps
+    plain = at.problem.is_balanced and not (at.method.proximal or at.method.alternating)
+    if few or at.precision is SINGLE or limits.tol > FLOAT32_TOL or not plain:
+        return None
+    floor = SINGLE.rounding * at.cost_scale / descent.epsilons.last
+    # Where rounding may move the plan by more, or soon, float32 is of no use.
+    tol = max(16 * floor, 4 * DOUBLE.rough)
+    if tol > judge.UNSTABLE:
+        return None
+    judged = dict(
+        tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=0.0, relative=False,
+        frobenius=False, every=1, marginal=np.inf, most_stands=1, newton_below=newton.NEAR,
+    )  # fmt: skip
+    return _compiled(descent, limits, SINGLE, judged)
+
+
+def _compiled(descent, limits, precision, judged):
+    """Return the compiled descent from the state of a `Descent`, with matrices of a precision."""
+    at, start, epsilons = descent.linearization, descent.going.state, descent.epsilons
+    problem, unit, fused = at.problem, at.cost_scale, at.fused
+    method, rule, dtype, first = at.method, problem.rule, precision.dtype, len(descent.steps)
+    epsilon, warm = (
+        in_units(each, unit, precision) for each in (epsilons.last, epsilons.at(first))
+    )
     rho_x, rho_y = rule.rho or (np.inf, np.inf)
-    return SHARED | dict(
+    numbers = dict(
         epsilon=epsilon,
-        first_epsilon=0.0,
-        cooling=1.0,
+        first_epsilon=warm,
+        cooling=epsilons.factor,
         mass=rule.mass,
-        rho_x=rho_x / at.cost_scale,
-        rho_y=rho_y / at.cost_scale,
+        rho_x=rho_x / unit,
+        rho_y=rho_y / unit,
         rule=RULES[rule.name],
         proximal=method.proximal,
         alternating=method.alternating,
@@ -141,29 +150,27 @@ def descent_limits(at, magnitude, epsilon, limits, judged, first):
         standstill=precision.standstill,
         floor=precision.rounding / epsilon,
         stalled=precision.stalled,
-        rounding=precision.cost_rounding * magnitude / at.cost_scale,
-        marginal=limits.marginal_tol,
-        rough=MARGIN * precision.rough,
+        rounding=precision.cost_rounding * at.magnitude(start) / unit,
         least_error=precision.inner_tol,
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
-        **judged,
     )
-
-
-def descent_of(at, start, limits):
-    """Return the `Descent` from a state of a linearization, within `limits_of`."""
-    problem, unit, fused, potentials = at.problem, at.cost_scale, at.fused, start.potentials
-    losses = None
+    orientations = at.bilinear.orientations
+    if dtype != at.precision.dtype:
+        left, right = (matrix.astype(dtype) for matrix in at.bilinear.matrices)
+        orientations = [(left, Panels(right, True))]
+        if not at.bilinear.symmetric:
+            orientations.append((np.ascontiguousarray(left.T), Panels(right)))
+    potentials, losses = start.potentials, None
     if not problem.is_balanced:
         losses = [(side.losses, at.alpha * side.loss_scale / unit) for side in at.sides]
     return Descent(
-        at.bilinear.orientations[0],
-        at.bilinear.orientations[1] if at.bilinear.orientations[1:] else None,
-        fused and fused.matrix,
-        start.plan.copy(),
-        start.moments.matrix.copy(),
+        *orientations[0],
+        *(orientations[1] if orientations[1:] else (None, None)),
+        None if fused is None else fused.matrix.astype(dtype, copy=False),
+        start.plan.astype(dtype),
+        start.moments.matrix.astype(dtype),
         problem.p,
         problem.q,
         *(cost / unit for cost in start.separable),
@@ -171,28 +178,30 @@ def descent_of(at, start, limits):
         losses,
         shift=0.0 if fused is None else fused.separable / unit,
         stride=at.sample_stride,
+        change=descent.going.change,
         fraction=MARGIN * at.inner_fraction,
-        limits=limits,
+        limits=SHARED | numbers | judged,
     )
 
 
-def suits_descent(at):
-    """Return whether the compiled loop can make the iterations of a linearization, and pays."""
-    (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK or not at.is_plain:
-        return False
-    return allowed.small_descents and allowed.newton
-
-
-def last_steps(descent, at, first=0):
-    """Return ``gw_cost, change, moved, error, n_inner`` of a descent from an iteration on, each a
-    list, and the `State` after the last.
-    """
-    steps = descent.steps[first:].T
+def _after(descent, compiled, ended, limits, seconds):
+    """Return the `Descent` after the iterations of a compiled one."""
+    if not compiled.done:
+        return descent
+    at, status = descent.linearization, None
+    dtype, steps = at.precision.dtype, compiled.steps.T
+    if ended == SETTLED and compiled.plan.dtype == dtype:
+        status = Status.CONVERGED
+    elif len(descent.steps) + compiled.done >= limits.max_outer:
+        status = Status.MAX_OUTER
+    elif limits.deadline.passed():
+        status = Status.TIME_LIMIT
     gw_costs = (at.cost_scale * steps[VALUE]).tolist()
     change, moved, error = steps[CHANGE : ERROR + 1].tolist()
-    potentials = Potentials(descent.f.copy(), descent.g.copy())
-    product = None if descent.is_away else descent.cost.copy()
-    sums = descent.rows.copy(), descent.cols.copy()
-    last = at.state_from(descent.plan.copy(), product, *sums, potentials, gw_costs[-1])
-    return (gw_costs, change, moved, error, steps[INNER].astype(int).tolist()), last
+    product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)
+    last = at.state_from(
+        compiled.plan.astype(dtype, copy=False), product, compiled.rows, compiled.cols,
+        Potentials(compiled.f, compiled.g), gw_costs[-1],
+    )  # fmt: skip
+    columns = gw_costs, change, moved, error, steps[INNER].astype(int).tolist()
+    return descent.with_steps(columns, last, status, descent.seconds + seconds)

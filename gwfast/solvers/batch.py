@@ -30,7 +30,7 @@ from .gromov import solve
 from .options import InitLike, SolveOptions
 from .product_plan import warn_of_scales
 from .search.exact import exact_start
-from .small import SmallSolve, solve_small
+from .small import begin_small, small_descents, small_result
 
 
 @knows_pot_names(QUADRATIC)
@@ -160,15 +160,17 @@ def solve_all(problems, options, n_threads, report):
         done = len(results)
         report(ProgressEvent("solve", "solving", done + 1, done, len(problems)))
 
-    def prepare(k):
+    limits = options.limits
+
+    def begin(k):
         with _numbered(k):
-            return SmallSolve.of(problems[k], _cheap(problems[k], options))
+            descent = begin_small(problems[k], _cheap(problems[k], options))
+        return descent and (descent, limits)
 
     def solve_together():
-        small = solve_small(problems, prepare, options.limits.deadline, n_threads)
-        for k, result in small:
+        for k, descent in small_descents(problems, begin, limits.deadline, n_threads):
             announce()
-            results[k] = result
+            results[k] = small_result(problems[k], descent, limits, descent.seconds)
 
     # Settings of the caller's context, such as `numpy.errstate`, are not ours.
     contextvars.Context().run(solve_together)

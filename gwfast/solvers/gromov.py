@@ -42,7 +42,7 @@ from .search.exact import check_exact, solve_exact
 from .search.levels import choose, needs
 from .search.seeds import Seeds
 from .search.starts import PRODUCT
-from .small import SmallSolve, descend_all
+from .small import small_descent, small_result
 
 
 @knows_pot_names(QUADRATIC)
@@ -224,14 +224,10 @@ def solve(problem, options, race=driver.search):
     """
     began, dtype = time.perf_counter(), options.precision.dtype
     problem, options = _represented(problem, options)
-    small = SmallSolve.of(problem, options)
-    if small is not None:
-        with reporting(options.progress) as report:
-            report(ProgressEvent("solve", f"solving from {small.start}"))
-            descend_all([small], options.limits.deadline)
-        result = small.result(time.perf_counter() - began)
-        if result is not None:
-            return no_worse_than_product(problem, result, options)
+    descent = small_descent(problem, options)
+    if descent is not None:
+        result = small_result(problem, descent, options.limits, time.perf_counter() - began)
+        return no_worse_than_product(problem, result, options)
     starts = options.starts_of(problem)
     if options.is_exact:
         limit = check_exact(problem, options)

@@ -19,7 +19,7 @@ from ...quadratic.descend import Descent, descend
 from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
-from ...quadratic.small_descent import VALUE, descend_together, descent_of, limits_of
+from ...quadratic.small_descent import descend_small
 from ...results.coupling import ArrayCoupling
 from ...results.result import LiveStep
 from ...results.status import Status
@@ -182,19 +182,14 @@ class ExactSearch:
 def _descend_all(at, plans, epsilons, limits, n_threads):
     """Yield the objective, the number of iterations and the plan of a descent from each plan."""
     limits.deadline.check()
-    states, small = [at.initial(plan) for plan in plans], []
+    starts = zip(plans, epsilons, strict=True)
+    descents = [Descent.at(at, at.initial(plan), schedule) for plan, schedule in starts]
     if at.is_small:
-        judged = {each: limits_of(at, states[0], limits, each) for each in set(epsilons)}
-        if all(judged.values()):
-            starts = zip(states, epsilons, strict=True)
-            small = [descent_of(at, state, judged[each]) for state, each in starts]
-            descend_together(small, limits.max_outer, limits.deadline, n_threads)
-    for state, each, one in itertools.zip_longest(states, epsilons, small):
-        if one is not None and one.done:
-            yield at.cost_scale * one.steps[-1, VALUE], one.done, one.plan
-        else:
-            descent = descend(Descent.at(at, state, each), limits)
-            yield descent.gw_cost, len(descent.steps), descent.state.plan
+        descents = descend_small(descents, [limits] * len(descents), n_threads)
+    for descent in descents:
+        if descent.status is None:
+            descent = descend(descent, limits)
+        yield descent.gw_cost, len(descent.steps), descent.state.plan
 
 
 def _random_plan(seed, product):
