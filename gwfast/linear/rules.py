@@ -169,6 +169,13 @@ class Semirelaxed(Balanced):
         free = Side(0.0, base.f if self.side else base.g)
         return Terms(free, Side()) if self.side else Terms(Side(), free)
 
+    def mend(self, plan):
+        """Return a plan near this one with the row sums `p`; rows of zeros become uniform."""
+        plan = np.maximum(plan, 0.0)
+        sums = plan.sum(axis=1, keepdims=True)
+        plan = np.where(sums > 0, plan, 1.0)
+        return plan * (self.p[:, None] / plan.sum(axis=1, keepdims=True))
+
 
 class Partial(Balanced):
     """Plans of a given mass within larger marginals: ``T 1 <= p``, ``T' 1 <= q``. Linear problems

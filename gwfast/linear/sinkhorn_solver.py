@@ -62,11 +62,9 @@ class SinkhornSolver:
     `scalings`, one after the other.
     """
 
-    mechanisms = ALL
-
-    def __init__(self, rule, n_threads, precision=SINGLE):
+    def __init__(self, rule, n_threads, precision=SINGLE, mechanisms=ALL):
         self.rule, self.p, self.q = rule, rule.p, rule.q
-        self.n_threads, self.precision = n_threads, precision
+        self.precision, self.mechanisms = precision, mechanisms
         self.scalings = Scalings(len(rule.p), len(rule.q), precision.dtype)
         self.log_domain = LogDomain(rule.p, rule.q, n_threads)
 

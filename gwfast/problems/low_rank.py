@@ -28,12 +28,6 @@ class LeadingCost(LowRankCost):
         self._set_eigenpairs(vectors, values)
         self.scale *= span.unit
 
-    def square_times(self, p):
-        # In float32: for a warm start.
-        phi, signs = self.features, np.diagonal(self.signature).astype(np.float32)
-        gram = signs[:, None] * (phi.T @ (phi * p[:, None].astype(np.float32))) * signs
-        return np.einsum("ij,ij->i", phi @ gram, phi, dtype=np.float64)
-
 
 def has_low_rank(problem, shape):
     """Return whether a problem of that shape tries low-rank costs."""

@@ -97,26 +97,21 @@ class QuadraticProblem:
         rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, linear_cost, "linear_cost")
+        shape = x.n, y.n
         if isinstance(linear_cost, CrossCost):
-            if linear_cost.shape != (x.n, y.n):
-                came = linear_cost.shape
-                raise ValueError(f"linear_cost must have shape {(x.n, y.n)}, got {came}")
+            if linear_cost.shape != shape:
+                raise ValueError(f"linear_cost must have shape {shape}, got {linear_cost.shape}")
             linear_cost = linear_cost.in_order(*self.orders)
         elif linear_cost is not None:
             of = "cost_x and cost_y"
             linear_cost = in_order(linear_cost, "linear_cost", *self.orders, of=of)
-            linear_cost = as_matrix(linear_cost, "linear_cost", shape=(x.n, y.n))
+            linear_cost = as_matrix(linear_cost, "linear_cost", shape=shape)
         self._set(x, y, rule, loss, linear_cost, alpha)
 
     def _set(
-        self,
-        x: Geometry,
-        y: Geometry,
-        rule: Balanced,
-        loss: LossName = "square",
-        linear_cost: NDArray[Any] | CrossCost | None = None,
-        alpha: float = 0.5,
-    ) -> None:
+        self, x: Geometry, y: Geometry, rule: Balanced,
+        loss: LossName = "square", linear_cost: Any = None, alpha: float = 0.5,
+    ) -> None:  # fmt: skip
         self._sides, self.rule, self.loss = (x, y), rule, loss
         self.x, self.y = x.neutral(rule.p), y.neutral(rule.q)
         if isinstance(linear_cost, np.ndarray):
@@ -124,12 +119,10 @@ class QuadraticProblem:
         self.between, self.alpha = linear_cost, float(alpha)
 
     @classmethod
-    def from_checked(
-        cls, x: Geometry, y: Geometry, rule: Balanced, **others: Any
-    ) -> QuadraticProblem:
-        """Return a problem of checked arguments."""
+    def from_checked(cls, *sides_and_rule: Any, **others: Any) -> QuadraticProblem:
+        """Return a problem of two geometries, a rule, and other checked arguments."""
         problem = cls.__new__(cls)
-        problem._set(x, y, rule, **others)
+        problem._set(*sides_and_rule, **others)
         return problem
 
     def replace(self, **parts: Any) -> QuadraticProblem:
@@ -226,31 +219,28 @@ def as_problem(
     or ``(cost_x, cost_y, p, q)``, or the arguments of `QuadraticProblem`; without `problem` each
     of these may be the `cost_x`.
     """
-    rest = {"cost_y": cost_y, "p": p, "q": q}
-    if problem is not None:
-        rest = {"cost_x": cost_x, **rest}
-    else:
-        problem = cost_x
-    whole = isinstance(problem, QuadraticProblem)
-    if whole or (isinstance(problem, tuple | list) and cost_y is None):
-        twice = [name for name, value in rest.items() if value is not None]
-        if whole:
-            defaults = {"loss": "square", "marginals": "balanced"}
-            for name, value in terms.items():
-                is_default = isinstance(value, str) and value == defaults.get(name)
-                twice += [name] * (value is not None and not is_default)
+    rest = {"cost_x": cost_x, "cost_y": cost_y, "p": p, "q": q}
+    if problem is None:
+        problem = rest.pop("cost_x")
+    is_whole = isinstance(problem, QuadraticProblem)
+    if is_whole or (isinstance(problem, tuple | list) and cost_y is None):
+        defaults = {"loss": "square", "marginals": "balanced"}
+        twice = [
+            name
+            for name, value in (rest | terms if is_whole else rest).items()
+            if value is not None and not (isinstance(value, str) and value == defaults.get(name))
+        ]
         if twice:
             raise ValueError(
                 f"{', '.join(twice)} must be left out where the problem is given whole"
             )
-        if whole:
+        if is_whole:
             return problem.refreshed()
         if len(problem) in (2, 4):
             return QuadraticProblem(*problem, **terms)
     if cost_y is None:
-        came = type(problem).__name__
         raise TypeError(
-            "cost_x and cost_y must be given, or a QuadraticProblem or a tuple (cost_x,"
-            f" cost_y) or (cost_x, cost_y, p, q), got {came}"
+            "cost_x and cost_y must be given, or a QuadraticProblem or a tuple (cost_x, cost_y) or "
+            f"(cost_x, cost_y, p, q), got {type(problem).__name__}"
         )
     return QuadraticProblem(problem, cost_y, p, q, **terms)

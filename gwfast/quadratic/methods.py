@@ -93,10 +93,7 @@ def solvers_of(linearization):
     if linearization.method.alternating:
         rules = [Semirelaxed(rules[0].p, rules[0].q, side=side) for side in (0, 1)]
     n_threads, precision = linearization.n_threads, linearization.precision
-    solvers = [SinkhornSolver(rule, n_threads, precision) for rule in rules]
-    for solver in solvers:
-        solver.mechanisms = linearization.mechanisms
-    return solvers
+    return [SinkhornSolver(rule, n_threads, precision, linearization.mechanisms) for rule in rules]
 
 
 def take_step(
