@@ -155,10 +155,10 @@ class Candidate(NamedTuple):
     epsilon, gw_cost, seconds : float
         Epsilon and objective at its end, and the time that start and iterations took.
     fate : str
-        ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by `gw_cost`,
-        or one of more than two that are as good), ``"same as ..."`` (on the way to the same
-        optimum), ``"tie"`` (another optimum, as good as the winner's), ``"lost"`` (at the end, or
-        behind when the winner converged), ``"out of time"``.
+        ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by `gw_cost`),
+        ``"same as ..."`` (on the way to the same optimum), ``"tie"`` (another optimum, as good as
+        the winner's), ``"lost"`` (an escape, or a start that an escape has left behind),
+        ``"out of time"``.
 
     Examples
     --------

@@ -7,7 +7,6 @@ import numpy as np
 
 from ...kernels._kernels import mass_entropy
 from ...problems.cross_cost import CrossCost
-from ...problems.geometry import PointCloud
 from ...quadratic.methods import PGD
 from ...results.result import ConvergenceWarning
 from ...results.status import Status
@@ -32,14 +31,13 @@ def conclude(descent, tie, limits, untried=(), **more):
             f"smaller than {descent.epsilon:.3g}, or tier='tiled'"
         )
         if status in (Status.CONVERGED, Status.TIE):
-            status, advice = Status.TRUNCATED, outside_of
-        else:
-            advice = "; ".join(filter(None, [advice, outside_of]))
-    if status == Status.MAX_OUTER:
-        last = descent.history[-20:]
-        if 2 * sum(step.n_inner >= limits.max_inner for step in last) >= len(last):
-            advice += "; linear problems ended at max_inner, so first a larger max_inner, epsilon"
-            advice += " or marginal_tol"
+            status, advice = Status.TRUNCATED, ""
+        advice = "; ".join(filter(None, [advice, outside_of]))
+    last = descent.history[-20:]
+    n_cut = sum(step.n_inner >= limits.max_inner for step in last)
+    if status == Status.MAX_OUTER and 2 * n_cut >= len(last):
+        advice += "; linear problems ended at max_inner, so first a larger max_inner, epsilon"
+        advice += " or marginal_tol"
     return descent.result(status=status, advice=advice, **more)
 
 
@@ -87,17 +85,23 @@ def warn_of(result, limits):
 
 def _diagnose(descent, tie, untried):
     """Return status and advice."""
-    at, status = descent.linearization, descent.status
+    at, status, rule = descent.linearization, descent.status, descent.problem.rule
     problem, epsilon = at.problem, descent.epsilon
     if status in (Status.STOPPED, Status.TIME_LIMIT):
         return status, status.advice
-    if problem.rule.is_relaxed:
-        return _diagnose_unbalanced(descent, status)
+    if rule.is_relaxed:
+        mass = float(descent.marginals[0].sum())
+        if status == Status.LOST_MASS or not mass > rule.plan_mass(np.zeros(1)):
+            why = "the plan has lost all its mass: at this rho no match is worth its cost"
+            return Status.LOST_MASS, f"{why}; try a larger rho"
+        advice = status.advice
+        if status in (Status.CYCLE, Status.MAX_OUTER):
+            remedy = "plans that go back and forth need a larger rho or epsilon"
+            advice = f"{advice.partition(';')[0]}; {remedy}"
+        return status, advice
     if status == Status.CONVERGED and all_tie(problem):
-        return Status.TIE, (
-            "all plans have the same objective, as all costs of a side are equal; costs "
-            "that differ, or a linear_cost, decide"
-        )
+        why = "all plans have the same objective, as all costs of a side are equal"
+        return Status.TIE, f"{why}; costs that differ, or a linear_cost, decide"
     if not problem.is_balanced:
         # Points may have no mass here, and steps may go in cycles.
         cycles = status == Status.MAX_OUTER and at.method is PGD
@@ -108,17 +112,30 @@ def _diagnose(descent, tie, untried):
         return status, advice
     least = min((share for share, _ in descent.kept), key=lambda share: share - (share != share))
     if not least >= 0.01:  # true for NaN
-        return Status.LOST_MASS, (
-            f"a point keeps {least:.1g} of its mass; try a larger epsilon than "
-            f"{epsilon:.3g}, or a larger max_inner"
-        )
+        remedy = f"try a larger epsilon than {epsilon:.3g}, or a larger max_inner"
+        return Status.LOST_MASS, f"a point keeps {least:.1g} of its mass; {remedy}"
     at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
     # If all costs of a side are equal, or it is a point, no plan can match anything.
     most = min(mass_entropy(problem.p), mass_entropy(problem.q))
     different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
     # At 2 % of the largest mutual information a plan matches nothing.
     if at_rest and different and descent.information[0] < 0.02 * most:
-        return Status.NEAR_PRODUCT, _near_product_advice(at, epsilon, untried)
+        fraction = epsilon / (at.product_cost or at.cost_scale)
+        remedy = f"try {' or '.join([*untried, SEEDS])}, or costs without outliers"
+        if fraction > 0.03:
+            remedy = "try a smaller epsilon"
+        sizes = _size(problem.x, problem.p), _size(problem.y, problem.q)
+        if not 10.0 * min(sizes) > max(sizes):  # no plan makes such costs alike
+            remedy = (
+                f"costs of the two sides differ by orders of magnitude, with root mean squares of "
+                f"{sizes[0]:.3g} and {sizes[1]:.3g}: first bring them to the same scale "
+                f"(PointCloud.scaled_by, or matrices over their means); then {remedy}"
+            )
+        return Status.NEAR_PRODUCT, (
+            "the plan hardly differs from the product plan and matches nothing, at an epsilon of "
+            f"{epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost (1 to 3 % is "
+            f"usual); {remedy}"
+        )
     if status == Status.CONVERGED and tie:
         status = Status.TIE
     return status, status.advice
@@ -135,22 +152,6 @@ def all_tie(problem):
     return x or y if problem.is_balanced else y and (x or problem.marginals == "semirelaxed")
 
 
-def _diagnose_unbalanced(descent, status):
-    """Return status and advice of a plan whose mass is free."""
-    mass, rule = float(descent.marginals[0].sum()), descent.linearization.problem.rule
-    if status == Status.LOST_MASS or not mass > rule.plan_mass(np.zeros(1)):
-        return Status.LOST_MASS, (
-            "the plan has lost all its mass: at this rho no match is worth its cost; "
-            "try a larger rho"
-        )
-    if status in (Status.CYCLE, Status.MAX_OUTER):
-        return status, (
-            f"{status.advice.partition(';')[0]}; plans that go back and forth need a "
-            "larger rho or epsilon"
-        )
-    return status, status.advice
-
-
 def missed_rows(linearization, rows, status):
     """Return status and advice if a plan of alternating projections is far from the masses of its
     rows; else the status as it is, and its advice.
@@ -163,32 +164,6 @@ def missed_rows(linearization, rows, status):
     return status, f"{missed:.0%} of the mass is in other rows than p says; {status.advice}"
 
 
-def _near_product_advice(linearization, epsilon, untried):
-    problem = linearization.problem
-    fraction = epsilon / (linearization.product_cost or linearization.cost_scale)
-    advice = (
-        "the plan hardly differs from the product plan and matches nothing, at an "
-        f"epsilon of {epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost "
-        "(1 to 3 % is usual); "
-    )
-    spreads = _spread(problem.x, problem.p), _spread(problem.y, problem.q)
-    if not 10.0 * min(spreads) > max(spreads):  # no plan makes such costs alike
-        advice += (
-            "costs of the two sides differ by orders of magnitude, with standard "
-            f"deviations of {spreads[0]:.3g} and {spreads[1]:.3g}: first bring them to the same "
-            "scale (PointCloud.scaled_by, or matrices over their means); then "
-        )
-    if fraction > 0.03:
-        return advice + "try a smaller epsilon"
-    return advice + f"try {' or '.join([*untried, SEEDS])}, or costs without outliers"
-
-
-def _spread(geometry, masses):
-    """Return the standard deviation of the costs between points of these masses."""
-    if isinstance(geometry, PointCloud):
-        center, scale = masses @ geometry.features, geometry.scale
-        mean = center @ geometry.signature @ center
-        square = float(masses @ geometry.square_times(masses))
-    else:
-        scale, (mean, square) = 1.0, (masses @ one for one in geometry.moments(0.0, masses))
-    return scale * np.sqrt(max(square - float(mean) ** 2, 0.0))
+def _size(geometry, masses):
+    """Return the root mean square of the costs between points of these masses."""
+    return getattr(geometry, "scale", 1.0) * float(masses @ geometry.square_times(masses)) ** 0.5

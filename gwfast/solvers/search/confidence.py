@@ -22,28 +22,13 @@ SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
 
 
 class Evidence(NamedTuple):
-    """The evidence of a search for its winner.
+    """The evidence of a search for its winner, see `docs/optimum.md`."""
 
-    Attributes
-    ----------
-    kinds : float
-        Kinds of starts that led to its optimum in the race, at most three.
-    met : float
-        Starts, of any kind, that came there beside the first, at most three.
-    gap : float
-        Relative difference of the next objective in the race, in units of .1, at most one;
-        one if all starts have come to one optimum.
-    back : float
-        Of k escapes from it that came back, k over one more than there were.
-    settled : float
-        Whether the objective stands still.
-    """
-
-    kinds: float
-    met: float
-    gap: float
-    back: float
-    settled: float
+    kinds: float  # of starts that led to its optimum in the race, at most three
+    met: float  # starts of any kind that came there beside the first, at most three
+    gap: float  # to the next objective in the race, in units of .1, at most one
+    back: float  # of k escapes from it that came back, k over one more than there were
+    settled: float  # whether the objective stands still
 
     @classmethod
     def of(cls, candidates, status, exact=False):
@@ -52,16 +37,25 @@ class Evidence(NamedTuple):
         escapes = [row for row in candidates if row.start.startswith("escape")]
         race = [row for row in candidates if not row.start.startswith("escape")]
         met = {row.start for row in race if row.start in group}
+        # Starts that may err together are of one kind: profiles, or of one clustering.
+        kinds = {"profile" if "profile" in one else one.partition(",")[0] for one in met}
         names = [row.start for row in escapes]
         if winner in names:  # escapes before it are from another optimum
             escapes = escapes[names.index(winner) :]
         back = [row.start in group for row in escapes if row.start != winner]
         ended = [row for row in race if not exact or row.epsilon == 0]
-        alone = all(row.start in group for row in ended) and len(race) > 1
+        others = [row for row in ended if row.start not in group]
+        gap = float(not others and len(race) > 1)
+        ours = [row for row in ended if row.start in group]
+        ours = [row.gw_cost for row in ours if others and _level(row) == _level(others[0])]
+        if ours:
+            least = min(ours)
+            above = min(row.gw_cost for row in others) - least
+            gap = min(above / abs(least) / 0.1, 1.0) if least else 1.0
         return cls(
-            kinds=min(len(set(map(_kind, met))), 3),
+            kinds=min(len(kinds), 3),
             met=min(max(len(met) - 1, 0), 3),
-            gap=1.0 if alone else min(_gap(ended, group) / 0.1, 1.0),
+            gap=gap,
             back=sum(back) / (len(back) + 1),
             settled=status in SETTLED,
         )
@@ -92,11 +86,8 @@ def winner_of(candidates):
 def _optimum(candidates, tie):
     """Return the winner and all starts that came to its optimum, or to one as low."""
     group, size = {winner_of(candidates)}, 0
-    pairs = [
-        {row.start, row.fate.removeprefix("same as ")}
-        for row in candidates
-        if row.fate.startswith("same as ")
-    ]
+    same = [row for row in candidates if row.fate.startswith("same as ")]
+    pairs = [{row.start, row.fate.removeprefix("same as ")} for row in same]
     while len(group) > size:
         size = len(group)
         group.update(*(pair for pair in pairs if pair & group))
@@ -112,19 +103,3 @@ def _optimum(candidates, tie):
 
 def _level(row):
     return row.n_points, row.epsilon
-
-
-def _kind(label):
-    """Return the same for starts that may err together: profiles, or one clustering."""
-    return "profile" if "profile" in label else label.partition(",")[0]
-
-
-def _gap(candidates, group):
-    """Return how far the other objectives are above a group's on the last level of both."""
-    for level in sorted(set(map(_level, candidates)), reverse=True):
-        rows = [row for row in candidates if _level(row) == level]
-        ours = [row.gw_cost for row in rows if row.start in group]
-        others = [row.gw_cost for row in rows if row.start not in group]
-        if ours and others:
-            return (min(others) - min(ours)) / abs(min(ours)) if min(ours) else np.inf
-    return 0.0

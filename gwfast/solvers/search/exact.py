@@ -32,7 +32,7 @@ from .advice import all_tie, doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
 from .isomorphism import Canonical, are_apart, has_symmetry, isomorphisms
-from .starts import PRODUCT, Start, as_plan, random, start_plan
+from .starts import PRODUCT, Start, as_plan, checked, random
 
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
@@ -232,7 +232,8 @@ def solve_exact(problem, start, options, report, solve, limit):
     limits = ExactLimits(options.limits.max_outer, options.limits.tol, deadline=deadline)
     if start is not None:
         report(ProgressEvent("solve", f"solving from {start}"))
-        plan, solver = start_plan(start, problem, threads), FrankWolfe(problem, threads)
+        plan, solver = start.plan(problem, threads), FrankWolfe(problem, threads)
+        plan = checked(plan, start, problem.shape)
         plan = plan.toarray() if hasattr(plan, "toarray") else plan
         return solver.solve(plan, limits, options.callback).result(threads)
     canonical, at_once = Canonical(problem), resolve_n_threads(options.n_threads)
@@ -302,6 +303,6 @@ def _from_entropy(search, options, solve, limit):
     for start in starts:
         if search.is_done:
             break
-        if search.polish(str(start), start_plan(start, problem, options.threads(problem))):
+        if search.polish(str(start), start.plan(problem, options.threads(problem))):
             whole = None
     return whole

@@ -16,14 +16,6 @@ OneInit: TypeAlias = str | ArrayLike | MakesPlan | GWResult
 InitLike: TypeAlias = OneInit | list[OneInit]
 
 
-def named(name, seed=0, *, argument="init", also=()):
-    """Return the start of a name."""
-    name = one_of(name, argument, ("product", "profile", "random", "exact", *also))
-    if name == "exact":
-        return exact_start(seed)
-    return {"product": PRODUCT, "profile": Profile(), "random": random(seed)}[name]
-
-
 def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     """Return the start of a name, a start, a result or a plan; `also` are names for messages."""
     if isinstance(init, GWResult):
@@ -35,7 +27,9 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     if is_start(init):
         return init
     if isinstance(init, str):
-        return named(init, seed, argument=name, also=also)
+        starts = {"product": PRODUCT, "profile": Profile(), "random": random(seed)}
+        starts["exact"] = exact_start(seed)
+        return starts[one_of(init, name, (*starts, *also))]
     if init is None or hasattr(init, "plan"):
         came = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
         raise TypeError(

@@ -6,7 +6,6 @@ Tiers: "dense" has the kernel in one float32 buffer, "tiled" makes it anew, a fe
 """
 
 import dataclasses
-import functools
 import math
 from typing import NamedTuple
 
@@ -14,16 +13,7 @@ import numpy as np
 
 from ...problems.low_rank import low_rank_problem
 from ...problems.quadratic import QuadraticProblem
-from ...quadratic.linearize import (
-    TIERS,
-    WHOLE_TIERS,
-    Tier,
-    is_factored,
-    is_placed,
-    linearize,
-    nbytes,
-    tiers,
-)
+from ...quadratic.linearize import TIERS, WHOLE_TIERS, Tier, is_factored, linearize, nbytes, tiers
 from ...quadratic.methods import PGD
 from ...quadratic.neighbors import NeighborTier
 from ...utils.precision import SINGLE, FloatPrecision
@@ -71,28 +61,27 @@ class Level(NamedTuple):
 
 
 def ladder(problem, options, *, races):
-    """Yield the levels of a solve, the whole problem as the last; default starts race on few points
-    first if it `races`.
+    """Return the levels of a solve, the whole problem as the last; default starts race on few
+    points first if it `races`.
     """
     rows, threads = [np.arange(n) for n in problem.shape], options.threads(problem)
-    levels, smooth, single = options.mechanisms.levels, None, options.precision is SINGLE
-    pgd = options.method is PGD
-    coarse = pgd and problem.is_balanced and levels
+    levels, smooth, lower = options.mechanisms.levels and options.method is PGD, None, []
+    coarse = levels and problem.is_balanced
     few = (races and not coarse) or options.limits.max_outer < 50
-    if pgd and not (few or is_placed(problem, options.placement)) and levels:
+    if levels and not few and options.placement is None:
         smooth = low_rank_problem(problem, threads)
     if coarse and races:
         source, order = smooth or problem, options.order
         orders = points_first(problem, order)
         for size in level_sizes(source, options.tier, smooth is not None, order):
-            part, some = taken(source, orders, size, order)
-            yield Level(part, some, "dense", SINGLE)
+            lower.append(Level(*taken(source, orders, size, order), "dense", SINGLE))
     if smooth is not None:
-        yield Level(smooth, rows, "dense", SINGLE)
-    many = problem.shape[0] * problem.shape[1] >= MIN_FLOAT32_ENTRIES and not few
-    if not single and pgd and (coarse if races else many and levels):
-        yield Level(problem, rows, "dense", SINGLE)
-    yield Level(problem, rows, options.tier, options.precision)
+        lower.append(Level(smooth, rows, "dense", SINGLE))
+    many = math.prod(problem.shape) >= MIN_FLOAT32_ENTRIES and not few
+    if options.precision is not SINGLE and (coarse if races else many and levels):
+        lower.append(Level(problem, rows, "dense", SINGLE))
+    lower[1:] = [level for level in lower[1:] if fits(level.problem, options)]
+    return [*lower, Level(problem, rows, options.tier, options.precision)]
 
 
 def level_sizes(problem, tier, is_smooth=False, order=None):
@@ -147,60 +136,49 @@ def taken(problem, orders, size, order):
 
 
 def needs(
-    problem,
-    n_threads,
-    *,
-    method=PGD,
-    itemsize=4,
-    scale=1.0,
-    races=True,
-    n_states=1,
-    placement=None,
+    problem, n_threads, *, method=PGD, itemsize=4, races=True, n_states=1, placement=None,
     neighbors="neighbors",
-):
-    """Return bytes by tier, less the input, with `scale` times the points: of one start or, if it
-    `races`, of a race on few points and two starts on all.
+):  # fmt: skip
+    """Return bytes by tier, less the input: of `n_states` starts or, if it `races`, of a race on
+    few points and of its winner on all.
     """
-    shape = tuple(scale * points for points in problem.shape)
-    sized = functools.partial(nbytes, problem, n_threads=n_threads, placement=placement)
-    races = races and method is PGD
-    factored, balanced = is_factored(problem, method), problem.is_balanced
-    n_states = max(n_states, 2 if races and balanced and not factored else 1)
     bytes_of = {
-        tier: sized(
-            tier=neighbors if tier == "neighbors" else tier,
+        tier: nbytes(
+            problem,
+            neighbors if tier == "neighbors" else tier,
+            n_threads,
             method=method,
-            shape=shape,
             itemsize=itemsize,
             n_states=n_states,
+            placement=placement,
         )
         for tier in tiers(problem, method)
     }
-    if not races:
+    if not races or method is not PGD:
         return bytes_of
-    if not balanced:
+    if not problem.is_balanced:
         balanced = problem.replace(rule=problem.rule.balanced())
-        first = needs(balanced, n_threads, scale=scale, neighbors=neighbors)
+        first = needs(balanced, n_threads, neighbors=neighbors)
         # The balanced problem has the tier "neighbors" if this one has.
         return {
             tier: size + first[tier if tier == "neighbors" else "dense"]
             for tier, size in bytes_of.items()
         }
+    factored, shape = is_factored(problem, method), problem.shape
     few, points = shape, RACE_POINTS[factored]
     if max(shape) > MIN_GROWTH * points:
         few = tuple(min(size, points) for size in shape)
-    race = sized(tier="dense", shape=few, n_states=1 if factored else 7)
+    race = nbytes(problem, "dense", n_threads, shape=few, n_states=1 if factored else 7)
     profiles = 16 * QUANTILES * sum(few)
     race += 8 * few[0] * few[1] + 3 * profiles
     return {tier: max(size + profiles, race) for tier, size in bytes_of.items()}
 
 
-def fits(problem, options, tier="dense", **how):
-    """Return whether a solve is within the memory limit of the options; for `how` see `needs`."""
-    how["placement"] = options.placement
-    if options.memory_limit is None:
-        return True
-    return needs(problem, options.threads(problem), **how)[tier] <= options.memory_limit
+def fits(problem, options):
+    """Return whether a dense solve from one start is within the memory limit of the options."""
+    how = dict(races=False, placement=options.placement)
+    limit = options.memory_limit
+    return limit is None or needs(problem, options.threads(problem), **how)["dense"] <= limit
 
 
 def choose(problem, tier, limit, n_threads, **how):
@@ -209,41 +187,26 @@ def choose(problem, tier, limit, n_threads, **how):
     """
     method, neighbors = how.get("method", PGD), NeighborTier.of(tier)
     name = one_of(str(tier) if neighbors else tier, "tier", ("auto", *TIERS))
+    allowed = tiers(problem, method)
     if name == "auto" and limit == math.inf:
-        return tiers(problem, method)[0]
-    if neighbors and is_placed(problem, how.get("placement"), method):
+        return allowed[0]
+    if neighbors and how.get("placement"):
         raise ValueError(f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {tier!r}")
-    if neighbors:
-        how["neighbors"] = neighbors
-    sized = functools.partial(needs, problem, n_threads, **how)
-    bytes_of = sized()
-    if name != "auto" and name not in bytes_of:
+    if name not in ("auto", *allowed):
         raise ValueError(
             f"tier must be 'dense' for costs that are not two point clouds under the "
             f"squared loss, or have a matrix between them, got {tier!r}"
         )
+    bytes_of = needs(problem, n_threads, neighbors=neighbors or "neighbors", **how)
     # Neighbors are an approximation, which has to be asked for.
-    allowed = [name] if name != "auto" else [one for one in bytes_of if one in WHOLE_TIERS]
-    for one in allowed:
+    for one in [name] if name != "auto" else [one for one in allowed if one in WHOLE_TIERS]:
         if bytes_of[one] <= limit:
             return neighbors or one
     n, m = problem.shape
     sizes = ", ".join(f"{size / 1e9:.3g} GB ({one})" for one, size in bytes_of.items())
     asked = "" if tier == "auto" else f" with tier={tier!r}"
-    fitting = next((f"tier={one!r}" for one, size in bytes_of.items() if size <= limit), None)
+    fitting = [f"tier={one!r}" for one, size in bytes_of.items() if size <= limit]
     raise MemoryError(
-        f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} "
-        f"GB{asked}; {fitting or _largest(problem, sized, allowed, limit)} would fit"
+        f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} GB{asked}; "
+        f"{' or '.join([*fitting[:1], 'fewer points'])} would fit"
     )
-
-
-def _largest(problem, sized, allowed, limit):
-    """Return the size of a problem of the same kind that fits, as text."""
-    low, high = 0.0, 1.0
-    for _ in range(20):
-        scale = (low + high) / 2
-        bytes_of = sized(scale=scale)
-        fitting = min(bytes_of[tier] for tier in allowed) <= limit
-        low, high = (scale, high) if fitting else (low, scale)
-    n, m = (int(low * size) for size in problem.shape)
-    return f"about {n} x {m}" if min(n, m) > 1 else "nothing"

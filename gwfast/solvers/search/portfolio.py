@@ -4,16 +4,16 @@ best is left by escapes until confidence, the budget or time ends the search.
 The race is successive halving (Jamieson and Talwalkar, AISTATS 2016). No known match is used.
 """
 
+import contextlib
 import dataclasses
-import functools
 import itertools
 import math
 import time
-from typing import NamedTuple
 
 import numpy as np
 
 from ...kernels import _kernels
+from ...kernels._rows import aligned_empty
 from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
 from ...quadratic.judge import Limits, Unjudged
@@ -24,34 +24,21 @@ from ...utils.deadline import OutOfTime, Patience
 from ...utils.progress import ProgressEvent
 from .clusters import cluster_starts
 from .confidence import LEVEL, TIE, confidence_of
-from .starts import start_plan
+from .starts import checked
 
 # Distance of two states, relative to the larger distance from the product plan, below which both
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
 # states within .2 after four iterations end in one optimum.
 SAME = 0.2
-# Entrants of one race at most; further starts race against the best of the first ones.
-MAX_FIELD = 64
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
 N_STARTS, N_ANNEALED = 4, 22
 # Outer iterations after annealing, and relative differences from the best objective above which a
-# descent is given up: they keep the 93 descents that led lower on every fifth problem of families.
-LOOKS = (1, math.inf), (5, 0.1), (9, 0.03), (13, 0.015), (18, 0.005)
+# descent is given up.
+LOOKS = (5, 0.1), (13, 0.015)
 # Budget of escapes without a search time, for matrices and for clouds: solves of the winner, or
 # entries of plans that are updated, if that is more, but at most 1000 outer iterations.
 SOLVES, ENTRIES = (1.5, 5.0), (2.5e7, 1.5e8)
-AHEAD, WON, WENT_ON, LOST, SKIPPED = "ahead", "won", "went on", "lost", "out of time"
-
-
-class Round(NamedTuple):
-    """One round of a race: the iterations after which entrants are compared, how exact these are,
-    how many entrants are left, at least (below one, a fraction), and an epsilon of its own.
-    """
-
-    n_outer: int
-    limits: Limits
-    keep: float = 0.5
-    epsilon: float | None = None
+WON, WENT_ON, LOST, SKIPPED = "won", "went on", "lost", "out of time"
 
 
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
@@ -60,31 +47,26 @@ ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged(), damps=Fals
 # A race compares objectives, which miss by the marginal error times their largest terms.
 EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
 FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
-ROUNDS = (
-    *(Round(n_outer, ROUGH, keep=MAX_FIELD) for n_outer in (4, 7)),
-    *(Round(n_outer, EXACT) for n_outer in (8, 20, 40)),
-    Round(80, EXACT, keep=0),
-)
+# Iterations after which entrants are compared, first for duplicates alone, and how exact these are.
+ROUNDS = (4, ROUGH), (7, ROUGH), (8, EXACT), (20, EXACT), (40, EXACT), (80, EXACT)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class Entrant:
-    """A start with its descent, the seconds that its plan took, and its fate."""
+    """A start with its descent, the seconds that its plan took, its fate, and the distance of its
+    state from the product plan.
+    """
 
     label: str
     descent: Descent
     seconds: float = 0.0
-    fate: str = AHEAD
+    fate: str = LOST
+    size: float = 0.0
 
     @property
     def gw_cost(self):
         cost = self.descent.gw_cost
         return cost if cost == cost else math.inf
-
-    @functools.cached_property
-    def size(self):
-        """Return the distance of the state from the product plan."""
-        return self.descent.linearization.deviation(self.descent.state)
 
     @property
     def n_outer(self):
@@ -98,26 +80,19 @@ class Entrant:
     def is_late(self):
         return self.descent.status == Status.TIME_LIMIT
 
-    def advance(self, limits, most=None, **how):
-        """Return the entrant after its descent has gone on to the limits."""
+    def advance(self, limits, most=None, callback=None, save=None):
+        """Let the descent go on to the limits; return the entrant."""
         if most is not None:
             limits = dataclasses.replace(limits, max_outer=most)
-        return dataclasses.replace(self, descent=descend(self.descent, limits, **how))
-
-    def paused(self):
-        """Return the entrant without a stored kernel, so that each does not keep one."""
-        return dataclasses.replace(self, descent=self.descent.paused())
-
-    def at_epsilon(self, epsilon):
-        """Return the entrant at the first iteration with another epsilon."""
-        at, schedule = self.descent, Schedule(epsilon, epsilon)
-        seconds = self.seconds + at.seconds
-        return dataclasses.replace(
-            self, descent=Descent.at(at.linearization, at.state, schedule), seconds=seconds
-        )
+        # Nothing here keeps the descent, whose state may be freed after an iteration.
+        held, self.descent = [self.descent], None
+        self.descent = descend(held.pop(), limits, callback=callback, save=save)
+        return self
 
     def ended(self, fate):
-        return dataclasses.replace(self, fate=fate)
+        """Return the entrant with this fate."""
+        self.fate = fate
+        return self
 
     def row(self):
         """Return the `Candidate` of the entrant."""
@@ -126,8 +101,7 @@ class Entrant:
             start=self.label,
             n_points=max(at.linearization.problem.shape),
             epsilon=at.epsilons.last,
-            # The result has the winner's plan, and reports the more precise objective.
-            gw_cost=at.objective if self.fate == WON and at.steps else at.gw_cost,
+            gw_cost=at.gw_cost,
             n_outer=self.n_outer,
             seconds=self.seconds + at.seconds,
             fate=self.fate,
@@ -136,22 +110,19 @@ class Entrant:
 
 def entered(label, linearization, schedule, plan, began):
     """Return the entrant that begins with a plan, which has been made since `began`."""
-    state = linearization.initial(plan)
-    descent = Descent.at(linearization, state, schedule)
+    descent = Descent.at(linearization, linearization.initial(plan), schedule)
     return Entrant(label, descent, time.perf_counter() - began)
 
 
-def enter(starts, linearization, schedule, deadline, report, total=None):
+def enter(starts, linearization, schedule, deadline, report):
     """Return an entrant for each start there is time for; OutOfTime if for none."""
-    field = []
-    for start in starts:
-        of = f" of {total}" if total else ""
-        text = f"start {len(field) + 1}{of}: {start}"
-        report(ProgressEvent("start", text, len(field) + 1))
+    field, problem, n_threads = [], linearization.problem, linearization.n_threads
+    for number, start in enumerate(starts, 1):
+        report(ProgressEvent("start", f"start {number}: {start}", number))
         try:
             deadline.check()
-            began, problem = time.perf_counter(), linearization.problem
-            plan = start_plan(start, problem, linearization.n_threads)
+            began = time.perf_counter()
+            plan = checked(start.plan(problem, n_threads), start, problem.shape)
             field.append(entered(str(start), linearization, schedule, plan, began))
         except OutOfTime:
             if not field:
@@ -166,55 +137,53 @@ def annealed_early(schedule):
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 
-def race(field, limits, report, rounds=ROUNDS, max_outer=None):
+def race(field, limits, report):
     """Return the entrants that are left, the best first, and the entrants that were dropped."""
-    field, dropped = list(field), []
-    for number, one_round in enumerate(rounds, 1):
-        if len(field) == 1 and one_round.epsilon is None:
+    dropped = []
+    for number, (n_outer, exactness) in enumerate(ROUNDS, 1):
+        if len(field) == 1:
             break
-        most = min(one_round.n_outer, limits.max_outer if max_outer is None else max_outer)
-        field, skipped = _advance(field, limits, one_round, most, f"round {number}", report)
+        # The winner makes the last iteration by itself.
+        here, most, late = limits.within(exactness), min(n_outer, limits.max_outer - 1), False
+        for k, one in enumerate(field, 1):
+            if one.is_moving and one.n_outer < most:
+                text = f"round {number}: candidate {k} of {len(field)}"
+                report(ProgressEvent("round", text, k))
+                one.advance(here, most)
+                one.descent = one.descent.paused()
+                if late := one.is_late:
+                    dropped += [each.ended(SKIPPED) for each in field[k:] if not each.n_outer]
+                    field = [each for each in field if each.n_outer]
+                    break
         left, same = distinct(field)
-        dropped += skipped + same
-        late = any(one.is_late for one in left)
-        n_close = min(sum(one.gw_cost <= bound(left[0], 5e-3) for one in left), 2)
-        keep = one_round.keep if one_round.keep >= 1 else int(one_round.keep * len(left))
-        keep = 1 if late else max(keep, n_close)
-        fate = SKIPPED if late else f"dropped in round {number}"
-        dropped += [one.ended(fate) for one in left[keep:]]
+        dropped += same
+        is_last, keep = number == len(ROUNDS), len(left)
+        if late or is_last:
+            keep = 1
+        elif exactness is EXACT:  # two that are close race on
+            n_close = sum(one.gw_cost <= bound(left[0], 5e-3) for one in left)
+            keep = max(len(left) // 2, min(n_close, 2))
         field = left[:keep]
+        for one in left[keep:]:
+            tie = is_last and one.gw_cost <= bound(field[0], TIE)
+            fate = "tie" if tie else f"dropped in round {number}"
+            dropped.append(one.ended(SKIPPED if late else fate))
         if late:
             break
-    return sorted(field, key=lambda one: one.gw_cost), dropped
-
-
-def _advance(field, limits, one_round, most, name, report):
-    """Return the entrants after a round, and those without an iteration when time is up."""
-    here, moved, skipped = limits.within(one_round.limits), [], []
-    late = any(one.is_late for one in field)
-    for k, one in enumerate(field, 1):
-        if late and not one.n_outer:
-            skipped.append(one.ended(SKIPPED))
-            continue
-        if one_round.epsilon is not None and not late:
-            one = one.at_epsilon(one_round.epsilon)
-        if not late and one.is_moving and one.n_outer < most:
-            report(ProgressEvent("round", f"{name}: candidate {k} of {len(field)}", k))
-            one = one.advance(here, most).paused()
-        late = late or one.is_late
-        moved.append(one)
-    return moved, skipped
+    return field, dropped
 
 
 def distinct(field):
     """Return the entrants on the way to an optimum of their own, the best first, and the others."""
     kept, same = [], []
+    for one in field:
+        one.size = one.descent.linearization.deviation(one.descent.state)
     for one in sorted(field, key=lambda one: one.gw_cost):
-        other = next((other for other in kept if is_same(one, other)), None)
-        if other is None:
+        known = next((other for other in kept if is_same(one, other)), None)
+        if known is None:
             kept.append(one)
         else:
-            same.append(one.ended(f"same as {other.label}"))
+            same.append(one.ended(f"same as {known.label}"))
     return kept, same
 
 
@@ -231,37 +200,10 @@ def bound(best, fraction):
     return best.gw_cost + fraction * abs(best.gw_cost) + 1e-6 * at.linearization.magnitude(at.state)
 
 
-def finish(field, limits, report, **how):
-    """Return the entrants at the ends of their descents, the best first."""
-    if len(field) > 1 and limits.max_outer > 1:
-        # The winner makes the last iteration by itself, after the others.
-        most = limits.max_outer - 1
-        field = [field[0].advance(limits, most).paused(), *field[1:]]
-        longest = min(most, max(2 * field[0].n_outer, 160))
-        for k, one in enumerate(field[1:], 1):
-            if not field[0].is_late and one.n_outer < longest:
-                field[k] = one.advance(limits, longest).paused()
-        field.sort(key=lambda one: one.gw_cost)
-    report(ProgressEvent("solve", f"solving from {field[0].label}"))
-    best, ended = field[0].advance(limits, **how).ended(WON), []
-    for one in field[1:]:
-        fate = LOST
-        if one.gw_cost <= bound(best, TIE):
-            fate = f"same as {best.label}" if is_same(one, best) else "tie"
-        ended.append(one.ended(fate))
-    return [best, *ended]
-
-
-def rows_of(rows, best, fate):
-    """Return candidates with this fate for the best one, and without another winner."""
-    return [
-        row._replace(fate=fate)
-        if row.start == best.label
-        else row._replace(fate=LOST)
-        if row.fate in (AHEAD, WON, WENT_ON)
-        else row
-        for row in rows
-    ]
+def ranked(rows, best):
+    """Return the candidates of one level, with the best one as it is and without another."""
+    rows = [row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row for row in rows]
+    return [best if row.start == best.start else row for row in rows]
 
 
 class Escapes:
@@ -277,12 +219,12 @@ class Escapes:
     """
 
     def __init__(self, best, rows, options, report):
-        self.rows, self._options, self._report = rows, options, report
+        self.rows, self._seed, self._report = rows, options.seed, report
         most = options.limits.max_outer - 1
         self._limits = dataclasses.replace(options.limits, max_outer=most)
         self._at, self._epsilon = best.descent.linearization, best.descent.epsilons.last
         self._factored = is_factored(self._at.problem)
-        self._patience = Patience(options.search_time) if options.search_time else None
+        self._patience = options.search_time and Patience(options.search_time)
         # At least one iteration: its plan must be the last that was made.
         self._lead(best.advance(self._limits.within(EXACT)))
 
@@ -293,19 +235,14 @@ class Escapes:
         if self._patience:
             self._patience.renew()
 
-    @property
-    def confidence(self):
-        """Confidence of a search that would end here."""
-        rows = rows_of(self.rows, self.best, WON)
-        return confidence_of(rows, self.best.descent.status)
-
-    def run(self, budget, clusters):
-        """Search on for a budget of outer iterations, or for the search time; `clusters` says
-        whether starts from clusters are worth it.
+    def run(self, later, clusters):
+        """Search on until the confidence, the budget or the search time ends it. An iteration on
+        all points takes `later` times as long; `clusters` says whether to start from clusters.
         """
-        seeds, rng = itertools.count(self._options.seed), np.random.default_rng(self._options.seed)
-        self._left = budget
-        try:
+        few = min(ENTRIES[self._factored] / max(self._at.problem.shape) ** 2, 1000.0)
+        self._left = max(SOLVES[self._factored] * self.best.n_outer * (1.0 + later), few)
+        seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
+        with contextlib.suppress(OutOfTime):
             for _ in range(5 * clusters):  # Italian and Japanese need the third clustering
                 enough = self._left >= N_STARTS * N_ANNEALED or self._patience
                 if not (enough and self._goes_on()) or self._from_clusters(next(seeds)):
@@ -316,22 +253,17 @@ class Escapes:
                 if clusters and self._patience and number % 16 == 0:
                     self._from_clusters(next(seeds))
                 self._escape(number, rng)
-        except OutOfTime:
-            pass
 
     def _goes_on(self):
         """Return whether to try more."""
-        if self._options.limits.deadline.passed() or self.best.is_late:
+        if self._limits.deadline.passed() or self.best.is_late:
             return False
         if self._patience and self._patience.goes_on:
             return True
-        return self._left > 0 and self.confidence < LEVEL
-
-    def _note(self, entrants):
-        """Keep the rows of entrants, and take their iterations from the budget."""
-        self._left -= sum(one.n_outer for one in entrants)
-        known = len(self.rows) < 1000
-        self.rows += [one.row() for one in entrants if known or one.fate == WENT_ON]
+        if self._left <= 0:
+            return False
+        rows = ranked(self.rows, self.best.ended(WON).row())
+        return confidence_of(rows, self.best.descent.status) < LEVEL
 
     def _from_clusters(self, seed):
         """Race starts from one clustering; return whether they lead to the known optimum."""
@@ -342,9 +274,8 @@ class Escapes:
             return True
         schedule = Schedule(self._epsilon, 3.0 * self._epsilon, 3.0 ** (-1 / N_ANNEALED))
         field = enter(starts, self._at, schedule, limits.deadline, report)
-        (one, *others), dropped = race(field, limits, report)
-        one = self._follow(one, N_ANNEALED)
-        self._note([*dropped, *(other.ended(LOST) for other in others), one])
+        (one,), dropped = race(field, limits, report)
+        self._follow(one, N_ANNEALED, dropped)
         return one.is_late or one.fate.startswith("same")
 
     def _escape(self, number, rng):
@@ -354,43 +285,40 @@ class Escapes:
         factors = rng.standard_normal(self._plan.shape, dtype=np.float32)
         # Graphs need little noise or none; of clouds hardly anything may be left.
         factors *= np.float32(rng.uniform(0.5, 5.0))
-        plan = self._plan * np.exp(factors, out=factors)
+        # At any other address BLAS may round otherwise.
+        plan = np.multiply(self._plan, np.exp(factors), out=aligned_empty(self._plan.shape))
         plan /= plan.sum()
         plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         first = max(1.0, np.exp(rng.uniform(-1.0, 2.3))) * self._epsilon
         schedule = annealed_early(Schedule(self._epsilon, first))
-        one = self._follow(entered(label, self._at, schedule, plan, began), 7)
-        self._note([one])
+        self._follow(entered(label, self._at, schedule, plan, began), 7)
 
-    def _follow(self, one, n_annealed):
-        """Return an entrant with its fate, advanced as long as it may end below the best."""
-        limits, same = self._limits, f"same as {self.best.label}"
+    def _follow(self, one, n_annealed, dropped=()):
+        """Advance an entrant to its fate, and note it and the entrants dropped before."""
+        one.fate = self._fate(one, n_annealed)
+        if one.fate == WENT_ON:
+            self._lead(one)
+        self._left -= sum(each.n_outer for each in (*dropped, one))
+        if one.fate == WENT_ON or len(self.rows) < 1000:
+            self.rows += [each.row() for each in (*dropped, one)]
+
+    def _fate(self, one, n_annealed):
+        """Advance an entrant as long as it may end below the best; return its fate."""
+        limits, best = self._limits, self.best
         for after, above in LOOKS:
             most = min(n_annealed + after, limits.max_outer)
             if one.is_moving and one.n_outer < most:
-                one = one.advance(limits.within(FOLLOWED), most)
-            if one.is_late or not one.gw_cost <= bound(self.best, above):
-                return one.ended(LOST)
-            if one.gw_cost >= self.best.gw_cost and is_same(one, self.best):
-                return one.ended(same)
-        for exactness in (FOLLOWED, EXACT):
-            if one.is_moving or exactness is EXACT:
-                one = one.advance(limits.within(exactness))
-            if one.gw_cost <= bound(self.best, TIE) and self.best.gw_cost <= bound(one, TIE):
-                alike = is_same(one, self.best)
-                # Within one wide optimum plans between clouds may differ by this distance.
-                self.is_tie = self.is_tie or not (alike or self._factored)
-                return one.ended(same if alike else "tie")
-        if one.is_late or one.gw_cost > self.best.gw_cost:
-            return one.ended(LOST)
-        one = one.ended(WENT_ON)
-        self._lead(one)
-        return one
-
-
-def budget_of(best, later):
-    """Return the outer iterations that escapes may take; a solve costs `later` times more above."""
-    problem = best.descent.linearization.problem
-    kind = is_factored(problem)
-    few = min(ENTRIES[kind] / max(problem.shape) ** 2, 1000.0)
-    return max(SOLVES[kind] * best.n_outer * (1.0 + later), few)
+                one.advance(limits.within(FOLLOWED), most)
+            if one.is_late or not one.gw_cost <= bound(best, above):
+                return LOST
+            one.size = self._at.deviation(one.descent.state)
+            if one.gw_cost >= best.gw_cost and is_same(one, best):
+                return f"same as {best.label}"
+        one.advance(limits.within(EXACT))
+        if one.gw_cost <= bound(best, TIE) and best.gw_cost <= bound(one, TIE):
+            if is_same(one, best):
+                return f"same as {best.label}"
+            # Within one wide optimum plans between clouds may differ by this distance.
+            self.is_tie = self.is_tie or not self._factored
+            return "tie"
+        return LOST if one.is_late or one.gw_cost > best.gw_cost else WENT_ON

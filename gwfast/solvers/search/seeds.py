@@ -17,7 +17,7 @@ from ...results.coupling import SparseCoupling
 from ...utils.callers import outside
 from ...utils.types import Float32Array, IntArray
 from ...utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
-from .starts import PRODUCT, Profile, is_start, start_plan
+from .starts import PRODUCT, Profile, checked, is_start
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -43,14 +43,11 @@ class Seeds:
 
     Examples
     --------
-    >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(
-    ...     cost, cost[::-1, ::-1], init=gwfast.Seeds([[0, 59], [1, 58]])
-    ... )
-    >>> str(result.status)
-    'converged'
+    >>> import gwfast
+    >>> cost = [[0, 1, 2, 4], [1, 0, 1, 3], [2, 1, 0, 2], [4, 3, 2, 0]]
+    >>> result = gwfast.gromov_wasserstein(cost, cost, init=gwfast.Seeds([[0, 0], [3, 3]]))
+    >>> result.plan.argmax(axis=1)
+    array([0, 1, 2, 3])
     """
 
     pairs: ArrayLike
@@ -119,14 +116,14 @@ class Seeds:
         if self.share < 1:
             named = {"product": PRODUCT, "profile": Profile()}
             rest = named[self.rest] if isinstance(self.rest, str) else self.rest
-            rest = start_plan(rest, problem, n_threads)
+            rest = checked(rest.plan(problem, n_threads), rest, problem.shape)
             plan += np.multiply.outer(problem.p, problem.q) if rest is None else rest
             plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
         np.add.at(plan, (rows, cols), weights)
         return plan
 
     def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
-        """The pairs whose points take part."""
+        """Return the pairs whose points take part."""
         pairs = np.asarray(self.pairs)
         within = (pairs < shape).all(axis=1)
         of = f"of the {shape[0]} and {shape[1]} points that take part"
@@ -151,7 +148,8 @@ class Seeds:
 
 def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray:
     """Return rows (k, 2) of words that are spelt alike; `name` is for the error if none is."""
-    return _rows(lambda word: {word}, words_x, words_y, name)
+    first_x, first_y = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
+    return _rows([(word, word) for word in first_x], first_x, first_y, name)
 
 
 def known_pairs(
@@ -164,37 +162,27 @@ def known_pairs(
         and all(isinstance(one, tuple | list) and len(one) == 2 for one in entries)
     ):
         entries = as_mapping(entries, name).items()
-    translations: dict[str, set[str]] = {}
+    pairs: dict[tuple[str, str], None] = {}
     for word, known in entries:
         several = as_translations({known} if isinstance(known, str) else known, word, name)
-        translations.setdefault(word, set()).update(several)
-    x_words, y_words = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
-    ways = [
-        (x in x_words and y in y_words, y in x_words and x in y_words)
-        for x, several in translations.items()
-        for y in several
-    ]
-    n_fit, n_turned = np.sum(ways, axis=0) if ways else (0, 0)
+        pairs.update(dict.fromkeys((word, other) for other in several))
+    first_x, first_y = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
+    n_fit = sum(x in first_x and y in first_y for x, y in pairs)
+    n_turned = sum(y in first_x and x in first_y for x, y in pairs)
     hint = f"; more pairs fit the other way round, {n_turned}" if n_turned > n_fit else ""
-    rows = _rows(lambda word: translations.get(word, ()), words_x, words_y, name, hint)
+    rows = _rows(pairs, first_x, first_y, name, hint)
     of = f"of the first {len(words_x)} and {len(words_y)} words"
-    _warn_of_others(name, len(rows), len(ways), of, hint)
+    _warn_of_others(name, n_fit, len(pairs), of, hint)
     return rows
 
 
-def _rows(translations_of, words_x, words_y, name, hint=""):
-    first_x, first_y = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
-    pairs = [
-        (at, to)
-        for word, at in first_x.items()
-        for to in sorted(first_y[y] for y in translations_of(word) if y in first_y)
-    ]
-    if not pairs:
-        raise ValueError(
-            f"{name} must have a pair of the first {len(words_x)} and {len(words_y)} "
-            f"words, got none{hint}"
-        )
-    return np.array(pairs)
+def _rows(pairs, first_x, first_y, name, hint=""):
+    """Return the sorted rows (k, 2) of pairs of words by the first row of each word."""
+    rows = [(first_x[x], first_y[y]) for x, y in pairs if x in first_x and y in first_y]
+    if not rows:
+        sizes = f"the first {len(first_x)} and {len(first_y)} words"
+        raise ValueError(f"{name} must have a pair of {sizes}, got none{hint}")
+    return np.array(sorted(rows))
 
 
 def _firsts(words, name):
@@ -209,7 +197,5 @@ def _firsts(words, name):
 
 def _warn_of_others(name, number, total, of, hint=""):
     if number < total:
-        warnings.warn(
-            f"{name}: {number} of {total} pairs are {of}, the others are left out{hint}",
-            stacklevel=outside(),
-        )
+        text = f"{name}: {number} of {total} pairs are {of}, the others are left out{hint}"
+        warnings.warn(text, stacklevel=outside())

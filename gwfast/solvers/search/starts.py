@@ -1,7 +1,7 @@
 """Plans to start from. The problem is not convex: the optimum depends on where the descent begins.
 
-A start is an object with a method ``plan(problem, n_threads)``, which returns a plan of any mass,
-or None for the product plan. Its marginals may be rough: the first iteration meets them.
+A start has a function ``plan(problem, n_threads)``, which returns a plan of any mass, or None for
+the product plan. Its marginals may be rough: the first iteration meets them.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from ...kernels._rows import Panels, aligned_empty
 from ...linear.gibbs_kernel import StoredKernel
 from ...linear.rules import Balanced
 from ...linear.sinkhorn_solver import SinkhornSolver
-from ...problems.geometry import LowRankCost, PointCloud
+from ...problems.geometry import PointCloud
 from ...problems.low_rank import MIN_POINTS
 from ...problems.quadratic import QuadraticProblem
 from ...results.coupling import Coupling
 from ...utils.blocks import row_blocks
-from ...utils.deadline import NEVER, Deadline
+from ...utils.deadline import NEVER
 from ...utils.types import Float32Array
 from ...utils.validation import as_matrix, as_positive
 
@@ -44,14 +44,11 @@ class MakesPlan(Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Start:
-    """A start of this package: its label, ``make(problem, n_threads)``, and a caller's plan."""
+    """A start of this package: its label, the function `plan`, and a caller's plan."""
 
     label: str
-    make: Callable[..., Any]
+    plan: Callable[..., Any]
     matrix: Any = None
-
-    def plan(self, problem, n_threads):
-        return self.make(problem, n_threads)
 
     def __str__(self):
         return self.label
@@ -60,22 +57,37 @@ class Start:
 PRODUCT = Start("product", lambda problem, n_threads: None)
 
 
-def random(seed):
-    """Return the start of independent exponential entries, scaled to the marginals."""
-    rng = np.random.default_rng
-
-    def make(problem, n_threads):
-        def fill(cost):
-            rng(seed).standard_exponential(out=cost, dtype=np.float32)
-
-        return _couple(problem, fill, 1.0, n_threads)
-
-    return Start(f"random {seed}", make)
-
-
 def given(plan, label="plan"):
     """Return the start of a checked plan, an array or a `Coupling`."""
     return Start(label, lambda problem, n_threads: plan, plan)
+
+
+def random(seed):
+    """Return the start of independent exponential entries, scaled to the marginals."""
+
+    def fill(cost):
+        np.random.default_rng(seed).standard_exponential(out=cost, dtype=np.float32)
+
+    return Start(f"random {seed}", lambda problem, threads: _couple(problem, fill, 1.0, threads))
+
+
+def random_starts(problem, seed, count=None):
+    """Return `count` random starts; None chooses their number by the size of the problem."""
+    if count is None:
+        is_cloud = isinstance(problem.x, PointCloud)
+        count = RANDOM_ENTRIES[is_cloud] // (problem.shape[0] * problem.shape[1])
+        count = min(max(count, 1), MAX_RANDOM[is_cloud])
+    return map(random, range(seed, seed + count))
+
+
+def profile_starts(problem, n_threads, deadline):
+    """Yield the starts of profiles that race by default, which are made once for all widths."""
+    for root, widths in ((False, WIDTHS), (True, ROOT_WIDTHS)):
+        profiles = functools.partial(_comparable, problem, root, n_threads, deadline)
+        how = dict(profiles=functools.cache(profiles), deadline=deadline)
+        for width in widths:
+            plan = functools.partial(_profile_plan, width=width, **how)
+            yield Start(str(Profile(width, root)), plan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,13 +112,10 @@ class Profile:
     Examples
     --------
     >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(
-    ...     cost, cost[::-1, ::-1], init=gwfast.Profile(width=0.05)
-    ... )
-    >>> str(result.status)
-    'converged'
+    >>> x = np.random.default_rng(0).standard_exponential((40, 2)) * [1, 3]
+    >>> cost = gwfast.PointCloud(x, metric="sqeuclidean")
+    >>> gwfast.gromov_wasserstein(cost, cost, init=gwfast.Profile(width=0.05)).converged
+    True
     """
 
     width: float = WIDTHS[0]
@@ -118,44 +127,13 @@ class Profile:
         if not isinstance(self.root, bool):
             raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
 
-    def plan(
-        self,
-        problem: QuadraticProblem,
-        n_threads: int,
-        deadline: Deadline = NEVER,
-        profiles: Callable[[bool], Any] | None = None,
-    ) -> Float32Array | None:
-        compared = (profiles or shared_profiles(problem, n_threads, deadline))(self.root)
-        if compared is None:
-            return None
-        left, right, col_cost = compared
-        panels = Panels(right, True, n_threads=n_threads)
-
-        def fill(cost):
-            # A constant of each row moves no plan.
-            _products.matmul(-2.0 * left, panels, cost, n_threads=n_threads)
-            np.add(cost, col_cost, out=cost)
-
-        return _couple(problem, fill, self.width, n_threads, deadline)
+    def plan(self, problem: QuadraticProblem, n_threads: int) -> Float32Array | None:
+        """Return the coupling of the profiles, or None if all are equal."""
+        profiles = functools.partial(_comparable, problem, self.root, n_threads)
+        return _profile_plan(problem, n_threads, width=self.width, profiles=profiles)
 
     def __str__(self) -> str:
         return f"{'root ' * self.root}profile {self.width:g}"
-
-
-def default_starts(problem, n_threads, seed, n_random=None, *, costs=None, deadline=NEVER):
-    """Return the starts that race by default: profiles (of `costs`), the product plan, random."""
-    is_cloud = isinstance(problem.x, PointCloud)
-    if n_random is None:
-        n_random = RANDOM_ENTRIES[is_cloud] // (problem.shape[0] * problem.shape[1])
-        n_random = min(max(n_random, 1), MAX_RANDOM[is_cloud])
-    profiles = shared_profiles(costs or problem, n_threads, deadline)
-    every = [Profile(width) for width in WIDTHS] + [Profile(width, True) for width in ROOT_WIDTHS]
-
-    def shared(one):
-        return lambda problem, threads: one.plan(problem, threads, deadline, profiles)
-
-    starts = [Start(str(one), shared(one)) for one in every]
-    return [*starts, PRODUCT], (random(seed + k) for k in range(n_random))
 
 
 def is_start(init):
@@ -179,90 +157,88 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def start_plan(start, problem, n_threads):
+def checked(plan, start, shape):
     """Return the plan of a start, checked if its class is the caller's."""
-    plan = start.plan(problem, n_threads)
     ours = type(start).__module__.startswith(__package__)
     if plan is None or ours or isinstance(plan, Coupling):
         return plan
-    return as_plan(plan, f"the plan of {start}", problem.shape)
+    return as_plan(plan, f"the plan of {start}", shape)
 
 
-def shared_profiles(problem, n_threads, deadline=NEVER):
-    """Return a function of `Profile.root` that makes the profiles of both sides once."""
-    return functools.cache(lambda root: _comparable(problem, root, n_threads, deadline))
+def _profile_plan(problem, n_threads, *, width, profiles, deadline=NEVER):
+    """Return the coupling of the profiles of `_comparable`, which ``profiles()`` returns."""
+    compared = profiles()
+    if compared is None:
+        return None
+    left, panels = compared[0], Panels(compared[1], True, n_threads=n_threads)
+    fill = functools.partial(_products.matmul, left, panels, n_threads=n_threads)
+    return _couple(problem, fill, width, n_threads, deadline)
 
 
-def _comparable(problem, root, n_threads, deadline):
-    """Return profiles of both sides, centered and of mean squared distance one, and the squared
-    lengths of the second; None if all profiles are equal up to rounding.
+def _couple(problem, fill, epsilon, n_threads, deadline=NEVER):
+    """Return the rough plan of a linear problem whose cost `fill` writes."""
+    solver = SinkhornSolver(Balanced(problem.p, problem.q), n_threads)
+    kernel = StoredKernel(aligned_empty(problem.shape), fill, n_threads)
+    solution = solver.solve(kernel, epsilon, tol=1e-2, max_iter=100, deadline=deadline)
+    return kernel.coupling(solution).toarray()
+
+
+def _comparable(problem, root, n_threads, deadline=NEVER):
+    """Return factors of the squared distances of profiles of both sides less a constant of each
+    row, which moves no plan, in units of their mean; None if all are equal up to rounding.
     """
-    both = not (problem.x.symmetric and problem.y.symmetric)
+    both = not (root or (problem.x.symmetric and problem.y.symmetric))
     p, q = problem.p, problem.q
-    left = profiles(problem.x, p, root, both, n_threads, deadline)
-    right = profiles(problem.y, q, root, both, n_threads, deadline)
-    middle, size = p @ left, max(_square_lengths(left).max(), _square_lengths(right).max())
+    left = _profiles(problem.x, p, root, both, n_threads, deadline)
+    right = _profiles(problem.y, q, root, both, n_threads, deadline)
+    middle, size = p @ left, max(np.square(side).sum(axis=1).max() for side in (left, right))
     left -= middle
     right -= middle
-    of_left, of_right = _square_lengths(left), _square_lengths(right)
+    of_left, of_right = (np.square(side).sum(axis=1) for side in (left, right))
     mean = float(p @ of_left + q @ of_right - 2.0 * (p @ left) @ (q @ right))
     if mean <= 1e-12 * size:
         return None
-    left, right = ((side / np.sqrt(mean)).astype(np.float32) for side in (left, right))
-    return left, right, (of_right / mean).astype(np.float32)
+    unit = np.sqrt(mean)
+    left = np.column_stack([left * (-2.0 / unit), np.ones(len(left))])
+    right = np.column_stack([right / unit, of_right / mean])
+    return left.astype(np.float32), right.astype(np.float32)
 
 
-def _square_lengths(rows):
-    return np.einsum("ij,ij->i", rows, rows)
-
-
-def profiles(geometry, weights, root=False, both=False, n_threads=1, deadline=NEVER):
+def _profiles(geometry, weights, root, both, n_threads, deadline):
     """Return quantiles (n, QUANTILES) of the costs from every point to all others; with `both`
     beside quantiles of the costs to the point.
     """
-    right, scale = None, 1.0
     if root:
-        left, right, scale = _root_factors(geometry, n_threads)
-    elif isinstance(geometry, PointCloud):
+        values, vectors, scale = _eigenpairs(geometry, n_threads)
+        # Eigenvalues that are rounding in float32 have roots that are not small.
+        sizes = np.abs(values)
+        values[sizes <= 4 * np.finfo(np.float32).eps * sizes.max()] = 0.0
+        left = vectors * (np.sign(values) * np.sqrt(np.abs(values))).astype(np.float32)
+        return np.sqrt(scale) * _row_quantiles(left, vectors, weights, deadline)
+    if isinstance(geometry, PointCloud):
         left = geometry.features @ geometry.signature.astype(np.float32)
-        right, scale = geometry.features, geometry.scale
-    else:
-        left = geometry.matrix
-    quantiles = _row_quantiles(left, right, weights, deadline)
-    if both:
-        other = _row_quantiles(left.T, None, weights, deadline) if right is None else quantiles
-        quantiles = np.hstack([quantiles, other])
-    return quantiles * scale
+        return geometry.scale * _row_quantiles(left, geometry.features, weights, deadline)
+    matrices = [geometry.matrix, geometry.matrix.T][: 1 + both]
+    return np.hstack([_row_quantiles(matrix, None, weights, deadline) for matrix in matrices])
 
 
-def _root_factors(geometry, n_threads):
-    """Return left and right factor, and the unit, of the square root of the costs."""
-    if isinstance(geometry, LowRankCost):
+def _eigenpairs(geometry, n_threads):
+    """Return eigenvalues and eigenvectors of costs that are centered along both axes, symmetric
+    for once, and the unit of the values.
+    """
+    if isinstance(geometry, PointCloud):
         points = geometry.features - geometry.features.mean(axis=0, dtype=np.float64)
         basis, core = np.linalg.qr(points)
         values, vectors = np.linalg.eigh(core @ geometry.signature @ core.T)
-        vectors, unit = basis @ vectors, np.sqrt(geometry.scale)
-        return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors, unit
-    if isinstance(geometry, PointCloud):
-        points = geometry.points.astype(np.float64)
-        values, vectors = np.linalg.eigh(points.T @ points)
-        # X (X'X)^(-1/2) X', without directions in which all points are zero.
-        keep = values > 1e-10 * values[-1]
-        factor = (points @ vectors[:, keep] / values[keep] ** 0.25).astype(np.float32)
-        return factor, factor, np.sqrt(geometry.scale)
+        return values, (basis @ vectors).astype(np.float32), geometry.scale
     if geometry.symmetric and geometry.n >= MIN_POINTS:
-        values, vectors = geometry.leading_span(n_threads).centered()
-    else:
-        matrix = geometry.matrix.astype(np.float32)
-        matrix = (matrix + matrix.T) / 2
-        mean = matrix.mean(axis=0, dtype=np.float64).astype(np.float32)
-        matrix -= mean
-        matrix -= (mean - mean.mean())[:, None]
-        values, vectors = scipy.linalg.eigh(matrix, driver="evd", check_finite=False)
-    # Eigenvalues that are rounding in float32 have roots that are not small.
-    sizes = np.abs(values)
-    values[sizes <= 4 * np.finfo(np.float32).eps * sizes.max()] = 0.0
-    return vectors * (np.sign(values) * np.sqrt(np.abs(values))), vectors, 1.0
+        return *geometry.leading_span(n_threads).centered(), 1.0
+    matrix = geometry.matrix.astype(np.float32)
+    matrix = (matrix + matrix.T) / 2
+    mean = matrix.mean(axis=0, dtype=np.float64).astype(np.float32)
+    matrix -= mean
+    matrix -= (mean - mean.mean())[:, None]
+    return *scipy.linalg.eigh(matrix, driver="evd", check_finite=False), 1.0
 
 
 def _row_quantiles(left, right, weights, deadline):
@@ -291,11 +267,3 @@ def _row_quantiles(left, right, weights, deadline):
         for i, at, value in zip(range(*rows.indices(n)), middles, values, strict=True):
             quantiles[i] = np.interp(levels, at, value)
     return quantiles
-
-
-def _couple(problem, fill, epsilon, n_threads, deadline=NEVER):
-    """Return the rough plan of a linear problem whose cost `fill` writes."""
-    solver = SinkhornSolver(Balanced(problem.p, problem.q), n_threads)
-    kernel = StoredKernel(aligned_empty(problem.shape), fill, n_threads)
-    solution = solver.solve(kernel, epsilon, tol=1e-2, max_iter=100, deadline=deadline)
-    return kernel.coupling(solution).toarray()
