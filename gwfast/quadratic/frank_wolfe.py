@@ -149,7 +149,7 @@ class FrankWolfe:
 
     def _start(self, plan):
         if plan is not None and not self.problem.rule.takes_q:  # rows are scaled to their masses
-            plan = np.where(plan.sum(axis=1, keepdims=True) > 0, plan, 1.0)
+            plan = np.where(plan.sum(axis=1, keepdims=True) > 0, plan, 1.0).astype(np.float64)
             plan *= self.problem.p[:, None] / plan.sum(axis=1, keepdims=True)
         whole = plan is None or self._has_all
         self._steps.start(plan if whole else plan[np.ix_(*self._points)])
