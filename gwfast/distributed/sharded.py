@@ -31,16 +31,16 @@ class Sharded(FactoredLinearization):
         parts = [(coupling._rows(rows),) for rows in self.team.rows]
         return sum(self.team.ask("contract_plan", parts))
 
-    def _left(self, moments):
+    def left_factor(self, moments):
         """What workers make the left factor of, once it is multiplied by theirs."""
         return self.core(moments).astype(np.float32)
 
     def kernel(self, state, epsilon, buffer=None):
-        kernel = ShardedKernel(self.team, self._left(state.moments), self.n_threads)
+        kernel = ShardedKernel(self.team, self.left_factor(state.moments), self.n_threads)
         kernel.chosen = Truncation()
         return kernel
 
-    def _contract(self, kernel, scalings):
+    def contract(self, kernel, scalings):
         states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
         return sum(states), np.concatenate(sums)
 

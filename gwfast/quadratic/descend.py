@@ -225,6 +225,7 @@ class Descent:
             steps=self.steps,
             schedule=dataclasses.astuple(self.epsilons),
             seconds=self.seconds,
+            inner_limit=self.verdict.inner_limit,
         )
 
     @classmethod
@@ -237,7 +238,10 @@ class Descent:
             saved, Potentials(saved["f"], saved["g"]), in_units(epsilons.at(len(steps)), *units)
         )
         made = cls.at(linearization, state, epsilons, change=steps[-1].change)
-        return dataclasses.replace(made, steps=steps, seconds=saved["seconds"])
+        # Rougher inner solutions would lead away from the plan.
+        verdict = Verdict.first(linearization)._replace(inner_limit=saved["inner_limit"])
+        seconds = saved["seconds"]
+        return dataclasses.replace(made, steps=steps, seconds=seconds, verdict=verdict)
 
     def result(self, **more):
         """Return the `GWResult`; `more` are fields to set."""
@@ -388,7 +392,7 @@ def _follow(at, taken, step, limits, before, callback):
     elif verdict.accelerates:
         moves, going = moves.advance(
             linearization, taken.before, state, step, taken=taken, limits=limits,
-            slack=before.slack, epsilon=at.epsilons.last, fixed_point=_fixed_point,
+            slack=before.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
             may_move=len(at.steps) + 1 < limits.max_outer,
         )  # fmt: skip
@@ -397,7 +401,7 @@ def _follow(at, taken, step, limits, before, callback):
     return dataclasses.replace(at, going=going, status=verdict.status, verdict=verdict, moves=moves)
 
 
-def _fixed_point(linearization, state, epsilon, limits):
+def _fixed_point(epsilon, linearization, state, limits):
     """Return the state that a descent from a state leads to."""
     start = Descent.at(linearization, state, Schedule(epsilon, epsilon))
     return descend(start, limits).going.state

@@ -67,13 +67,6 @@ def whole_kernel(left, right, buffer):
 class FactoredLinearization(Linearization):
     """Squared loss between point clouds; the moments are the small matrix ``A = X' T Y``, and of a
     `CrossCost` the diagonal of its factors, whose part of the cost is constant.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    n_threads : int
-    tier : {"dense", "tiled", "neighbors"} or NeighborTier
-    mechanisms : Mechanisms, default=ALL
     """
 
     # The objective is concave in the plan, so that each step descends even if the linear problem is
@@ -83,35 +76,42 @@ class FactoredLinearization(Linearization):
 
     def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
         super().__init__(problem, n_threads, SINGLE, mechanisms)
-        x, y, between = problem.x, problem.y, problem.between
-        self.tier, neighbors = tier, NeighborTier.of(tier)
-        self._k = neighbors.k if neighbors else None
-        self._alpha, self._half, linear = 1.0, 0.0, 0.0
+        x, y, between, balanced = problem.x, problem.y, problem.between, problem.is_balanced
+        neighbors = NeighborTier.of(tier)
+        self.tier, self._k = tier, neighbors.k if neighbors else None
+        self._alpha, self._half, linear, more = 1.0, 0.0, 0.0, 0
         if between is not None:
-            self._alpha, linear = problem.alpha, between.scale
+            self._alpha, linear, more = problem.alpha, between.scale, between.rank
             self._half = (1.0 - problem.alpha) / 2
         quadratic = self._alpha * x.scale * y.scale
         self.cost_scale = max(quadratic, self._half * linear) or 1.0
         self._weight = -2.0 * (quadratic / self.cost_scale)
         self._constant = self._half * linear / self.cost_scale
+        self.ranks = x.rank + more, y.rank + more
+        # Entries of the moments of the factors between the spaces, and all that the cost needs.
+        self._between = np.eye(*self.ranks, y.rank - x.rank)
+        self._between[: x.rank] = 0.0
+        self._needed = self._between.copy()
+        self._needed[: x.rank, : y.rank] = 1.0
         # The sums of single rows and columns show rounding, the moments do not.
-        self.change_is_rounded = not problem.is_balanced
-        self.accelerates = mechanisms.acceleration and problem.is_balanced
-        self.samples = (
-            self.accelerates and mechanisms.few_entries and is_sampled(problem.shape, tier)
-        )
+        self.change_is_rounded = not balanced
+        self.accelerates = mechanisms.acceleration and balanced
+        few = mechanisms.few_entries
+        self.samples = self.accelerates and few and is_sampled(problem.shape, tier)
+        truncates = few and not self.samples and balanced and tier == "dense"
+        truncates = truncates and min(problem.shape) >= TRUNCATED_FROM
+        below = TRUNCATED_BELOW if truncates else -1.0
+        self._first_support = Neighborhood() if self._k else Truncation(None, below)
         # Iterations that take about as long as the two products: one reads an entry in the time
         # of about ten multiply-adds. A choice of neighbors takes as long as hundreds.
-        more = between.rank if between is not None else 0
-        self.ranks = x.rank + more, y.rank + more
         self.inner_limit = min(max(sum(self.ranks) // 10, 10), MOST_INNER)
         if self.samples:
             # Samples mend the marginals as well: 20,000 words take 27 iterations for 61.
             self.inner_fraction = 1.0
             self.inner_limit = FEW_PASSES if tier == "tiled" else self.inner_limit
-        elif self._k and problem.is_balanced:
+        elif self._k and balanced:
             self.inner_limit = MOST_INNER
-        if problem.is_balanced:
+        if balanced:
             self._fixed = self._separable(problem.p, problem.q)
         self.bound_prices()
 
@@ -124,21 +124,18 @@ class FactoredLinearization(Linearization):
             moments, mass = self._product_moments(rows, cols) / problem.mass, problem.mass
             entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
         else:
-            plan = as_coupling(plan, self.n_threads)
-            moments = self._moments_of(plan)
-            rows, cols = problem.p, problem.q
-            if not problem.is_balanced:
-                rows, cols = plan.marginals
+            if not isinstance(plan, Coupling):
+                plan = ArrayCoupling(plan.astype(np.float32, copy=False), self.n_threads)
+            moments = self._needed * self._moments_of(plan)
+            rows, cols = (problem.p, problem.q) if problem.is_balanced else plan.marginals
             if rule.is_relaxed:
                 entropy = plan.entropy()
         return self._state(moments, rows, cols, potentials, entropy)
 
     def _state(self, moments, rows, cols, potentials, entropy=np.nan, support=None):
-        problem = self.problem
-        separable = self._fixed if problem.is_balanced else self._separable(rows, cols)
-        objective = self._objective(moments, rows, cols, separable)
-        if support is None:
-            support = Neighborhood() if self._k else Truncation(None, self._truncates_below)
+        separable = self._fixed if self.problem.is_balanced else self._separable(rows, cols)
+        objective = self.objective_of(moments, rows, cols, separable)
+        support = self._first_support if support is None else support
         return State(
             moments, rows, cols, separable, potentials, objective, sample=moments, entropy=entropy,
             support=support,
@@ -146,31 +143,21 @@ class FactoredLinearization(Linearization):
 
     def restored_state(self, saved, potentials, epsilon):
         """Return the state of the arrays that `Descent.export` made."""
-        moments = saved["moments"]
-        if moments.shape != tuple(self.ranks):
-            raise ValueError(f"expected moments of shape {self.ranks}, got {moments.shape}")
         sums = saved["row_sums"], saved["column_sums"]
-        return self._state(moments, *sums, potentials, float(saved["entropy"]))
-
-    @property
-    def _truncates_below(self):
-        problem, allowed = self.problem, self.mechanisms.few_entries and not self.samples
-        few = min(problem.shape) < TRUNCATED_FROM or not problem.is_balanced
-        return -1.0 if few or not allowed or self.tier != "dense" else TRUNCATED_BELOW
+        return self._state(saved["moments"], *sums, potentials, saved["entropy"])
 
     def _product_moments(self, rows, cols):
         (x, y), between = (self.problem.x, self.problem.y), self.problem.between
-        means = [rows @ x.features, cols @ y.features]
+        means = rows @ x.features, cols @ y.features
         if between is not None:
-            means = [
-                np.append(means[0], rows @ between.left), np.append(means[1], cols @ between.right),
-            ]  # fmt: skip
-        return self._needed(np.outer(*means))
+            of_factors = rows @ between.left, cols @ between.right
+            means = [np.append(*pair) for pair in zip(means, of_factors, strict=True)]
+        return self._needed * np.outer(*means)
 
     def _moments_of(self, coupling):
         moved, made = coupling.apply(self.right.features), np.empty(self.ranks)
         _products.gram(self.left_features, moved, made, self.n_threads)
-        return self._needed(made)
+        return made
 
     def extended(self, state, coarse, rows, cols, epsilon=0.0):
         problem, moments, entropy = self.problem, state.moments, state.entropy
@@ -187,10 +174,9 @@ class FactoredLinearization(Linearization):
                 sums.append(masses * shares[nearest])
                 # Each pair of points becomes several.
                 entropy += kept.sum() * np.log(len(masses) / len(few))
-        made = self._state(moments, *sums, None, entropy)
         if epsilon and state.potentials is not None:
             potentials = self._extended_potentials(moments, state.potentials, rows, cols, epsilon)
-        return made._replace(potentials=potentials)
+        return self._state(moments, *sums, potentials, entropy)
 
     def _extended_potentials(self, moments, coarse, rows, cols, epsilon):
         """Return potentials of all points for the cost at these moments, from the potentials of
@@ -199,16 +185,15 @@ class FactoredLinearization(Linearization):
         # About 1500 coarse points are enough.
         some, few = (slice(None, None, max(len(part) // 1500, 1)) for part in (rows, cols))
         f, g = coarse.f[some].copy(), coarse.g[few].copy()
-        to_some, of_few = self._costs_between(self._left(moments), rows[some], cols[few])
+        to_some, of_few = self._costs_between(self.left_factor(moments), rows[some], cols[few])
         # Masses of both levels sum to one, so sums over few points estimate sums over all.
         exact = LogDomain(self.problem.p, self.problem.q, self.n_threads)
         return Potentials(exact.fit_rows(to_some, g, epsilon), exact.fit_cols(of_few, f, epsilon))
 
     def _costs_between(self, left, rows, cols):
         """Return the cost of all rows and some columns, and of some rows and all columns."""
-        some = Panels(
-            np.ascontiguousarray(self.right.features[cols]), True, n_threads=self.n_threads
-        )
+        some = np.ascontiguousarray(self.right.features[cols])
+        some = Panels(some, True, n_threads=self.n_threads)
         return Product(left, some), Product(np.ascontiguousarray(left[rows]), self.right.panels)
 
     # --- the cost ---------------------------------------------------------------------------------
@@ -229,35 +214,16 @@ class FactoredLinearization(Linearization):
             return side.features
         return np.ascontiguousarray(np.hstack([side.features, getattr(between, name)]))
 
-    @property
-    def _inside(self):
-        return np.s_[: self.problem.x.rank, : self.problem.y.rank]
-
-    @property
-    def _own(self):
-        """Index of the diagonal of the factors of the costs between the spaces."""
-        (rows, cols), (r, s) = self._inside, self.ranks
-        return np.arange(rows.stop, r), np.arange(cols.stop, s)
-
-    def _needed(self, moments):
-        """Return the needed entries of ``left.T @ T @ right``; others are zero."""
-        if self.problem.between is None:
-            return moments
-        made = np.zeros_like(moments)
-        made[self._inside], made[self._own] = moments[self._inside], moments[self._own]
-        return made
-
     def core(self, moments):
         """Return the linearized cost between the features of both sides."""
-        x, y, inside = self.problem.x, self.problem.y, moments[self._inside]
+        x, y = self.problem.x, self.problem.y
+        inside = moments[: x.rank, : y.rank]
         if x.signs is None or y.signs is None:
             inside = x.signature @ inside @ y.signature
         else:
             inside = x.signs[:, None] * inside * y.signs
-        if self.problem.between is None:
-            return self._weight * inside
-        made = np.zeros_like(moments)
-        made[self._inside], made[self._own] = self._weight * inside, self._constant
+        made = self._constant * self._between
+        made[: x.rank, : y.rank] = self._weight * inside
         return made
 
     def _separable(self, rows, cols):
@@ -269,7 +235,8 @@ class FactoredLinearization(Linearization):
             column_cost += self._half * between.col
         return row_cost, column_cost
 
-    def _objective(self, moments, rows, cols, separable):
+    def objective_of(self, moments, rows, cols, separable):
+        """Return the objective of a plan with these moments and marginals."""
         total = rows @ separable[0] + cols @ separable[1]
         bilinear = self.cost_scale * np.vdot(self.core(moments), moments)
         penalty = self.problem.rule.penalty(rows, cols)
@@ -283,14 +250,14 @@ class FactoredLinearization(Linearization):
         between = self.problem.between
         if between is None:
             return 0.0
-        product = between.scale * float(moments[self._own].sum())
+        product = between.scale * float(np.vdot(self._between, moments))
         return product + float(rows @ between.row + cols @ between.col)
 
     def linear_value(self, state):
         """``<linear_cost, T>`` of the plan."""
         return self._linear_value(state.moments, state.row_sums, state.column_sums)
 
-    def _left(self, moments):
+    def left_factor(self, moments):
         """Return the left factor of the linearized cost; the right one is the features of y."""
         x, core = self.left_features, self.core(moments)
         left = aligned_empty((len(x), core.shape[1]))
@@ -299,69 +266,55 @@ class FactoredLinearization(Linearization):
         return left
 
     def kernel(self, state, epsilon, buffer=None):
-        potentials, separable = state.potentials, None
-        if not self.problem.is_balanced:
+        problem, potentials, separable = self.problem, state.potentials, None
+        if not problem.is_balanced:
             separable = self.separable_potentials(state, self.cost_scale)
             potentials = potentials or separable
-        left, support, n_threads = self._left(state.moments), state.support, self.n_threads
+        left, support, right = self.left_factor(state.moments), state.support, self.right
         if self._k:
-            zeros = Potentials(*map(np.zeros, self.problem.shape))
-            support = self._chosen(left, support, potentials or zeros, epsilon)
+            potentials = potentials or Potentials(*map(np.zeros, problem.shape))
+            if support.is_old(left, right.features, potentials, RENEW * epsilon):
+                masses, k = (problem.p, problem.q), self._k
+                support = Neighborhood.chosen(
+                    left, right.features, potentials, masses, k, self.n_threads
+                )
         if support.entries is not None:
-            kernel = SparseKernel(left, self.right.rows, support.entries, n_threads)
+            kernel = SparseKernel(left, right.rows, support.entries, self.n_threads)
         else:
             if self.tier == "dense" and buffer is None:
-                buffer = aligned_empty(self.problem.shape)
-            kernel = whole_kernel(left, self.right, buffer)
+                buffer = aligned_empty(problem.shape)
+            kernel = whole_kernel(left, right, buffer)
         kernel.chosen, kernel.separable_potentials = support, separable
         return kernel
-
-    def _chosen(self, left, support, potentials, epsilon):
-        """Return the neighbors of the last state, or others if exponents have moved."""
-        right = self.right.features
-        if (
-            support.entries is not None
-            and support.moved(left, right, potentials) <= RENEW * epsilon
-        ):
-            return support
-        masses = self.problem.p, self.problem.q
-        return Neighborhood.chosen(left, right, potentials, masses, self._k, self.n_threads)
 
     def buffer_of(self, kernel):
         return kernel.rows if isinstance(kernel, ProductKernel) else None
 
     # --- the next state ---------------------------------------------------------------------------
 
-    def _contract(self, kernel, scalings):
+    def contract(self, kernel, scalings):
         """Return the moments and row sums of the plan."""
         moments, rows = kernel.contract(self.left_features, self.right.features, scalings)
-        return self._needed(moments), rows
+        return self._needed * moments, rows
 
-    def state_of(self, kernel, solution, before, **products):
+    def state_of(self, kernel, solution, before, *, slack=0.0):
         problem, scalings, support = self.problem, solution.scalings, kernel.chosen
-        moments, rows = self._contract(kernel, scalings)
-        if problem.is_balanced:
-            cols = scalings.cols
-        else:
-            cols = kernel.column_sums(rows, scalings)
+        moments, rows = self.contract(kernel, scalings)
+        cols = scalings.cols if problem.is_balanced else kernel.column_sums(rows, scalings)
         if self._k:
             # Marginals that are met more exactly than that take mass to where it does not belong.
             outside = self._outside(kernel, solution, rows, LOOKED_AT)
             support = support._replace(left_out=float(outside.mean()))
         after = self._state(moments, rows, cols, solution.potentials, support=support)
         if problem.rule.is_relaxed:
-            after = after._replace(entropy=self._entropy(before, after, kernel.epsilon))
-        elif not self._k:
-            change, masses = self.distances(before, after)[0], (problem.p, problem.q)
-            support = support.after(kernel, scalings, masses, change)
-            after = after._replace(support=support)
-        return after
+            return after._replace(entropy=self._entropy(before, after, kernel.epsilon))
+        if self._k:
+            return after
+        masses, change = (problem.p, problem.q), self.distances(before, after)[0]
+        return after._replace(support=support.after(kernel, scalings, masses, change))
 
     def _outside(self, kernel, solution, rows, n_rows):
-        right = self.right
-        return mass_outside(
-            kernel, solution.potentials, right.panels, right.features, rows, n_rows, self.n_threads
-        )
+        return mass_outside(kernel, solution.potentials, self.right, rows, n_rows, self.n_threads)
 
     def _entropy(self, before, after, epsilon):
         """Return the entropy of the plan, whose logarithm is ``(f + g - cost) / epsilon`` with the
@@ -374,47 +327,41 @@ class FactoredLinearization(Linearization):
         return -float(logs) / epsilon
 
     def distances(self, before, after):
-        change = relative_change(before.moments, after.moments)
+        size = np.linalg.norm(after.moments)
+        change = np.linalg.norm(after.moments - before.moments) / size if size > 0 else 0.0
         if not self.problem.is_balanced:
             pairs = (after.row_sums, before.row_sums), (after.column_sums, before.column_sums)
-            moved = max(float(np.abs(now - old).sum()) for now, old in pairs)
+            moved = max(np.abs(now - old).sum() for now, old in pairs)
             change = max(change, moved / self.problem.rule.plan_mass(after.row_sums))
-        return change, np.nan
+        return float(change), np.nan
 
     def mixed(self, states, weights):
-        last, moments = states[-1], combined(weights, [state.moments for state in states])
-        rows, cols = last.row_sums, last.column_sums
-        if not self.problem.is_balanced:
-            rows = combined(weights, [state.row_sums for state in states])
-            cols = combined(weights, [state.column_sums for state in states])
-            return self._state(moments, rows, cols, last.potentials, last.entropy, last.support)
-        return last._replace(moments=moments, sample=moments, objective=np.nan)
+        moments = combined(weights, [state.moments for state in states])
+        return states[-1]._replace(moments=moments, sample=moments, objective=np.nan)
 
     def damped(self, before, after, damping):
         """Return the mean of two states, with the weight `damping` of the first."""
-        made = self.mixed([before, after], [damping, 1.0 - damping])
+        weights, pairs = (damping, 1.0 - damping), zip(before[:3], after[:3], strict=True)
+        moments, rows, cols = (combined(weights, pair) for pair in pairs)
+        made = self._state(moments, rows, cols, after.potentials, after.entropy, after.support)
         return made._replace(objective=after.objective)
 
     def exactness(self, last, before, after):
         return not self._k and before.support.entries is None, False
 
     def sharpened(self, before, after, epsilon):
-        support = after.support
         if not self._k:
             return after._replace(support=Truncation())
-        if support.entries is None:
+        left, right = self.left_factor(after.moments), self.right.features
+        if not after.support.is_old(left, right, after.potentials, SETTLED * epsilon):
             return None
-        left = self._left(after.moments)
-        if support.moved(left, self.right.features, after.potentials) <= SETTLED * epsilon:
-            return None
-        return after._replace(support=support._replace(entries=None))
+        return after._replace(support=after.support._replace(entries=None))
 
     def is_noise(self, change, state):
         # The moments of centered points are nearly zero under the product plan.
         if self.is_elsewhere or not self.problem.is_balanced:
             return False
-        moved = change * np.linalg.norm(state.moments)
-        return moved <= SINGLE.rounding / 2 * self._largest
+        return change * np.linalg.norm(state.moments) <= SINGLE.rounding / 2 * self._largest
 
     @functools.cached_property
     def _largest(self):
@@ -424,18 +371,16 @@ class FactoredLinearization(Linearization):
             product *= float(masses @ np.square(cloud.points).sum(axis=1))
         return np.sqrt(product)
 
-    def _deviation(self, state):
+    def _distance(self, moments, others):
         # Other features than coordinates are squared lengths and ones.
-        sides = zip((self.problem.x, self.problem.y), (self.problem.p, self.problem.q), strict=True)
-        means = np.outer(*(p @ x.points for x, p in sides))
-        moments = state.moments[: means.shape[0], : means.shape[1]]
-        return (moments - means) / (self._largest or 1.0)
+        r, s = self.problem.x.n_coordinates, self.problem.y.n_coordinates
+        return float(np.linalg.norm((moments - others)[:r, :s])) / (self._largest or 1.0)
 
     def deviation(self, state):
-        return float(np.linalg.norm(self._deviation(state)))
+        return self._distance(state.moments, self._product_moments(self.problem.p, self.problem.q))
 
     def apart(self, state, other):
-        return float(np.linalg.norm(self._deviation(state) - self._deviation(other)))
+        return self._distance(state.moments, other.moments)
 
     def least_error(self, state):
         return state.support.left_out if self._k else 0.0
@@ -456,21 +401,8 @@ class FactoredLinearization(Linearization):
                 # A limit ended the loop on a truncated kernel.
                 return ArrayCoupling(coupling.csr.toarray(), self.n_threads)
             return coupling
-        left, (f, g) = self._left(before.moments), (state.potentials.f, state.potentials.g)
+        left, (f, g) = self.left_factor(before.moments), (state.potentials.f, state.potentials.g)
         return FactoredCoupling(left, self.right.features, f, g, epsilon, self.n_threads)
-
-
-def as_coupling(plan, n_threads):
-    """Return a plan, or a `Coupling`, as a `Coupling` in float32."""
-    if isinstance(plan, Coupling):
-        return plan
-    return ArrayCoupling(plan.astype(np.float32, copy=False), n_threads)
-
-
-def relative_change(before, after):
-    """Return the relative change of moments in the Frobenius norm."""
-    size = np.linalg.norm(after)
-    return float(np.linalg.norm(after - before) / size) if size > 0 else 0.0
 
 
 def is_sampled(shape, tier):

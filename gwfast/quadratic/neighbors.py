@@ -107,13 +107,15 @@ class Neighborhood(NamedTuple):
         gaps = potentials.g[cols] - potentials.g[others]
         return gaps - np.einsum("ij,ij->i", left[rows], apart)
 
-    def moved(self, left, right, potentials):
-        """Return how far exponents have moved since the choice, times epsilon."""
+    def is_old(self, left, right, potentials, limit):
+        """Return whether exponents times epsilon have moved by more than a limit since a choice."""
+        if self.entries is None:
+            return True
         moved = self._now(left, right, potentials) - self.differences
-        return float(np.sqrt(np.mean(np.square(moved))))
+        return float(np.sqrt(np.mean(np.square(moved)))) > limit
 
 
-def mass_outside(kernel, potentials, panels, right, masses, n_rows, n_threads):
+def mass_outside(kernel, potentials, right, masses, n_rows, n_threads):
     """Return the fraction (n_rows,) of the mass outside of the entries of a kernel of whole rows
     with these potentials, which are chosen at random by their masses.
     """
@@ -124,12 +126,12 @@ def mass_outside(kernel, potentials, panels, right, masses, n_rows, n_threads):
     rows, back = np.unique(drawn, return_inverse=True)
     left, start = np.ascontiguousarray(kernel.left[rows]), kernel.support.start
     totals, inside = np.empty(len(rows)), np.empty(len(rows))
-    whole = Product(left, panels), np.zeros(len(rows)), g, epsilon
+    whole = Product(left, right.panels), np.zeros(len(rows)), g, epsilon
     _exponentials.logsumexp_rows(*whole, totals, n_threads)
     for k, (row, features) in enumerate(zip(rows, left, strict=True)):
         kept = kernel.support.index[start[row] : start[row + 1]]
         # OpenBLAS's product with five float32 columns may report an invalid value that is none.
-        costs = np.einsum("ij,j->i", right[kept], features)
+        costs = np.einsum("ij,j->i", right.features[kept], features)
         inside[k] = logsumexp((g[kept] - costs) / epsilon)
     return np.maximum(-np.expm1(inside - totals), 0.0)[back]
 

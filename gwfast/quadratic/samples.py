@@ -10,7 +10,6 @@ with 128 draws of each row the change becomes a twentieth to a hundredth of the 
 Anderson's acceleration on 10,000 words halves it.
 """
 
-import copy
 import functools
 import math
 from typing import NamedTuple
@@ -25,6 +24,8 @@ from ..linear.support import Support
 from .acceleration import Going
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
+from .methods import PGD
+from .state import Linearization
 
 
 class Sample(Support):
@@ -60,8 +61,6 @@ class Sample(Support):
 class SampledKernel(SparseKernel):
     """A kernel on a `Sample`, its entries times their weights."""
 
-    chosen = None
-
     @functools.cached_property
     def _cost(self):
         cost = super()._cost
@@ -75,53 +74,46 @@ class SampledKernel(SparseKernel):
         return peak
 
 
-def sampled(whole, taken, draws):
-    """Return the `SampledLinearization` of an iteration, and the state that it starts from."""
-    kernel, solution, before, after = taken[:4]
-    at = copy.copy(whole)
-    at.__class__, at.samples = SampledLinearization, False
-    at.inner_fraction, at.inner_limit = FactoredLinearization.inner_fraction, MOST_INNER
-    at.sample = sample = Sample(kernel, solution.scalings, draws)
-    scalings = Scalings(*sample.shape, np.float32)
-    f, g = solution.potentials.f, solution.potentials.g
-    few = at.kernel(before, kernel.epsilon)
-    few.make(solution.potentials, kernel.epsilon, scalings)
-    sample.weigh(few.rows)
-    moments, rows = at._contract(few, scalings)
-    cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])
-    # The marginals of the sampled plan, scaled by the errors of the marginals of the plan.
-    mass, rule = rows.sum(), whole.problem.rule
-    rows *= _ratio(rule.p, after.row_sums)
-    cols *= _ratio(rule.q, after.column_sums)
-    at.problem = whole.problem.replace(rule=Balanced(rows / rows.sum(), cols / cols.sum()))
-    at.moved = after.moments - moments / mass
-    start = Potentials(f - kernel.epsilon * np.log(mass), g)
-    return at, after._replace(potentials=start)
-
-
-class SampledLinearization(FactoredLinearization):
-    """The iteration of a `FactoredLinearization` on a sample of its last plan, moved so that it
-    goes from the state before that plan to the state after it.
+class SampledLinearization(Linearization):
+    """The iteration of the `whole` linearization on a sample of its last plan, moved so that it
+    goes from the state before that plan to the state after it. It begins at `start`.
     """
 
+    method, inner_fraction, inner_limit = PGD, FactoredLinearization.inner_fraction, MOST_INNER
+    accelerates, change_is_rounded = True, False
+
+    def __init__(self, whole, taken):
+        kernel, solution, before, after = taken[:4]
+        epsilon, f, g = kernel.epsilon, solution.potentials.f, solution.potentials.g
+        self.whole, self.cost_scale, self.n_threads = whole, whole.cost_scale, whole.n_threads
+        self.distances, self.mixed = whole.distances, whole.mixed
+        self.sample = sample = Sample(kernel, solution.scalings, DRAWS)
+        few, scalings = self.kernel(before, epsilon), Scalings(*sample.shape, np.float32)
+        few.make(solution.potentials, epsilon, scalings)
+        sample.weigh(few.rows)
+        moments, rows = whole.contract(few, scalings)
+        cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])
+        # The marginals of the sampled plan, scaled by the errors of the marginals of the plan.
+        mass, rule = rows.sum(), whole.problem.rule
+        rows *= _ratio(rule.p, after.row_sums)
+        cols *= _ratio(rule.q, after.column_sums)
+        problem = whole.problem.replace(rule=Balanced(rows / rows.sum(), cols / cols.sum()))
+        super().__init__(problem, whole.n_threads, whole.precision, whole.mechanisms)
+        self.moved = after.moments - moments / mass
+        self.start = after._replace(potentials=Potentials(f - epsilon * np.log(mass), g))
+
     def kernel(self, state, epsilon, buffer=None):
-        left = self._left(state.moments)
-        return SampledKernel(left, self.right.rows, self.sample, self.n_threads)
+        left = self.whole.left_factor(state.moments)
+        return SampledKernel(left, self.whole.right.rows, self.sample, self.n_threads)
 
-    def state_of(self, kernel, solution, before, **products):
-        moments, rows = self._contract(kernel, solution.scalings)
-        made = before._replace(row_sums=rows, column_sums=solution.scalings.cols)
-        return self._at(made, moments + self.moved, solution.potentials)
-
-    def _at(self, state, moments, potentials):
-        rows, cols = state.row_sums, state.column_sums
-        objective = self._objective(moments, rows, cols, self._fixed)
-        return state._replace(
-            moments=moments, sample=moments, potentials=potentials, objective=objective
-        )
-
-    def exactness(self, last, before, after):
-        return True, False
+    def state_of(self, kernel, solution, before, *, slack=0.0):
+        moments, rows = self.whole.contract(kernel, solution.scalings)
+        moments, cols = moments + self.moved, solution.scalings.cols
+        objective = self.whole.objective_of(moments, rows, cols, before.separable)
+        return before._replace(
+            moments=moments, sample=moments, row_sums=rows, column_sums=cols,
+            potentials=solution.potentials, objective=objective,
+        )  # fmt: skip
 
 
 def _ratio(masses, sums):
@@ -132,37 +124,17 @@ def _ratio(masses, sums):
 class SampleMoves(NamedTuple):
     """Moves of the state to the fixed point on a sample of the last plan, as `Anderson` moves it
     to where the last steps lead.
-
-    Attributes
-    ----------
-    back : Going or None
-        What to go back to if the last move fails.
-    pause, next_pause : int
-        Iterations without moves, now and after the next failure.
     """
 
-    back: Going | None = None
-    pause: int = 0
-    next_pause: int = 2
+    back: Going | None = None  # what to go back to if the last move fails
+    pause: int = 0  # iterations without moves, now
+    next_pause: int = 2  # and after the next failure
 
     def reset(self):
         """Forget the last move."""
         return self._replace(back=None)
 
-    def advance(
-        self,
-        linearization,
-        before,
-        after,
-        step,
-        *,
-        taken,
-        limits,
-        epsilon,
-        fixed_point,
-        may_move,
-        **_,
-    ):
+    def advance(self, linearization, _, after, step, *, taken, limits, fixed_point, may_move, **__):
         """Judge the last move, and make another, as `Anderson.advance`."""
         # A guess of the change after a move, as a fraction of the change before, from the last.
         going, rate = Going(after, step.change, step.gw_cost), 0.05
@@ -172,11 +144,11 @@ class SampleMoves(NamedTuple):
             rate = min(max(step.change / self.back.change, 0.01), 0.2)
         if self.pause or not may_move:
             return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), going
-        few, start = sampled(linearization, taken, DRAWS)
+        few = SampledLinearization(linearization, taken)
         # A hundredth of the change of the last iteration on all entries is the noise of the sample.
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)
-        led = fixed_point(few, start, epsilon, within)
+        led = fixed_point(few, few.start, within)
         back = going._replace(gw_cost=np.nan)
         state = after._replace(
             moments=led.moments, sample=led.moments, objective=np.nan, potentials=led.potentials

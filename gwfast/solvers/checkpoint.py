@@ -26,10 +26,8 @@ def as_checkpoint(path):
     except TypeError:
         came = type(path).__name__
         raise TypeError(f"checkpoint must be a path or None, got {came}") from None
-    if path.exists() and not path.is_file():
-        raise ValueError(f"checkpoint must be a file, got {path}")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"checkpoint must be in an existing folder, got {path}")
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ValueError(f"checkpoint must be a file in an existing folder, got {path}")
     return path
 
 
@@ -39,8 +37,7 @@ def digest(*parts):
     for part in parts:
         if isinstance(part, np.ndarray):
             feed.update(f"{part.dtype}{part.shape}".encode())
-            for rows in np.array_split(part, max(part.nbytes >> 24, 1)):
-                feed.update(np.ascontiguousarray(rows))
+            feed.update(np.ascontiguousarray(part))
         else:
             feed.update(f"{part!r};".encode())
     return feed.hexdigest()
@@ -64,18 +61,16 @@ class Checkpoint:
         if not self.is_there:
             return None
         try:
-            with open(self.path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-                numbers = json.loads(str(file["numbers"]))
-                arrays = {name: file[name] for name in file.files if name != "numbers"}
-            identity = numbers.pop("identity")
+            with open(self.path, "rb") as stream, np.load(stream) as file:
+                saved = {name: file[name] for name in file.files}
+                saved |= json.loads(str(saved["numbers"]))
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise ValueError(f"{self.path}: damaged, or no checkpoint ({error})") from error
-        if identity != self._identity:
+        if saved["identity"] != self._identity:
             raise ValueError(
-                f"{self.path}: the checkpoint of another solve; remove it to start anew, or name "
-                "another file"
+                f"{self.path}: the checkpoint of another solve; remove it to start anew"
             )
-        return arrays | numbers
+        return saved
 
     def save(self, **values):
         """Write arrays, and other values as JSON, whole or not at all, if that is due."""
