@@ -22,6 +22,22 @@
 #define GWF_TEXT_(a) #a
 #define GWF_TEXT(a) GWF_TEXT_(a)
 
+/* Of the type of number: the least entry of its plans, its largest number, and absolute values. */
+#define GWF_LEAST GWF_JOIN(GWF_LEAST, GWF_TYPE)
+#define GWF_MOST GWF_JOIN(GWF_MOST, GWF_TYPE)
+#define GWF_MOST_f32 FLT_MAX
+#define GWF_MOST_f64 DBL_MAX
+#define GWF_ABS GWF_JOIN(GWF_ABS, GWF_TYPE)
+#define GWF_ABS_f32 fabsf
+#define GWF_ABS_f64 fabs
+
+/* A table of kernels. Callers pass pointers to void, hence the cast: every platform that this runs
+ * on passes all pointers to objects alike. */
+#define GWF_FILL(type, name, ...) .name = (type (*)(__VA_ARGS__))GWF_NAME(name),
+#define GWF_TABLE                                    \
+    static const gwf_kernels GWF_NAME(gwf_table) = { \
+        .panel = GWF_PANEL, .lanes = GWF_WIDTH, GWF_KERNELS(GWF_FILL)};
+
 #if defined(_MSC_VER) && !defined(__clang__)
 #define restrict __restrict
 #endif

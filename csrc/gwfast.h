@@ -191,8 +191,8 @@ static inline ptrdiff_t gwf_depth(ptrdiff_t k) {
 
 /* Entries of a plan below this are zero. All of them carry less than rounding, and products of
  * the others with weights, errors or one another are not subnormal. */
-#define GWF_LEAST_F32 1e-30f
-#define GWF_LEAST_F64 1e-290
+#define GWF_LEAST_f32 1e-30f
+#define GWF_LEAST_f64 1e-290
 
 /* The i-th table this processor can run, widest first; NULL past the last. */
 const gwf_isa *gwf_supported_isa(int i);

@@ -21,13 +21,14 @@ static int gwf_max_threads(void) { return 1; }
 static double gwf_seconds(void) { return 0.0; }
 #endif
 
+/* Threads that may be asked for. */
+#define GWF_MOST_THREADS 4096
+
 #if defined(_OPENMP) && !defined(_WIN32)
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-
-#define GWF_MOST_THREADS 4096 /* kernels/threads.py refuses more */
 
 /* The size of the current thread's team, its largest size so far, and whether a fork left the team
  * behind in the parent. */

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..kernels import _products
-from ..kernels._rows import Panels, aligned_empty
+from ..kernels._products import Panels
+from ..kernels._rows import aligned_empty
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows
 from ..results.tables import Neighbors, largest

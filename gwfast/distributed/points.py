@@ -7,7 +7,8 @@ import numpy as np
 
 from .._version import __version__
 from ..kernels import _exponentials, _products
-from ..kernels._rows import Panels, Product, aligned_empty
+from ..kernels._products import Panels, Product
+from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import contract
 from ..quadratic.factored import Right
 

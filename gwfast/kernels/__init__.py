@@ -2,7 +2,7 @@
 `reference`, thread counts in `threads`, the limits of containers in `control_groups`.
 
     solver (Python)  decides        -> what to compute, how often, when to stop
-    _rows.pyx        holds          -> matrices by rows, packed factors, column sums
+    _rows.pyx        holds          -> matrices by rows, column sums
     _costs.pyx, _exponentials.pyx, _kernels.pyx, _products.pyx, _sparse.pyx
                      share out      -> chunks of rows over OpenMP threads, partial sums
     _descent.pyx     descends       -> small problems with entropy, a whole one a call

@@ -1,6 +1,6 @@
 from typing import Any
 
-from ._rows import Panels
+from ._products import Panels
 from .arrays import Float64Array, FloatArray
 
 FIELDS: tuple[str, ...]

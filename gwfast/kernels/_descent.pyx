@@ -6,9 +6,10 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 
+from ._products cimport Panels
 from ._rows cimport (
-    Panels, begin_flush, check, check_matrix, end_flush, gwf_kernels, holds_float64, isa, real,
-    seconds, team,
+    begin_flush, check, check_matrix, end_flush, gwf_kernels, holds_float64, isa, real, seconds,
+    team,
 )
 
 import numpy as np

@@ -47,7 +47,7 @@ def logsumexp_rows(
     ``f_i - epsilon * out_i`` is the soft minimum over j of ``cost_ij - g_j``.
     """
     cdef Loop loop = Loop("cost", cost, n_threads, True)
-    cdef ptrdiff_t chunk, i, end, rows
+    cdef ptrdiff_t part, i, rows
     cdef int threads = loop.threads
     cdef double inverse = 1.0 / epsilon
     cdef const double[::1] high
@@ -58,14 +58,12 @@ def logsumexp_rows(
     check("out", out.shape[0], loop.n)
     high, low = centered(f, g, loop.is_float64)
     with nogil:
-        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
+        for part in prange(loop.parts(), num_threads=threads, schedule="static"):
             before = begin_flush()
-            i, end = chunk * loop.size, loop.end(chunk)
-            while i < end:
-                rows = min(loop.strip, end - i)
-                loop.table.logsumexp_rows(loop.at(i, rows, threadid()), &high[i], &low[0], inverse,
-                                          &out[i], rows, loop.m)
-                i = i + rows
+            i = part * loop.strip
+            rows = min(loop.strip, loop.n - i)
+            loop.table.logsumexp_rows(loop.at(i, rows, threadid()), &high[i], &low[0], inverse,
+                                      &out[i], rows, loop.m)
             end_flush(before)
 
 

@@ -13,7 +13,7 @@ _sparse.pyx:
 - the GIL is released around every loop, and nothing inside one can raise.
 """
 from cython.parallel cimport prange, threadid
-from libc.math cimport INFINITY, fabs, log, sqrt
+from libc.math cimport INFINITY, log, sqrt
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t
 
@@ -38,12 +38,12 @@ from ._rows cimport (
 import numpy as np
 
 cdef extern from "gwfast.h":
-    const float GWF_LEAST_F32
-    const double GWF_LEAST_F64
+    const float GWF_LEAST_f32
+    const double GWF_LEAST_f64
 
 # Entries of a plan below this are zero, by type.
 LEAST_ENTRY = {
-    np.dtype(np.float32): <double>GWF_LEAST_F32, np.dtype(np.float64): GWF_LEAST_F64
+    np.dtype(np.float32): <double>GWF_LEAST_f32, np.dtype(np.float64): GWF_LEAST_f64
 }
 
 
@@ -316,19 +316,17 @@ def entropy(plan, int n_threads=1):
 def copy_rows(rows, float[:, ::1] out, int n_threads=1):
     """``out = rows``, for `Rows`."""
     cdef Loop loop = Loop("rows", rows, n_threads, True)
-    cdef ptrdiff_t chunk, i, end
+    cdef ptrdiff_t part, i
     cdef int threads = loop.threads
     cdef uint64_t before
     if loop.source is None:
         raise TypeError(f"rows must be made when asked for, got {type(rows).__name__}")
     check_matrix("out", out.shape[0], out.shape[1], loop.n, loop.m)
     with nogil:
-        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
+        for part in prange(loop.parts(), num_threads=threads, schedule="static"):
             before = begin_flush()
-            i, end = chunk * loop.size, loop.end(chunk)
-            while i < end:
-                loop.source.at(i, min(loop.strip, end - i), &out[i, 0])
-                i = i + loop.strip
+            i = part * loop.strip
+            loop.source.at(i, min(loop.strip, loop.n - i), &out[i, 0])
             end_flush(before)
 
 
@@ -338,7 +336,7 @@ def topk_rows(x, ptrdiff_t[:, ::1] indices, values, int n_threads=1):
     NaN never wins over a number: rows are assumed to be free of it.
     """
     cdef Loop loop = Loop("x", x, n_threads, True)
-    cdef ptrdiff_t k = indices.shape[1], chunk, i, j, end, rows
+    cdef ptrdiff_t k = indices.shape[1], part, i, j, rows
     cdef int threads = loop.threads
     cdef ptrdiff_t size = 8 if loop.is_float64 else 4
     cdef char *largest = <char *>floats("values", values, 2, loop.is_float64, True)
@@ -349,32 +347,18 @@ def topk_rows(x, ptrdiff_t[:, ::1] indices, values, int n_threads=1):
     if not 1 <= k <= loop.m:
         raise ValueError(f"k must be between 1 and the {loop.m} columns, got {k}")
     with nogil:
-        for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
+        for part in prange(loop.parts(), num_threads=threads, schedule="static"):
             before = begin_flush()
-            i, end = chunk * loop.size, loop.end(chunk)
-            while i < end:
-                rows = min(loop.strip, end - i)
-                made = <const char *>loop.at(i, rows, threadid())
-                for j in range(rows):
-                    loop.table.topk_row(made + j * loop.row_bytes, k, &indices[i + j, 0],
-                                        largest + (i + j) * k * size, loop.m)
-                i = i + rows
+            i = part * loop.strip
+            rows = min(loop.strip, loop.n - i)
+            made = <const char *>loop.at(i, rows, threadid())
+            for j in range(rows):
+                loop.table.topk_row(made + j * loop.row_bytes, k, &indices[i + j, 0],
+                                    largest + (i + j) * k * size, loop.m)
             end_flush(before)
 
 
 # --- Masses ---------------------------------------------------------------------------
-
-def deviation(const double[::1] sums, const double[::1] masses):
-    """``sum_i |sums_i - masses_i|``."""
-    cdef ptrdiff_t i, n = sums.shape[0]
-    cdef double total = 0.0
-    check("masses", masses.shape[0], n)
-    cdef uint64_t before = begin_flush()
-    for i in range(n):
-        total += fabs(sums[i] - masses[i])
-    end_flush(before)
-    return total
-
 
 def mass_entropy(const double[::1] masses):
     """``-sum_i masses_i log masses_i``, with 0 log 0 = 0."""

@@ -1,5 +1,28 @@
-from ._rows import ColumnSums, Panels, Rows
+from ._rows import ColumnSums, Rows
 from .arrays import Float32Array, Float64Array, FloatArray
+
+class Panels:
+    k: int
+    m: int
+    is_float64: bool
+    def __init__(
+        self,
+        matrix: FloatArray | Rows,
+        transposed: bool = False,
+        scale: FloatArray | None = None,
+        n_threads: int = 1,
+    ) -> None: ...
+    @property
+    def nbytes(self) -> int: ...
+
+class Product(Rows):
+    k: int
+    def __init__(self, left: Float32Array, right: Panels) -> None: ...
+
+class Gibbs(Product):
+    def __init__(
+        self, left: Float32Array, right: Panels, f: Float64Array, g: Float64Array, epsilon: float
+    ) -> None: ...
 
 def matmul(
     a: FloatArray | Rows,

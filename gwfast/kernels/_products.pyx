@@ -6,6 +6,8 @@ cache. BLAS makes the small products. It runs on one thread inside these loops (
 it): its own threads and OpenMP's wait for work by spinning, and alternating between the two pools
 made a solve two to four times slower than one thread.
 """
+cimport cython
+cimport numpy as cnp
 from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
@@ -15,10 +17,11 @@ from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport sgemm
 
 from ._rows cimport (
+    GWF_HUGE,
     N_CHUNKS,
     ColumnSums,
     Loop,
-    Panels,
+    Rows,
     begin_flush,
     blas_team,
     check,
@@ -28,10 +31,14 @@ from ._rows cimport (
     end_flush,
     floats,
     gwf_depth,
-    in_parts,
+    gwf_kernels,
+    holds_float64,
+    middle,
     isa,
     strided,
+    strip_for,
     team,
+    type_of,
 )
 
 import numpy as np
@@ -59,6 +66,150 @@ cdef enum:
 # twentieth of a second with sixteen threads, half a second with one.
 cdef double UNINTERRUPTED = 1e10
 
+
+# --- Factors -------------------------------------------------------------------------
+
+cdef class Product(Rows):
+    """``left @ right``."""
+
+    def __init__(self, const float[:, ::1] left, Panels right not None):
+        check("inner side of right", right.k, left.shape[1])
+        right.check(False)
+        self.left, self.right = left, right
+        self.n, self.m, self.k = left.shape[0], right.m, right.k
+        self.strip = strip_for(self.m)
+
+    cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil:
+        isa.f32.product_rows(&self.left[i, 0], self.k, &self.right.packed[0], self.k, scratch,
+                             self.m, rows, self.m, False)
+        return scratch
+
+    cdef int ready(self) except -1:
+        return self.right.check(False)
+
+
+cdef class Gibbs(Product):
+    """``exp((f_i + g_j - (left @ right)_ij) / epsilon)``, scaled by u (n,) and v (m,) if their
+    `logarithms` are given in float64; scaling leaves the rounding of the kernel as it is.
+    """
+
+    def __init__(
+        self, const float[:, ::1] left, Panels right not None, const double[::1] f,
+        const double[::1] g, double epsilon, logarithms=None,
+    ):
+        Product.__init__(self, left, right)
+        check("f", f.shape[0], self.n)
+        check("g", g.shape[0], self.m)
+        self.f, self.f_rest, self.g, self.g_rest = in_parts(f, g, epsilon, logarithms)
+        self.inv_epsilon = <float>(1.0 / epsilon)
+
+    cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil:
+        isa.gibbs_product_rows(
+            &self.left[i, 0], <const float *>&self.right.packed[0], self.k, &self.f[i],
+            &self.f_rest[i], &self.g[0], &self.g_rest[0], self.inv_epsilon, scratch, NULL, rows,
+            self.m)
+        return scratch
+
+
+@cython.final
+cdef class Panels:
+    """The right factor of products, (k, m), packed.
+
+    Parameters
+    ----------
+    matrix : (k, m) float32 or float64 ndarray, or (m, k) if `transposed`
+        Columns of a matrix will do; where it is `transposed`, and without `scale`, also `Rows`.
+    transposed : bool
+    scale : (k,) ndarray or None
+        Factors of its k rows, of the same type.
+    n_threads : int
+    """
+
+    def __init__(self, matrix, bint transposed=False, scale=None, int n_threads=1):
+        cdef ptrdiff_t k, m, j, panel, stride = 0, width, lanes, size
+        cdef Loop loop = None
+        cdef const char *data = NULL
+        cdef const void *factors = NULL
+        cdef unsigned char *packed
+        cdef bint is_made = isinstance(matrix, Rows)
+        cdef uint64_t before
+        self.is_float64, self.packed_for = holds_float64(matrix) and not is_made, isa
+        cdef const gwf_kernels *table = isa.f64 if self.is_float64 else isa.f32
+        size, width, lanes = (8 if self.is_float64 else 4), table.panel, table.lanes
+        if is_made:
+            if not transposed or scale is not None:
+                raise ValueError("rows must be transposed, and without a scale")
+            loop = Loop("matrix", matrix, n_threads, True)
+            m, k, stride = loop.n, loop.m, loop.m
+        else:
+            data = <const char *>strided("matrix", matrix, self.is_float64, &stride)
+            k, m = matrix.shape[::-1] if transposed else matrix.shape
+        if k == 0 or m == 0:
+            raise ValueError(f"matrix must not be empty, got shape {(k, m)}")
+        if scale is not None:
+            factors = floats("scale", scale, 1, self.is_float64)
+            check("scale", cnp.PyArray_DIM(scale, 0), k)
+        cdef ptrdiff_t row = 1 if transposed else stride, col = stride if transposed else 1
+        cdef ptrdiff_t panels = count_chunks(m, width)
+        self.k, self.m = k, m
+        self.packed = aligned_empty(k * ((m + lanes - 1) // lanes * lanes) * size, np.uint8)
+        packed = &self.packed[0]
+        with nogil:
+            for panel in prange(panels, num_threads=team(n_threads, panels), schedule="static"):
+                before = begin_flush()
+                j = panel * width
+                table.pack_panel(
+                    loop.at(j, min(width, m - j), threadid()) if is_made else data + j * col * size,
+                    row, col, factors, k, min(width, m - j), packed + j * k * size)
+                end_flush(before)
+
+    cdef int check(self, bint is_float64) except -1:
+        if self.packed_for != isa:
+            raise ValueError("panels must be packed for the instruction set in use")
+        if self.is_float64 != is_float64:
+            raise ValueError(f"panels must be of {type_of(is_float64)}, got {type_of(self.is_float64)}")
+        return 0
+
+    @property
+    def nbytes(self):
+        return self.packed.nbytes
+
+
+cdef tuple in_parts(
+    const double[::1] f, const double[::1] g, double epsilon, logarithms=None
+):
+    """Return the parts of exponents in float32: `f` as `centered` makes it, a correction in units
+    of `epsilon`, and the same for `g`.
+
+    A correction is the rounding error of a potential, small against the potential but not against
+    epsilon, so that the kernel keeps the marginals that its potentials were made for, plus the
+    logarithm of a scaling if there is one. Scalings moved into the potentials would change the
+    rounding of every sum of a potential and a cost.
+    """
+    shift = middle(g)
+    logs_f, logs_g = (None, None) if logarithms is None else logarithms
+    return (*rounded(np.add(f, shift), epsilon, logs_f),
+            *rounded(np.subtract(g, shift), epsilon, logs_g))
+
+
+cdef tuple rounded(const double[::1] x, double epsilon, const double[::1] logarithms):
+    """Return `x` in float32, and its rounding error in units of `epsilon` plus the logarithms."""
+    made, rest = np.empty((2, x.shape[0]), np.float32)
+    cdef float[::1] low = made, out = rest
+    cdef double left
+    cdef ptrdiff_t j
+    if logarithms is not None:
+        check("logarithms", logarithms.shape[0], x.shape[0])
+    cdef uint64_t before = begin_flush()
+    for j in range(x.shape[0]):
+        low[j] = <float>(-GWF_HUGE if x[j] < -GWF_HUGE else x[j])
+        left = (x[j] - low[j]) / epsilon if x[j] > -GWF_HUGE else 0.0
+        out[j] = <float>(left if logarithms is None else left + logarithms[j])
+    end_flush(before)
+    return made, rest
+
+
+# --- Products -------------------------------------------------------------------------
 
 def matmul(a, Panels b not None, out, x=None, double[::1] dots=None, plus=None, int n_threads=1):
     """``out = a @ b``, ``+ plus`` where that is given, and ``dots = a @ x`` in the same read of

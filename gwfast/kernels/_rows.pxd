@@ -152,26 +152,6 @@ cdef class Shifted(Rows):
 
 
 @cython.final
-cdef class Panels:
-    cdef readonly ptrdiff_t k, m
-    cdef readonly bint is_float64
-    cdef unsigned char[::1] packed
-    cdef const gwf_isa *packed_for
-    cdef int check(self, bint is_float64) except -1
-
-
-cdef class Product(Rows):
-    cdef readonly ptrdiff_t k
-    cdef const float[:, ::1] left
-    cdef Panels right
-
-
-cdef class Gibbs(Product):
-    cdef const float[::1] f, f_rest, g, g_rest
-    cdef float inv_epsilon
-
-
-@cython.final
 cdef class Loop:
     cdef readonly ptrdiff_t n, m
     cdef readonly bint is_float64
@@ -186,6 +166,7 @@ cdef class Loop:
     cdef ptrdiff_t end(self, ptrdiff_t chunk) noexcept nogil
     cdef void *beside(self, str name, x, bint writes=*) except NULL
     cdef void *vector(self, str name, x, ptrdiff_t size, bint writes=*) except NULL
+    cdef ptrdiff_t parts(self) noexcept nogil
 
 
 @cython.final
@@ -213,6 +194,8 @@ cdef class ColumnSums:
 
 
 cdef bint holds_float64(x) except -1
+cdef str type_of(bint is_float64)
+cdef ptrdiff_t strip_for(ptrdiff_t m) noexcept
 cdef void *floats(str name, x, int ndim, bint is_float64, bint writes=*) except NULL
 cdef void *strided(str name, x, bint is_float64, ptrdiff_t *stride, bint writes=*) except NULL
 cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
@@ -220,6 +203,4 @@ cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
 cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
-cdef tuple in_parts(
-    const double[::1] f, const double[::1] g, double epsilon, logarithms=*
-)
+cdef double middle(const double[::1] g) noexcept nogil

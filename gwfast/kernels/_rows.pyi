@@ -2,9 +2,10 @@ from typing import Any
 
 from numpy.typing import DTypeLike, NDArray
 
-from .arrays import Float32Array, Float64Array, FloatArray
+from .arrays import Float64Array
 
 CACHE_LINE: int
+MOST_THREADS: int
 FLUSH_BITS: int
 FLAGS: int
 SUBNORMAL_SEEN: int
@@ -43,29 +44,6 @@ class Shifted(Rows):
     def shape(self) -> tuple[int, int]: ...
     @property
     def dtype(self) -> Any: ...
-
-class Panels:
-    k: int
-    m: int
-    is_float64: bool
-    def __init__(
-        self,
-        matrix: FloatArray | Rows,
-        transposed: bool = False,
-        scale: FloatArray | None = None,
-        n_threads: int = 1,
-    ) -> None: ...
-    @property
-    def nbytes(self) -> int: ...
-
-class Product(Rows):
-    k: int
-    def __init__(self, left: Float32Array, right: Panels) -> None: ...
-
-class Gibbs(Product):
-    def __init__(
-        self, left: Float32Array, right: Panels, f: Float64Array, g: Float64Array, epsilon: float
-    ) -> None: ...
 
 class ColumnSums:
     n: int

@@ -4,8 +4,7 @@
   chunk owns its partial sums, which are added in the order of the chunks: the result is the same
   to the last bit for any number of threads.
 - A matrix is stored, or it is `Rows`, made in float32 strip by strip when a loop reads them, so
-  that the matrix need not fit memory. The right factor of a product is a `Panels`, packed as the
-  kernels in C read it.
+  that the matrix need not fit memory.
 - Each thread flushes subnormal numbers to zero from the beginning of its part of a kernel to the
   end, and has the setting of before then (flush.h): subnormal input counts as zero, and no output
   is subnormal.
@@ -23,6 +22,7 @@ import os
 import numpy as np
 
 cdef extern from "teams.h" nogil:
+    const int GWF_MOST_THREADS
     int gwf_openmp()
     int gwf_max_threads()
     const char *gwf_runtime()
@@ -36,6 +36,7 @@ cdef extern from "teams.h" nogil:
 cnp.import_array()
 isa = gwf_supported_isa(0)
 
+MOST_THREADS = GWF_MOST_THREADS
 CACHE_LINE = 64
 # Floats that rows are padded to a multiple of, where each shall start at a cache line or be whole
 # vectors of any instruction set that can be selected.
@@ -201,12 +202,12 @@ cdef int check_array(str name, x, int ndim, bint is_float64) except -1:
     if not isinstance(x, np.ndarray):
         raise TypeError(f"{name} must be an ndarray, got {type(x).__name__}")
     if cnp.PyArray_NDIM(x) != ndim or x.dtype != (FLOAT64 if is_float64 else FLOAT32):
-        expected, came = f"{ndim}-D of {_of(is_float64)}", f"{x.ndim}-D of {x.dtype}"
+        expected, came = f"{ndim}-D of {type_of(is_float64)}", f"{x.ndim}-D of {x.dtype}"
         raise ValueError(f"{name} must be {expected}, got {came}")
     return 0
 
 
-def _of(bint is_float64):
+cdef str type_of(bint is_float64):
     return "float64" if is_float64 else "float32"
 
 
@@ -257,6 +258,10 @@ cdef class Loop:
 
     cdef ptrdiff_t end(self, ptrdiff_t chunk) noexcept nogil:
         return min(chunk * self.size + self.size, self.n)
+
+    cdef ptrdiff_t parts(self) noexcept nogil:
+        """Return the number of strips, for loops that add nothing up."""
+        return count_chunks(self.n, self.strip)
 
     cdef void *beside(self, str name, x, bint writes=False) except NULL:
         """The numbers of another matrix of this shape and type."""
@@ -338,112 +343,6 @@ cdef class Shifted(Rows):
         else:
             isa.shift_f64(source, self.shift, self.factor, scratch, size)
         return scratch
-
-
-cdef class Product(Rows):
-    """``left @ right``."""
-
-    def __init__(self, const float[:, ::1] left, Panels right not None):
-        check("inner side of right", right.k, left.shape[1])
-        right.check(False)
-        self.left, self.right = left, right
-        self.n, self.m, self.k = left.shape[0], right.m, right.k
-        self.strip = strip_for(self.m)
-
-    cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil:
-        isa.f32.product_rows(&self.left[i, 0], self.k, &self.right.packed[0], self.k, scratch,
-                             self.m, rows, self.m, False)
-        return scratch
-
-    cdef int ready(self) except -1:
-        return self.right.check(False)
-
-
-cdef class Gibbs(Product):
-    """``exp((f_i + g_j - (left @ right)_ij) / epsilon)``, scaled by u (n,) and v (m,) if their
-    `logarithms` are given in float64; scaling leaves the rounding of the kernel as it is.
-    """
-
-    def __init__(
-        self, const float[:, ::1] left, Panels right not None, const double[::1] f,
-        const double[::1] g, double epsilon, logarithms=None,
-    ):
-        Product.__init__(self, left, right)
-        check("f", f.shape[0], self.n)
-        check("g", g.shape[0], self.m)
-        self.f, self.f_rest, self.g, self.g_rest = in_parts(f, g, epsilon, logarithms)
-        self.inv_epsilon = <float>(1.0 / epsilon)
-
-    cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil:
-        isa.gibbs_product_rows(
-            &self.left[i, 0], <const float *>&self.right.packed[0], self.k, &self.f[i],
-            &self.f_rest[i], &self.g[0], &self.g_rest[0], self.inv_epsilon, scratch, NULL, rows,
-            self.m)
-        return scratch
-
-
-@cython.final
-cdef class Panels:
-    """The right factor of products, (k, m), packed.
-
-    Parameters
-    ----------
-    matrix : (k, m) float32 or float64 ndarray, or (m, k) if `transposed`
-        Columns of a matrix will do; where it is `transposed`, and without `scale`, also `Rows`.
-    transposed : bool
-    scale : (k,) ndarray or None
-        Factors of its k rows, of the same type.
-    n_threads : int
-    """
-
-    def __init__(self, matrix, bint transposed=False, scale=None, int n_threads=1):
-        cdef ptrdiff_t k, m, j, panel, stride = 0, width, lanes, size
-        cdef Loop loop = None
-        cdef const char *data = NULL
-        cdef const void *factors = NULL
-        cdef unsigned char *packed
-        cdef bint is_made = isinstance(matrix, Rows)
-        cdef uint64_t before
-        self.is_float64, self.packed_for = holds_float64(matrix) and not is_made, isa
-        cdef const gwf_kernels *table = isa.f64 if self.is_float64 else isa.f32
-        size, width, lanes = (8 if self.is_float64 else 4), table.panel, table.lanes
-        if is_made:
-            if not transposed or scale is not None:
-                raise ValueError("rows must be transposed, and without a scale")
-            loop = Loop("matrix", matrix, n_threads, True)
-            m, k, stride = loop.n, loop.m, loop.m
-        else:
-            data = <const char *>strided("matrix", matrix, self.is_float64, &stride)
-            k, m = matrix.shape[::-1] if transposed else matrix.shape
-        if k == 0 or m == 0:
-            raise ValueError(f"matrix must not be empty, got shape {(k, m)}")
-        if scale is not None:
-            factors = floats("scale", scale, 1, self.is_float64)
-            check("scale", cnp.PyArray_DIM(scale, 0), k)
-        cdef ptrdiff_t row = 1 if transposed else stride, col = stride if transposed else 1
-        cdef ptrdiff_t panels = count_chunks(m, width)
-        self.k, self.m = k, m
-        self.packed = aligned_empty(k * ((m + lanes - 1) // lanes * lanes) * size, np.uint8)
-        packed = &self.packed[0]
-        with nogil:
-            for panel in prange(panels, num_threads=team(n_threads, panels), schedule="static"):
-                before = begin_flush()
-                j = panel * width
-                table.pack_panel(
-                    loop.at(j, min(width, m - j), threadid()) if is_made else data + j * col * size,
-                    row, col, factors, k, min(width, m - j), packed + j * k * size)
-                end_flush(before)
-
-    cdef int check(self, bint is_float64) except -1:
-        if self.packed_for != isa:
-            raise ValueError("panels must be packed for the instruction set in use")
-        if self.is_float64 != is_float64:
-            raise ValueError(f"panels must be of {_of(is_float64)}, got {_of(self.is_float64)}")
-        return 0
-
-    @property
-    def nbytes(self):
-        return self.packed.nbytes
 
 
 # --- Marginal rules, and column sums --------------------------------------------------
@@ -544,7 +443,7 @@ cdef class ColumnSums:
     cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1:
         check_matrix("work", self.n, self.m, n, m)
         if self.is_float64 != is_float64:
-            raise ValueError(f"work must be for {_of(is_float64)}, got {_of(self.is_float64)}")
+            raise ValueError(f"work must be for {type_of(is_float64)}, got {type_of(self.is_float64)}")
         return 0
 
     cpdef bint prefers_one(self) noexcept nogil:
@@ -625,37 +524,3 @@ cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
             (<float *>low)[i] = <float>less
     end_flush(before)
     return shifted, rest
-
-
-cdef tuple in_parts(
-    const double[::1] f, const double[::1] g, double epsilon, logarithms=None
-):
-    """Return the parts of exponents in float32: `f` as `centered` makes it, a correction in units
-    of `epsilon`, and the same for `g`.
-
-    A correction is the rounding error of a potential, small against the potential but not against
-    epsilon, so that the kernel keeps the marginals that its potentials were made for, plus the
-    logarithm of a scaling if there is one. Scalings moved into the potentials would change the
-    rounding of every sum of a potential and a cost.
-    """
-    shift = middle(g)
-    logs_f, logs_g = (None, None) if logarithms is None else logarithms
-    return (*rounded(np.add(f, shift), epsilon, logs_f),
-            *rounded(np.subtract(g, shift), epsilon, logs_g))
-
-
-cdef tuple rounded(const double[::1] x, double epsilon, const double[::1] logarithms):
-    """Return `x` in float32, and its rounding error in units of `epsilon` plus the logarithms."""
-    made, rest = np.empty((2, x.shape[0]), FLOAT32)
-    cdef float[::1] low = made, out = rest
-    cdef double left
-    cdef ptrdiff_t j
-    if logarithms is not None:
-        check("logarithms", logarithms.shape[0], x.shape[0])
-    cdef uint64_t before = begin_flush()
-    for j in range(x.shape[0]):
-        low[j] = <float>(-GWF_HUGE if x[j] < -GWF_HUGE else x[j])
-        left = (x[j] - low[j]) / epsilon if x[j] > -GWF_HUGE else 0.0
-        out[j] = <float>(left if logarithms is None else left + logarithms[j])
-    end_flush(before)
-    return made, rest

@@ -14,8 +14,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
-# Entries of a plan below this are zero, by the bytes of a number.
-LEAST_ENTRY = {4: 1e-30, 8: 1e-290}
+from ._kernels import LEAST_ENTRY
 
 
 def flushed(x):
@@ -74,7 +73,7 @@ def gibbs_kernel(cost, f, g, epsilon, out, n_threads=1):
 
 
 def proximal_cost(cost, plan, weight, n_threads=1):
-    least = LEAST_ENTRY[plan.dtype.itemsize]
+    least = LEAST_ENTRY[plan.dtype]
     cost -= weight * np.log(np.maximum(plan, least).astype(np.float64))
 
 
@@ -166,7 +165,7 @@ def drift(u, v, p, q):
 
 def scale_to_plan(kernel, u, v, row_sums, col_sums, work, n_threads=1):
     plan = u.astype(np.float64)[:, None] * kernel * v
-    plan[plan < LEAST_ENTRY[u.dtype.itemsize]] = 0.0
+    plan[plan < LEAST_ENTRY[u.dtype]] = 0.0
     marginals(plan, row_sums, col_sums, work)
     kernel[:] = plan
 
@@ -202,10 +201,6 @@ def survey(a, b=None, n_threads=1):
 
 def extent(x):
     return float(x.min()), float(x.max()), float(x.sum())
-
-
-def deviation(sums, masses):
-    return float(np.abs(sums.astype(np.longdouble) - masses).sum())
 
 
 def mass_entropy(masses):

@@ -40,8 +40,8 @@ def resolve_n_threads(n_threads=None, *, work=None, team=True):
         n_threads = n_threads.__index__()
         if n_threads == 0:
             raise ValueError("n_threads must not be 0; use None for the default")
-        if n_threads > 4096:  # GWF_MOST_THREADS
-            raise ValueError(f"n_threads must be at most 4096, got {n_threads}")
+        if n_threads > _rows.MOST_THREADS:
+            raise ValueError(f"n_threads must be at most {_rows.MOST_THREADS}, got {n_threads}")
     if work is not None and work < SERIAL_BELOW:
         return 1
     if n_threads is None or n_threads < 0:

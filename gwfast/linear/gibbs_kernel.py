@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import _exponentials, _kernels, _products, _sparse
-from ..kernels._rows import ColumnSums, Gibbs, Panels, Product, aligned_empty
+from ..kernels._products import Gibbs, Panels, Product
+from ..kernels._rows import ColumnSums, aligned_empty
 from ..results.coupling import ArrayCoupling, FactoredCoupling, SparseCoupling
 
 

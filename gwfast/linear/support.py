@@ -6,7 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from ..kernels import _kernels, _sparse
-from ..kernels._rows import Panels, Product, aligned_empty
+from ..kernels._products import Panels, Product
+from ..kernels._rows import aligned_empty
 from ..results.tables import largest
 from ..utils.blocks import row_blocks
 

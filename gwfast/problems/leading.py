@@ -4,7 +4,8 @@ import numpy as np
 import scipy.linalg
 
 from ..kernels import _costs, _kernels, _products
-from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..kernels._products import Panels
+from ..kernels._rows import Shifted, aligned_empty
 
 # Eigenvectors kept: distances in the graph of 1000 words less 96 of them are .259 of these
 # distances, less 64 .279 (with exact eigenvectors .227 and .267).

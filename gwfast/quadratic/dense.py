@@ -9,7 +9,8 @@ import functools
 import numpy as np
 
 from ..kernels import _exponentials, _kernels, _products
-from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..kernels._products import Panels
+from ..kernels._rows import Shifted, aligned_empty
 from ..linear.gibbs_kernel import StoredKernel
 from ..problems.dense_cost import moments
 from ..problems.leading import leading_eigenpairs

@@ -14,7 +14,8 @@ from scipy.spatial import cKDTree
 
 from ..kernels import _products
 from ..kernels._kernels import mass_entropy
-from ..kernels._rows import Panels, Product, aligned_empty
+from ..kernels._products import Panels, Product
+from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import ProductKernel, SparseKernel, TiledKernel, padded
 from ..linear.log_domain import LogDomain, Potentials
 from ..results.coupling import ArrayCoupling, Coupling, FactoredCoupling

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import _kernels, _products
-from ..kernels._rows import Panels, Shifted, aligned_empty
+from ..kernels._products import Panels
+from ..kernels._rows import Shifted, aligned_empty
 from ..problems.leading import square_lengths, stored
 from ..problems.low_rank import MIN_POINTS
 from ..utils.blocks import row_blocks

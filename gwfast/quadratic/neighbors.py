@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp, rel_entr
 
 from ..kernels import _exponentials
-from ..kernels._rows import Product
+from ..kernels._products import Product
 from ..linear.support import Support
 from ..utils.validation import as_count
 

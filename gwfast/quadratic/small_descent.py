@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent
-from ..kernels._rows import Panels
+from ..kernels._products import Panels
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import MARGIN, in_units

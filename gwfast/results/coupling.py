@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..kernels import _kernels, _products
-from ..kernels._rows import ColumnSums, Gibbs, Panels, aligned_empty
+from ..kernels._products import Gibbs, Panels
+from ..kernels._rows import ColumnSums, aligned_empty
 from ..utils.blocks import row_blocks
 from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_array, as_count

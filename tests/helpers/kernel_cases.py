@@ -284,7 +284,6 @@ CASES = {
     "survey": Case("", (5e-7, 0), (2e-15, 0), b=lambda rng, n, m: matrix(rng, m, n)),
     "survey-square": Case("", (5e-7, 0), (2e-15, 0), a=square),
     "extent": Case("", (1e-14, 0), (1e-14, 0), x=make.masses),
-    "deviation": Case("", (1e-13, 0), (1e-13, 0)),
     "mass_entropy": Case("", (1e-13, 0), (1e-13, 0)),
     "kept": Case("", (1e-13, 1e-16), (1e-13, 1e-16)),
     "entropy": Case("", (5e-7, 0), (2e-15, 0), summed=True, plan=make.with_zeros),

@@ -16,7 +16,7 @@ from helpers.processes import run_python
 
 import gwfast
 from gwfast import kernels
-from gwfast.kernels import _rows, _sparse, reference
+from gwfast.kernels import _products, _rows, _sparse, reference
 
 ROOT = Path(__file__).resolve().parents[2]
 ISAS = _rows.supported_isas()
@@ -101,7 +101,7 @@ def test_kernels_are_those_of_the_instruction_set(isa):
     """Of a vector, all bytes are packed, however few columns there are."""
     bytes_of_a_vector = {"baseline": 16, "neon": 16, "avx2": 32, "avx512": 64}
     for dtype in (np.float32, np.float64):
-        panels = _rows.Panels(np.ones((1, 1), dtype=dtype))
+        panels = _products.Panels(np.ones((1, 1), dtype=dtype))
         assert panels.nbytes == bytes_of_a_vector[isa]
 
 
@@ -117,7 +117,7 @@ def test_sums_run_in_all_lanes(dtype, isa):
 
 @pytest.mark.process
 def test_environment_variable_forces_an_instruction_set():
-    code = "from gwfast.kernels import _rows; print(_rows.current_isa())"
+    code = "from gwfast.kernels import _products, _rows; print(_rows.current_isa())"
     done = run_python(code, check=False, GWFAST_ISA=ISAS[-1])
     assert done.stdout.strip() == ISAS[-1], done.stderr
     done = run_python(code, check=False, GWFAST_ISA="avx1024")

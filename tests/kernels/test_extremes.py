@@ -35,11 +35,11 @@ def gibbs(cost, f, g, epsilon):
     n, m = cost.shape
     out = [np.full((n, m), np.nan, dtype=np.float32) for _ in range(3)]
     eye = np.eye(m, dtype=np.float32)
-    panels, work = _rows.Panels(eye), _rows.ColumnSums(n, m)
+    panels, work = _products.Panels(eye), _rows.ColumnSums(n, m)
     peak = _exponentials.gibbs_kernel(cost, f, g, epsilon, out[0])
     other = _products.gibbs_product(cost, panels, f, g, epsilon, out[1], work)
     assert peak == pytest.approx(other, rel=1e-6, abs=1e-5)
-    _kernels.copy_rows(_rows.Gibbs(cost, panels, f, g, epsilon), out[2])
+    _kernels.copy_rows(_products.Gibbs(cost, panels, f, g, epsilon), out[2])
     # Only products keep what rounding takes from potentials.
     np.testing.assert_array_equal(out[1], out[2])
     np.testing.assert_allclose(out[1], out[0], rtol=2e-6, atol=1e-37)
@@ -50,7 +50,7 @@ def gibbs(cost, f, g, epsilon):
 def compare_logsumexp(cost, f, g, epsilon, rtol=0.0, atol=1e-6, shift=0.0):
     """With the twins, whose potentials may be shifted against one another; returns what
     came of rows and of columns."""
-    made = _rows.Product(cost, _rows.Panels(np.eye(len(g), dtype=np.float32)))
+    made = _products.Product(cost, _products.Panels(np.eye(len(g), dtype=np.float32)))
     found = []
     for name, size in (("logsumexp_rows", len(f)), ("logsumexp_cols", len(g))):
         came, of_made, expected = np.empty((3, size))
@@ -250,7 +250,7 @@ def test_long_column_sums_of_a_gibbs_product(value, isa, seed):
     n, m = 100_000, 3
     cost = np.random.default_rng(seed).random((n, 1)) if value is None else value
     cost = np.full((n, 1), -np.log(cost), dtype=np.float32)
-    panels, work = _rows.Panels(np.ones((1, m), "f4")), _rows.ColumnSums(n, m)
+    panels, work = _products.Panels(np.ones((1, m), "f4")), _rows.ColumnSums(n, m)
     out = np.empty((n, m), dtype=np.float32)
     _products.gibbs_product(cost, panels, np.zeros(n), np.zeros(m), 1.0, out, work, 2)
     rtol = 2e-7 if value is None else 1e-6
@@ -266,7 +266,7 @@ def test_products_of_a_long_inner_side(value, rtol, k, isa, seed):
     if value is not None:
         a[:], b[:] = value, 1.0
     out, dots = np.empty((9, 35), dtype=np.float32), np.empty(9)
-    _products.matmul(a, _rows.Panels(b), out, np.ascontiguousarray(b[:, 0]), dots)
+    _products.matmul(a, _products.Panels(b), out, np.ascontiguousarray(b[:, 0]), dots)
     exact = a.astype(np.float64) @ b.astype(np.float64)
     np.testing.assert_allclose(out, exact, rtol=rtol)
     np.testing.assert_allclose(dots, exact[:, 0], rtol=2e-7 if value is None else 1e-6)
@@ -339,7 +339,7 @@ def test_entries_beyond_two_to_the_31_are_found():
         found = {k: sums[k] for k in np.flatnonzero(sums)}
         assert found == {place[axis]: value for place, value in places.items()}
     assert _kernels.dot(x, x, 2) == 21.0
-    ones, out = _rows.Panels(np.ones((m, 1), "f4")), np.empty((n, 1), dtype=np.float32)
+    ones, out = _products.Panels(np.ones((m, 1), "f4")), np.empty((n, 1), dtype=np.float32)
     _products.matmul(x, ones, out, n_threads=2)
     np.testing.assert_array_equal(out[:, 0], rows)
 

@@ -68,7 +68,7 @@ def read(rows, n_threads):
     _exponentials.logsumexp_rows(rows, **given, out=by_row, n_threads=n_threads)
     _exponentials.logsumexp_cols(rows, **given, out=by_col, n_threads=n_threads)
     out, dots, b = buffer(n, 3), np.empty(n), matrix(rng, 3, m)
-    panels = _rows.Panels(b, transposed=True)
+    panels = _products.Panels(b, transposed=True)
     _products.matmul(rows, panels, out, b[0], dots, n_threads=n_threads)
     top = np.empty((n, 2), dtype=np.intp), buffer(n, 2)
     _kernels.topk_rows(rows, *top, n_threads)
@@ -86,17 +86,17 @@ def test_scalings_leave_a_kernel_rounded_as_it_is(isa):
     g = rng.random(m)
     # Exponents of up to zero in each row.
     cost = left.astype(np.float64) @ right.T
-    given = left, _rows.Panels(right, True), (cost - g).min(axis=1), g, epsilon
+    given = left, _products.Panels(right, True), (cost - g).min(axis=1), g, epsilon
     u, v = np.exp(rng.normal(size=n)), np.exp(rng.normal(size=m))
     u[3] = v[5] = 0.0
     with np.errstate(divide="ignore"):
         logarithms = np.log(u), np.log(v)
-    expected = u[:, None] * stored(_rows.Gibbs(*given)) * v
-    came = stored(_rows.Gibbs(*given, logarithms))
+    expected = u[:, None] * stored(_products.Gibbs(*given)) * v
+    came = stored(_products.Gibbs(*given, logarithms))
     np.testing.assert_allclose(came, expected, rtol=2e-5, atol=1e-37)
     assert (came > 1e-3).sum() >= n - 1
     absorbed = given[2] + epsilon * logarithms[0], g + epsilon * logarithms[1]
-    other = stored(_rows.Gibbs(*given[:2], *absorbed, epsilon))
+    other = stored(_products.Gibbs(*given[:2], *absorbed, epsilon))
     assert not np.allclose(other, expected, rtol=2e-5, atol=1e-37)
 
 
@@ -153,12 +153,12 @@ def test_panels_of_made_rows_are_those_of_stored_ones(shape, dtype, isa):
     rows = _rows.Shifted(rng.random(shape).astype(dtype), 0.25, 3.0)
     held = stored(rows)
     expected, came = buffer(9, n), buffer(9, n)
-    _products.matmul(a, _rows.Panels(held, True), expected)
-    _products.matmul(a, _rows.Panels(rows, True, n_threads=3), came, n_threads=2)
+    _products.matmul(a, _products.Panels(held, True), expected)
+    _products.matmul(a, _products.Panels(rows, True, n_threads=3), came, n_threads=2)
     np.testing.assert_array_equal(came, expected)
     expected, came = buffer(n, 9), buffer(n, 9)
-    _products.matmul(held, _rows.Panels(a, True), expected)
-    _products.matmul(rows, _rows.Panels(a, True), came)
+    _products.matmul(held, _products.Panels(a, True), expected)
+    _products.matmul(rows, _products.Panels(a, True), came)
     np.testing.assert_array_equal(came, expected)
 
 
@@ -171,4 +171,4 @@ def test_shifted_rows_refuse_what_they_cannot_read():
     rows = _rows.Shifted(square)
     for scale in (None, np.ones(4, np.float32)):
         with pytest.raises(ValueError, match="transposed"):
-            _rows.Panels(rows, scale is not None, scale)
+            _products.Panels(rows, scale is not None, scale)

@@ -25,7 +25,7 @@ def test_products_of_any_inner_side_and_width(k, m, isa, seed):
     rng = np.random.default_rng(seed)
     b = rng.normal(size=(k, m)).astype(np.float32)
     scale = np.full(k, 1 / k, dtype=np.float32)
-    panels = _rows.Panels(b, scale=scale)
+    panels = _products.Panels(b, scale=scale)
     twin = reference.Panels(b, scale=scale)
     for n in (1, 2, 3, 4, 5, 7, 9, 137):
         a = rng.normal(size=(n, k)).astype(np.float32)
@@ -54,9 +54,9 @@ def test_panels_are_the_same_on_any_number_of_threads(transposed, isa):
     rng = np.random.default_rng(10)
     a, b = matrix(rng, 19, 31), matrix(rng, *((203, 31) if transposed else (31, 203)))
     given, alone, together = (b, transposed, matrix(rng, 1, 31)[0]), *buffer(2, 19, 203)
-    _products.matmul(a, _rows.Panels(*given), alone)
+    _products.matmul(a, _products.Panels(*given), alone)
     for n_threads in (2, 3, 5):
-        _products.matmul(a, _rows.Panels(*given, n_threads), together)
+        _products.matmul(a, _products.Panels(*given, n_threads), together)
         np.testing.assert_array_equal(together, alone)
 
 
@@ -72,17 +72,17 @@ def test_products_do_not_depend_on_their_parts(shape, dtype, isa, seed):
     rng = np.random.default_rng(seed)
     a, b, plus = (rng.normal(size=s).astype(dtype) for s in ((n, k), (k, m), (n, m)))
     size, alone = np.abs(a) @ np.abs(b), np.empty((n, m), dtype)
-    _products.matmul(a, _rows.Panels(b), alone)
+    _products.matmul(a, _products.Panels(b), alone)
     few = 4 * np.finfo(dtype).eps * k**0.5
     assert (np.abs(alone - a.astype(float) @ b.astype(float)) <= few * size).all()
     added = np.empty((n, m), dtype)
-    _products.matmul(a, _rows.Panels(b), added, plus=plus)
+    _products.matmul(a, _products.Panels(b), added, plus=plus)
     assert (np.abs(added - alone - plus) <= few * (size + np.abs(plus))).all()
     wide, around = np.empty((n, m), dtype), np.empty((n, m + 9), dtype)
     for n_threads in (1, 2, 3, 16):
-        _products.matmul(a, _rows.Panels(b), wide, n_threads=n_threads)
+        _products.matmul(a, _products.Panels(b), wide, n_threads=n_threads)
         np.testing.assert_array_equal(wide, alone)
-        _products.matmul(a, _rows.Panels(b), wide, plus=plus, n_threads=n_threads)
+        _products.matmul(a, _products.Panels(b), wide, plus=plus, n_threads=n_threads)
         np.testing.assert_array_equal(wide, added)
         _products.matmul_few(a, b, around[:, 4:-5], n_threads=n_threads)
         np.testing.assert_array_equal(around[:, 4:-5], alone)
@@ -91,7 +91,7 @@ def test_products_do_not_depend_on_their_parts(shape, dtype, isa, seed):
         np.testing.assert_array_equal(wide, alone)
     if dtype == np.float32:
         rows = _rows.Shifted(turned, 0.25, 3.0)
-        _products.matmul(a, _rows.Panels(rows, True), alone)
+        _products.matmul(a, _products.Panels(rows, True), alone)
         _products.matmul_few(a, rows, wide, True, n_threads=2)
         np.testing.assert_array_equal(wide, alone)
 
@@ -106,7 +106,7 @@ def test_products_of_few_rows_refuse_what_they_cannot_read():
     with pytest.raises(ValueError, match="transposed"):
         _products.matmul_few(a, _rows.Shifted(b), out)
     with pytest.raises(ValueError, match="plus must have shape"):
-        _products.matmul(a, _rows.Panels(b), out, plus=out[:1])
+        _products.matmul(a, _products.Panels(b), out, plus=out[:1])
 
 
 def test_gram_of_many_columns_agrees_with_its_twin(seed):
@@ -123,18 +123,18 @@ def test_columns_of_matrices_are_read_and_written_in_place(dtype, isa, seed):
     rng = np.random.default_rng(seed)
     a, b = (rng.normal(size=shape).astype(dtype) for shape in ((41, 7), (7, 90)))
     expected = np.empty((41, 90), dtype)
-    _products.matmul(a, _rows.Panels(b), expected)
+    _products.matmul(a, _products.Panels(b), expected)
     out = np.full((41, 200), 7, dtype)
     for cols in (slice(0, 1), slice(1, 50), slice(50, 90)):
         at = slice(cols.start + 20, cols.stop + 20)
-        _products.matmul(a, _rows.Panels(b[:, cols]), out[:, at], n_threads=2)
+        _products.matmul(a, _products.Panels(b[:, cols]), out[:, at], n_threads=2)
     np.testing.assert_array_equal(out[:, 20:110], expected)
     assert (out[:, :20] == 7).all() and (out[:, 110:] == 7).all()
     wide = np.full((41, 30), 7, dtype)
     wide[:, 5:12] = a
     again = np.empty((3, 41), dtype)
-    _products.matmul(b.T[:3].copy(), _rows.Panels(wide[:, 5:12], True), again)
+    _products.matmul(b.T[:3].copy(), _products.Panels(wide[:, 5:12], True), again)
     np.testing.assert_array_equal(again, expected[:, :3].T)
     for other in (wide[:, ::2], wide[::-1], wide.T):
         with pytest.raises(ValueError, match="C-contiguous"):
-            _rows.Panels(other)
+            _products.Panels(other)

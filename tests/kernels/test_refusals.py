@@ -160,12 +160,12 @@ def test_products_refuse_factors_of_two_types(wide):
     types = (np.float32, np.float64)[:: -1 if wide else 1]
     a, b = np.ones((6, 5), dtype=types[0]), np.ones((5, 7), dtype=types[1])
     with pytest.raises(ValueError, match=r"panels must be of float\d\d, got float\d\d"):
-        _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[1]))
+        _products.matmul(a, _products.Panels(b), np.empty((6, 7), dtype=types[1]))
     with pytest.raises(ValueError, match="float"):
-        _products.matmul(a, _rows.Panels(b), np.empty((6, 7), dtype=types[0]))
+        _products.matmul(a, _products.Panels(b), np.empty((6, 7), dtype=types[0]))
     if not wide:  # rows that are made are never of float64
         with pytest.raises(ValueError, match="panels must be of float32, got float64"):
-            _rows.Product(a, _rows.Panels(b))
+            _products.Product(a, _products.Panels(b))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int64, np.longdouble, ">f8", ">f4"])
@@ -176,6 +176,6 @@ def test_kernel_refuses_other_types_of_numbers(dtype):
     with pytest.raises(ValueError):
         _kernels.dot(x, x)
     with pytest.raises(ValueError):
-        _rows.Panels(x)
+        _products.Panels(x)
     with pytest.raises(ValueError, match="dtype must be float32 or float64"):
         _rows.ColumnSums(3, 4, dtype)

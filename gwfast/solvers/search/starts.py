@@ -14,7 +14,8 @@ import scipy.linalg
 from numpy.typing import ArrayLike
 
 from ...kernels import _products
-from ...kernels._rows import Panels, aligned_empty
+from ...kernels._products import Panels
+from ...kernels._rows import aligned_empty
 from ...linear.gibbs_kernel import StoredKernel
 from ...linear.rules import Balanced
 from ...linear.sinkhorn_solver import SinkhornSolver
