@@ -81,7 +81,8 @@ cdef class ExactPairs:
     cdef double least, tol, rounding, linear_weight
     cdef uint64_t seed
     cdef ptrdiff_t n_starts, n_turned, max_outer, start, room_n, room_m, column, point
-    cdef bint descends, fails, least_converged, asymmetric, from_plans
+    cdef ptrdiff_t room_products
+    cdef bint descends, fails, least_converged, from_plans
 
     def __init__(
         self, n_starts=0, seed=0, ptrdiff_t max_outer=1000, double tol=1e-5, double rounding=0.0,
@@ -105,8 +106,7 @@ cdef class ExactPairs:
         `from_plans` descents begin at its plans alone, mended. Potentials of the rows and columns
         of each pair are written to `potentials`: see `FrankWolfe.potentials`.
         """
-        cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = 0, points = 0
-        cdef bint asymmetric = False
+        cdef ptrdiff_t k, size = len(xs), n = 0, m = 0, columns = 0, points = 0, products = 1
         cdef Space x, y
         check("ys", len(ys), size)
         self.x, self.y = np.empty((2, size), dtype=np.uintp)
@@ -116,7 +116,7 @@ cdef class ExactPairs:
             n, m = max(n, x.facts.n), max(m, y.facts.n)
             points += x.facts.n + y.facts.n
             columns += y.facts.n
-            asymmetric |= is_asymmetric(&x.facts) or is_asymmetric(&y.facts)
+            products = max(products, count_products(&x.facts, &y.facts))
             check("features", y.facts.width, x.facts.width)
             if plans is not None:
                 check("rows of plans", plans.shape[0], x.facts.n)
@@ -132,10 +132,10 @@ cdef class ExactPairs:
         self.costs, self.converged = np.empty(size), np.zeros(size, dtype=bool)
         self.costs_, self.converged_ = self.costs, self.converged.view(np.uint8)
         self.n_done, self.start, self.descends, self.fails = 0, 0, False, False
-        if n > self.room_n or m > self.room_m or asymmetric > self.asymmetric:
+        if n > self.room_n or m > self.room_m or products > self.room_products:
             self.room_n, self.room_m = max(n, self.room_n), max(m, self.room_m)
-            self.asymmetric |= asymmetric
-            self.steps.reserve(self.room_n, self.room_m, self.asymmetric)
+            self.room_products = max(products, self.room_products)
+            self.steps.reserve(self.room_n, self.room_m, self.room_products)
             self.steps.transport.reserve(self.room_n + self.room_m)
             self.linear, self.best = np.empty((2, self.room_n * self.room_m))
 
@@ -212,10 +212,10 @@ cdef class ExactPairs:
         cdef ptrdiff_t k = min(x.n_directions, y.n_directions)
         self.n_turned = (1 << k) if k and not self.from_plans else 0
         t.n, t.m, t.p, t.q, t.mass = x.n, y.n, x.masses, y.masses, 1.0
-        t.left, t.right = x.values, y.transposed
-        t.other_left = t.other_right = t.row_losses = t.col_losses = t.linear = NULL
-        if is_asymmetric(x) or is_asymmetric(y):
-            t.other_left, t.other_right = x.transposed, y.values
+        t.left[0], t.right[0] = x.values, y.transposed
+        t.left[1], t.right[1] = x.transposed, y.values
+        t.n_products = count_products(x, y)
+        t.row_losses = t.col_losses = t.linear = NULL
         if x.features != NULL:
             self.compare(x, y)
             t.linear = &self.linear[0]
@@ -286,5 +286,6 @@ cdef class ExactPairs:
         self.start, self.descends = 0, False
 
 
-cdef inline bint is_asymmetric(const Facts *space) noexcept nogil:
-    return space.values != space.transposed
+cdef inline ptrdiff_t count_products(const Facts *x, const Facts *y) noexcept nogil:
+    """Return the number of products of a pair, two if costs are not symmetric."""
+    return 1 if x.values == x.transposed and y.values == y.transposed else 2

@@ -6,13 +6,12 @@ from libc.stdint cimport int64_t, uint64_t
 from ._transport cimport Transport
 
 
-# A quadratic function of plans (n, m), and the plans; an absent term is NULL.
+# A quadratic function of plans (n, m), with the mean of one or two products, and the plans; an
+# absent term is NULL.
 cdef struct Terms:
-    ptrdiff_t n, m
-    const double *left
-    const double *right
-    const double *other_left
-    const double *other_right
+    ptrdiff_t n, m, n_products
+    const double *left[2]
+    const double *right[2]
     const double *linear
     const double *row_losses
     const double *col_losses
@@ -60,7 +59,7 @@ cdef class FrankWolfe:
     cdef object kept
     cdef int n_threads
 
-    cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, bint asymmetric) except -1
+    cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, ptrdiff_t n_products) except -1
     cdef void *room(self, ptrdiff_t words) except NULL
     cdef void bind(self, const Terms *terms) noexcept nogil
     cdef void begin_at_product(self) noexcept nogil

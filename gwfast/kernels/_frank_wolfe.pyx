@@ -78,12 +78,13 @@ cdef class FrankWolfe:
         losses, others = losses or (None, None), others or (None, None)
         self.n_threads, self.partial, self.one_sided = n_threads, kind == "partial", one_sided
         terms.n, terms.m, terms.p, terms.q, terms.mass = n, m, &p[0], &q[0], mass
-        terms.left, terms.right = address("left", left, n, n), address("right", right, m, m)
+        terms.left[0], terms.right[0] = address("left", left, n, n), address("right", right, m, m)
         terms.linear = address("linear", linear, n, m)
         terms.row_losses = address("losses[0]", losses[0], n, n)
         terms.col_losses = address("losses[1]", losses[1], m, m)
-        terms.other_left = address("others[0]", others[0], n, n)
-        terms.other_right = address("others[1]", others[1], m, m)
+        terms.left[1] = address("others[0]", others[0], n, n)
+        terms.right[1] = address("others[1]", others[1], m, m)
+        terms.n_products = 1 if terms.left[1] == NULL else 2
         self.kept = left, right, p, q, linear, losses, others
         if kind == "balanced":
             self.transport = Transport(p, q)
@@ -92,7 +93,7 @@ cdef class FrankWolfe:
             least = mass / UNITS
             ends = max(np.sum(q) - mass, least), max(np.sum(p) - mass, least)
             self.transport = Transport(*(np.append(*x) for x in zip((p, q), ends)))
-        self.reserve(n, m, terms.other_left != NULL)
+        self.reserve(n, m, terms.n_products)
         self.bind(&terms)
 
     cdef void *room(self, ptrdiff_t words) except NULL:
@@ -100,9 +101,9 @@ cdef class FrankWolfe:
         self.rooms.append(made)
         return &made[0]
 
-    cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, bint asymmetric) except -1:
+    cdef int reserve(self, ptrdiff_t n, ptrdiff_t m, ptrdiff_t n_products) except -1:
         """Make room for problems of at most n and m points."""
-        cdef ptrdiff_t most = min(n, BLOCK) * (2 if asymmetric else 1), lanes = isa.f64.lanes
+        cdef ptrdiff_t most = min(n, BLOCK) * n_products, lanes = isa.f64.lanes
         cdef Vertex *vertex
         cdef int k
         self.rooms = []
@@ -208,16 +209,13 @@ cdef class FrankWolfe:
     cdef void begin_at_product(self) noexcept nogil:
         """Begin at the product plan, with products of vectors alone."""
         cdef const Terms *t = &self.terms
-        cdef ptrdiff_t n = self.n, m = self.m, i, j, inner = 1 if t.other_left == NULL else 2
-        isa.f64.dot_each_row(t.left, t.p, self.row_sums, n, n)
-        matmul(self, t.q, 1, m, t.right, self.weights, False)
-        if inner == 2:
-            isa.f64.dot_each_row(t.other_left, t.p, self.losses, n, n)
-            matmul(self, t.q, 1, m, t.other_right, self.weights + m, False)
+        cdef ptrdiff_t n = self.n, m = self.m, i, j, k, inner = t.n_products
+        for k in range(inner):
+            isa.f64.dot_each_row(t.left[k], t.p, self.row_sums, n, n)
+            matmul(self, t.q, 1, m, t.right[k], self.weights + k * m, False)
+            for i in range(n):
+                self.gathered[inner * i + k] = t.mass * self.row_sums[i] / inner
         for i in range(n):
-            self.gathered[inner * i] = t.mass * self.row_sums[i] / inner
-            if inner == 2:
-                self.gathered[inner * i + 1] = t.mass * self.losses[i] / inner
             for j in range(m):
                 self.plan_[i * m + j] = t.mass * t.p[i] * t.q[j]
         matmul(self, self.gathered, n, inner, self.weights, self.gradient_, False)
@@ -244,9 +242,8 @@ cdef class FrankWolfe:
             self.changed[i] = i
         while begin < n:
             k = min(BLOCK, n - begin)
-            matmul(self, self.plan_ + begin * m, k, m, t.right, self.weights, False)
-            if t.other_left != NULL:
-                matmul(self, self.plan_ + begin * m, k, m, t.other_right, self.weights + k * m, 0)
+            for i in range(t.n_products):
+                matmul(self, self.plan_ + begin * m, k, m, t.right[i], self.weights + i * k * m, 0)
             combine(self, self.changed + begin, k, self.gradient_, begin > 0)
             begin = begin + k
         begin_steps(self)
@@ -453,10 +450,8 @@ cdef void multiply(FrankWolfe steps) noexcept nogil:
     cdef ptrdiff_t total = compare(steps), begin = 0, k, r, m = steps.m
     while begin < total:
         k = min(BLOCK, total - begin)
-        for r in range(k):
-            weigh(steps, begin + r, t.right, steps.weights + r * m)
-            if t.other_left != NULL:
-                weigh(steps, begin + r, t.other_right, steps.weights + (k + r) * m)
+        for r in range(k * t.n_products):
+            weigh(steps, begin + r % k, t.right[r // k], steps.weights + r * m)
         combine(steps, steps.changed + begin, k, steps.product, begin > 0 or steps.has_product)
         begin = begin + k
     if total:
@@ -521,15 +516,11 @@ cdef void combine(
 ) noexcept nogil:
     """Make or add to `out` these k columns of the left matrices times `weights`."""
     cdef const Terms *t = &steps.terms
-    cdef bint both = t.other_left != NULL
-    cdef ptrdiff_t n = steps.n, i, r, inner = 2 * k if both else k
-    cdef double *row
+    cdef ptrdiff_t n = steps.n, i, r, s, inner = t.n_products * k
     for i in range(n):
-        row = steps.gathered + i * inner
-        for r in range(k):
-            row[r] = t.left[i * n + cols[r]]
-            if both:
-                row[r], row[k + r] = 0.5 * row[r], 0.5 * t.other_left[i * n + cols[r]]
+        for s in range(t.n_products):
+            for r in range(k):
+                steps.gathered[i * inner + s * k + r] = t.left[s][i * n + cols[r]] / t.n_products
     matmul(steps, steps.gathered, n, inner, steps.weights, out, adds)
 
 
