@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels import _exponentials
-from ..utils.deadline import NEVER
-from .rules import Side, Terms
 
 # Fraction of its epsilon: a level of annealing ends when an iteration moves potentials by less.
 # Potentials that move by one epsilon have hundreds of iterations to go at the next level.
@@ -17,8 +15,6 @@ SETTLED = 0.1
 LEVEL_ITERATIONS = 20
 # Ratio of the epsilons of successive levels.
 RATIO = 4.0
-# Terms of rules that give both marginals.
-GIVEN = Terms(Side(), Side())
 
 
 class Potentials(NamedTuple):
@@ -89,7 +85,7 @@ class LogDomain:
         pairs = (potentials.f, self.log_p), (potentials.g, self.log_q)
         return max(_lost(*pair).sum() / np.isfinite(pair[1]).sum() for pair in pairs)
 
-    def mended(self, cost, potentials, epsilon, terms=GIVEN):
+    def mended(self, cost, potentials, epsilon, terms):
         """Return potentials with finite values for the points with mass that have none, columns
         first, each fitted to the potentials of the other side.
         """
@@ -104,7 +100,7 @@ class LogDomain:
 
     # At prices far above the costs potentials leave the range of numbers; the solver sees it.
     @np.errstate(over="ignore", invalid="ignore")
-    def anneal(self, cost, potentials, epsilon, spread, deadline=NEVER, terms_at=None):
+    def anneal(self, cost, potentials, epsilon, spread, terms_at, deadline):
         """Return potentials after iterations at epsilons that fall by factors of four, from a part
         of `spread`, how far potentials may have to move, to `epsilon`; and the shift of the anchors
         of rows. ``terms_at(epsilon)`` are the `Terms` of the rule. After the deadline the columns
@@ -115,7 +111,7 @@ class LogDomain:
         f, g = potentials.f, potentials.g
         for level in range(n_levels, -1, -1):
             eps = epsilon * RATIO**level
-            terms = terms_at(eps) if terms_at else GIVEN
+            terms = terms_at(eps)
             if terms.mass:
                 # Caps that are too low rise at once, caps that are too high fall by little.
                 total = self._log_mass(g, self.fit_cols(cost, f, eps), eps)

@@ -141,9 +141,9 @@ class Balanced:
 
     def terms(self, base, epsilon, relaxation=None):
         """Return the `Terms` of a linear problem whose cost lacks minus `base`, the separable
-        potentials; None where marginals are given.
+        potentials; `base` is None where marginals are given.
         """
-        return None
+        return Terms(Side(), Side())
 
     def take(self, rows, cols):
         """Return the rule for some of the points, their masses scaled to one."""
@@ -167,13 +167,6 @@ class Semirelaxed(Balanced):
     def terms(self, base, epsilon, relaxation=None):
         free = Side(0.0, base.f if self.side else base.g)
         return Terms(free, Side()) if self.side else Terms(Side(), free)
-
-    def mend(self, plan):
-        """Return a plan near this one with the row sums `p`; rows of zeros become uniform."""
-        plan = np.maximum(plan, 0.0)
-        sums = plan.sum(axis=1, keepdims=True)
-        plan = np.where(sums > 0, plan, 1.0)
-        return plan * (self.p[:, None] / plan.sum(axis=1, keepdims=True))
 
 
 class Partial(Balanced):

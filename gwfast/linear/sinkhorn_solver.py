@@ -23,7 +23,7 @@ from ..utils.deadline import NEVER
 from ..utils.mechanisms import ALL
 from ..utils.precision import DOUBLE, SINGLE
 from .gibbs_kernel import Scalings
-from .log_domain import GIVEN, LogDomain, Potentials
+from .log_domain import LogDomain, Potentials
 from .newton import NewtonSteps, StepLimits
 
 # Iterations between two looks at the scalings and at how fast the error falls. On 36 linear
@@ -79,9 +79,9 @@ class SinkhornSolver:
         problem = _Problem(self, kernel, epsilon, deadline, relaxation)
         if not problem.begin(start):
             return self.vanish(kernel)
-        given, limit, scalings = problem.terms is None, self.precision.drift, self.scalings
+        given, limit, scalings = problem.given, self.precision.drift, self.scalings
         # Changes of caps yet to come add up.
-        aim = tol / 3 if not given and problem.terms.mass else MARGIN * tol
+        aim = tol / 3 if problem.terms.mass else MARGIN * tol
         omega, before, newton, n_iter, n_made, pace = 1.0, np.inf, None, 0, 0, 0.0
         if given and self.mechanisms.newton:
             newton = NewtonSteps(kernel.shape, self.precision)
@@ -156,15 +156,15 @@ class _Problem:
         self.p, self.q, self.lift, self.shift = solver.p, solver.q, 0.0, 0.0
         self.unit = relaxation.mass if relaxation else 1.0
         self.base, self.rule, self.is_annealed = kernel.separable_potentials, None, False
-        self.terms = self._terms_at(epsilon)
+        self.terms, self.given = self._terms_at(epsilon), not solver.rule.has_free_marginals
 
     def _terms_at(self, epsilon):
         return self.solver.rule.terms(self.base, epsilon, self.relaxation)
 
     def begin(self, start):
         """Make the first kernel; return False if the plan has no mass."""
-        solver, terms, base = self.solver, self.terms, self.base
-        if start is not None and terms and terms.mass:
+        solver, base = self.solver, self.base
+        if start is not None and self.terms.mass:
             start = start.moved(base)
             self.shift = start.shift
         if start is not None and self.relaxation:
@@ -174,7 +174,7 @@ class _Problem:
         elif start is not None:
             start = self._mended(start)
         if start is None:
-            start = base if terms else Potentials(*map(np.zeros, self.kernel.shape))
+            start = Potentials(*map(np.zeros, self.kernel.shape)) if self.given else base
             spread = self._spread()
             if spread > solver.precision.direct * self.epsilon:
                 start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
@@ -197,22 +197,22 @@ class _Problem:
         """Return potentials whose points with mass all have finite values, by one log-sum-exp; None
         if most are lost: the potentials did not fit the cost, and its kernel overflowed.
         """
-        log_domain, terms = self.solver.log_domain, self.terms or GIVEN
+        log_domain, cost, epsilon = self.solver.log_domain, self.kernel.cost, self.epsilon
         if 0.0 < log_domain.lost(potentials) < 0.5:
-            potentials = log_domain.mended(self.kernel.cost(), potentials, self.epsilon, terms)
+            potentials = log_domain.mended(cost(), potentials, epsilon, self.terms)
         return None if log_domain.lost(potentials) > 0.0 else potentials
 
     def _spread(self):
         """Return how far potentials may have to move."""
         spread = self.kernel.spread()
-        return spread + np.ptp(self.base.f) + np.ptp(self.base.g) if self.terms else spread
+        return spread if self.given else spread + np.ptp(self.base.f) + np.ptp(self.base.g)
 
     def _annealed(self, potentials, spread):
         if not np.isfinite(spread):
             raise lost_to_rounding(self.epsilon, self.solver.precision)
-        terms_at, cost = self._terms_at if self.terms else None, self.kernel.cost()
+        cost, terms_at = self.kernel.cost(), self._terms_at
         potentials, self.shift = self.solver.log_domain.anneal(
-            cost, potentials, self.epsilon, spread, self.deadline, terms_at
+            cost, potentials, self.epsilon, spread, terms_at, self.deadline
         )
         self.is_annealed = True
         return potentials
@@ -221,7 +221,7 @@ class _Problem:
         """Make the kernel of potentials, or of others if they do not fit; return False if the plan
         has no mass.
         """
-        precision, kernel, given = self.solver.precision, self.kernel, self.terms is None
+        precision, kernel, given = self.solver.precision, self.kernel, self.given
         for attempt in range(3):
             placed, peak = potentials if given else self._placed(potentials), np.inf
             if placed is not None:
@@ -326,7 +326,7 @@ class _Problem:
     def finish(self):
         """Return the potentials of the plan, scaled if it is unbalanced."""
         scalings, solver = self.solver.scalings, self.solver
-        if self.terms is not None and not solver.rule.is_direct:
+        if not (self.given or solver.rule.is_direct):
             with np.errstate(invalid="ignore"):
                 mass = float(scalings.v @ scalings.sums.values)
             if not 0.0 < mass < np.inf:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+from scipy import linalg
 
 from ..kernels import _products
 from ..kernels._products import Panels
@@ -64,28 +64,6 @@ def radius_of(largest: float, d: int) -> float:
     return float(largest * np.sqrt(d)) if largest > 0 else 1.0
 
 
-def features_of(
-    x: NDArray[Any], metric: Metric, center: Float64Array | float, radius: float
-) -> Float32Array:
-    """Return the features (n, rank) of points (n, d) under a metric."""
-    x = unit_rows(x, "x") if metric == "cosine" else (x - center) / radius
-    if metric == "sqeuclidean":
-        # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: the signature couples two more features, s and 1.
-        s = (x**2).sum(axis=1, keepdims=True)
-        x = np.hstack([x, s, np.ones_like(s)])
-    return np.ascontiguousarray(x, dtype=np.float32)
-
-
-def signature_of(rank: int, metric: Metric) -> Float64Array:
-    """Return the signature (rank, rank) of a metric."""
-    signature = np.eye(rank)
-    if metric == "sqeuclidean":
-        signature *= -2.0
-        signature[-2:, -2:] = [[0.0, 1.0], [1.0, 0.0]]
-    signature.flags.writeable = False
-    return signature
-
-
 class PointCloud:
     """Intra-space costs of the rows of `x`, kept as factors.
 
@@ -136,15 +114,27 @@ class PointCloud:
         self.labels = labels_of(x)
         x = within_range(as_matrix(x, "x"), "x")
         self.metric = one_of(metric, "metric", get_args(Metric))
-        self.n, center, radius = x.shape[0], np.zeros(x.shape[1]), 1.0
-        if metric != "cosine":
+        self.n, radius = len(x), 1.0
+        if metric == "cosine":
+            x = unit_rows(x, "x")
+        else:
             x = x.astype(np.float64)
-            # Distances do not see the shift; float32 products do.
-            center = center if metric == "dot" else center_of(x)
-            radius = radius_of(np.abs(x - center).max(), x.shape[1])
-        self.scale = radius if metric == "euclidean" else radius**2
-        self.features = features_of(x, metric, center, radius)
-        self.signature = signature_of(self.features.shape[1], metric)
+            if metric != "dot":
+                x -= center_of(x)  # distances do not see the shift; float32 products do
+            radius = radius_of(np.abs(x).max(), x.shape[1])
+            x /= radius
+        self.scale, signature = radius if metric == "euclidean" else radius**2, np.eye(x.shape[1])
+        if metric == "sqeuclidean":
+            # |x_i - x_k|^2 = s_i + s_k - 2 x_i x_k: the signature couples two more features.
+            s = (x**2).sum(axis=1, keepdims=True)
+            x = np.hstack([x, s, np.ones_like(s)])
+            signature = linalg.block_diag(-2.0 * signature, [[0.0, 1.0], [1.0, 0.0]])
+        self.features = np.ascontiguousarray(x, dtype=np.float32)
+        self._set_signature(signature)
+
+    def _set_signature(self, signature: Float64Array) -> None:
+        signature.flags.writeable = False
+        self.signature = signature
 
     def __repr__(self) -> str:
         return f"PointCloud({self.n} points, {self.metric})"
@@ -221,11 +211,10 @@ class PointCloud:
         """
         one_of(statistic, "statistic", get_args(Statistic))
         sign, added = (-1.0, 1.0) if self.metric == "cosine" else (1.0, 0.0)
-        costs = self._costs()
-        blocks = (sign * costs(rows) for rows in row_blocks(self.n, self.n))
+        blocks = (sign * self._costs(rows) for rows in row_blocks(self.n, self.n))
         if statistic == "median":
             sample = np.linspace(0, self.n - 1, min(self.n, SAMPLED)).astype(np.int64)
-            value = float(np.median(sign * self.take(sample)._costs(np.float64)(slice(None))))
+            value = float(np.median(sign * self.take(sample)._costs(slice(None), np.float64)))
         elif statistic == "mean":
             value = sum(float(block.sum(dtype=np.float64)) for block in blocks) / self.n**2
         else:
@@ -239,27 +228,22 @@ class PointCloud:
         scaled.scale = 1.0 / (added + value)
         return scaled
 
-    def _costs(self, dtype: DTypeLike = np.float32) -> Callable[[slice], NDArray[Any]]:
-        """Return a function that makes some rows of the costs, in units of `scale`."""
+    def _costs(self, rows: slice, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+        """Return some rows of the costs, in units of `scale`."""
         phi = self.features.astype(dtype if self.has_factors else np.float64, copy=False)
-        right = (phi @ self.signature.astype(phi.dtype)).T
+        products = phi[rows] @ (phi @ self.signature.astype(phi.dtype)).T
         if self.has_factors:
-            return lambda rows: phi[rows] @ right
+            return products
         squares = np.einsum("ij,ij->i", phi, phi)
-
-        def distances(rows: slice) -> NDArray[Any]:
-            block = squares[rows, None] + squares - 2.0 * (phi[rows] @ right)
-            return np.sqrt(np.maximum(block, 0.0, out=block), out=block)
-
-        return distances
+        block = squares[rows, None] + squares - 2.0 * products
+        return np.sqrt(np.maximum(block, 0.0, out=block), out=block)
 
     def to_dense(self) -> DenseCost:
         """Return the costs as a `DenseCost`, built block by block."""
-        costs = self._costs()
         # Only costs that float32 has no room for take twice the room.
         cost = np.empty((self.n, self.n), np.float32 if 1e-30 < self.scale < 1e30 else np.float64)
         for rows in row_blocks(self.n, self.n):
-            cost[rows] = costs(rows)
+            cost[rows] = self._costs(rows)
         if self.metric in ("sqeuclidean", "euclidean"):
             np.maximum(cost, 0.0, out=cost)
             np.fill_diagonal(cost, 0.0)
@@ -327,8 +311,7 @@ class LowRankCost(PointCloud):
         lengths = np.sqrt(np.abs(values) * (self.n / largest)).astype(vectors.dtype)
         self.features = np.ascontiguousarray(vectors * lengths, dtype=np.float32)
         self.scale = largest / self.n
-        self.signature = np.diag(np.sign(values))
-        self.signature.flags.writeable = False
+        self._set_signature(np.diag(np.sign(values)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n} points, rank {self.rank})"
