@@ -133,15 +133,33 @@ class Costs:
             return max(float(total + np.vdot(*self._moments(plan))), 0.0)
         bilinear = self.bilinear(plan) if bilinear is None else bilinear
         product = sum(np.vdot(plan(rows), bilinear(rows)) for rows in self.slices)
-        if abs(total + product) < 1e-10 * (abs(total) + abs(product)) and self.loss.keeps_factors:
-            # All but rounding has cancelled: add up the differences of few entries.
-            whole = np.vstack([plan(rows) for rows in self.slices])
+        rounding = 1e-10 * (abs(total) + abs(product))
+        if abs(total + product) < rounding and self.loss.keeps_factors:
+            # Add up differences, of few entries or of few points.
+            x, y = (self._part(side, slice(None)) for side in (0, 1))
+            whole = np.vstack([plan(rows) for rows in self.slices]).astype(np.float64)
             i, j = np.nonzero(whole)
-            if len(i) <= 3000:
-                apart = self._part(0, i)[:, i] - self._part(1, j)[:, j]
-                masses = whole[i, j].astype(np.float64)
-                return float(masses @ np.square(apart) @ masses)
+            if len(i) ** 2 <= 4 * whole.size:
+                return float(whole[i, j] @ np.square(x[i][:, i] - y[j][:, j]) @ whole[i, j])
+            if whole.size * sum(whole.shape) <= 1e8:
+                return _mean_square(x, y, whole)
         return max(float(total + product), 0.0)
+
+
+def _mean_square(x, y, plan):
+    """Return the sum of squared differences at a plan without a difference of large terms: a pair
+    of points of the first side has a mean cost E(y) of its matches, and the sum is the mean of
+    ``(x - E(y))^2`` and of the variance of y, which the two points of the pair add to.
+    """
+    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+    share = np.divide(plan, rows[:, None], out=np.zeros(plan.shape), where=plan > 0)
+    half = share @ y
+    whole = half @ share.T
+    total = rows @ np.square(x - whole) @ rows
+    for i in np.flatnonzero(rows):
+        variance = np.square(y - half[i]) @ cols + rows @ np.square(half - whole[:, i, None])
+        total += rows[i] * share[i] @ variance
+    return float(total)
 
 
 def _stays_factored(x, y, loss):
