@@ -22,7 +22,7 @@
 #define GWF_TEXT_(a) #a
 #define GWF_TEXT(a) GWF_TEXT_(a)
 
-/* Of the type of number: the least entry of its plans, its largest number, and absolute values. */
+/* The least entry of plans, the largest number and the absolute value, by the type of number. */
 #define GWF_LEAST GWF_JOIN(GWF_LEAST, GWF_TYPE)
 #define GWF_MOST GWF_JOIN(GWF_MOST, GWF_TYPE)
 #define GWF_MOST_f32 FLT_MAX

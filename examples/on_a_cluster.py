@@ -3,7 +3,7 @@ Pairs on a cluster
 ==================
 
 Distances between all pairs of many spaces are many solves that know nothing of one another. joblib
-shares them out, and Dask gives it workers: processes of this machine here, those of a cluster with
+shares them out, and Dask gives it workers: processes of this machine here, or of a cluster with
 another address.
 
 The spaces are clouds of points made here, of four families. It prints (and how long it

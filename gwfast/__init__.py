@@ -17,8 +17,8 @@ _source_tree.mend(sys.modules[__name__])
 # OpenMP is loaded here, before what is imported after gwfast.
 from . import kernels as kernels  # noqa: E402
 
-# All else waits until it is asked for, since SciPy takes most of the time of an import. Public,
-# beside what `_api` has: what they need may be missing, or take a second.
+# All else waits until it is asked for, since SciPy takes most of the time of an import. These
+# rooms are public like the names of `_api`; packages they need may be missing, or take a second.
 _ROOMS = "distributed", "gradients", "plot", "pot", "singlecell", "spatial", "words"
 _HOMES = {"EachSpace": "alignment.each_space", "GromovWassersteinAligner": "alignment.estimator"}
 

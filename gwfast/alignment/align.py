@@ -286,7 +286,7 @@ def align(
 def _warn_of_masses(problem):
     for name, masses in (("p", problem.p), ("q", problem.q)):
         even = float(np.exp(mass_entropy(masses)))
-        # Zipf's law has .12 for 3000 words, of which 1 to 5 % were then translated right.
+        # Zipf's law has .12 for 3000 words, and 1 to 5 % of the words were translated right.
         if even < 0.3 * len(masses):
             warnings.warn(
                 f"{name} is as uneven as {even:.0f} equal masses of {len(masses)} "

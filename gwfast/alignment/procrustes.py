@@ -14,7 +14,7 @@ from ..utils.validation import as_matrix, as_positive, as_weights
 
 
 class Maps(NamedTuple):
-    """What takes both sides to a common space; `target` is None where that is the target's."""
+    """The maps of both sides to a common space; `target` is None if that is the target's."""
 
     source: Float32Array  # (d, e)
     target: Float32Array | None  # (d', e)
@@ -79,8 +79,8 @@ def fit_maps(
 
     `whiten` makes all directions vary alike before the orthogonal map, and undoes that after. Each
     direction is multiplied, on both sides, by the correlation of the two along it to the power
-    `reweight`. Without either the map is that of `procrustes`, and `target` None. The common space
-    has the coordinates of the target's. `weights` (n,) are of the pairs; None is all alike.
+    `reweight`. Without either this is the map of `procrustes`, and `target` is None. The common
+    space has the coordinates of the target. `weights` (n,) are of the pairs; None is all alike.
     """
     reweight = as_positive(reweight, "reweight", zero=True)
     if not whiten and not reweight:

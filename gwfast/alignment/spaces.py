@@ -241,7 +241,7 @@ def load_alignment(path: PathLike, *, n_threads: int | None = None) -> AlignedSp
     Returns
     -------
     AlignedSpaces
-        Without the solve, of which nothing was kept: `AlignmentResult.save` says what that is.
+        Without the solve, which is not in the file, see `AlignmentResult.save`.
 
     Raises
     ------

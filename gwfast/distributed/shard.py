@@ -119,8 +119,8 @@ class Shard(Points):
     # --- Plans ------------------------------------------------------------------------
 
     def of_plan(self, spec, scalings, method, *args):
-        """What the rows of a plan here, a `Coupling`, answer; `spec` has the potentials of the
-        plan. With `scalings` of the kernel with that number the plan may take its place.
+        """Return the answer of the rows of a plan here, a `Coupling`; `spec` has the potentials of
+        the plan. With `scalings` of the kernel with that number the plan may take its place.
         """
         coupling = self._coupling(spec, scalings)
         *sides, name = method.split(".")

@@ -84,7 +84,7 @@ def plot_couplings(
     figure: Canvas | None = None,
     ax: Panels | None = None,
 ) -> Figure:
-    """Draw several plans side by side, on one color scale, such as those of several epsilons.
+    """Draw several plans side by side, on one color scale, such as plans of several epsilons.
 
     Parameters
     ----------

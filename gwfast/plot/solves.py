@@ -164,7 +164,7 @@ def plot_candidates(
 ) -> Figure:
     """Draw the objective that every start was stopped at, level by level.
 
-    Objectives are comparable within a level: those of few points are of another problem.
+    Objectives are comparable within a level: fewer points are another problem.
 
     Parameters
     ----------

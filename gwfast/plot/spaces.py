@@ -279,8 +279,8 @@ def plot_embedding(
     """Draw spaces as points of the plane, about as far apart as they are.
 
     By classical multidimensional scaling (Torgerson, Psychometrika, 1952): the largest two
-    eigenvalues, and their eigenvectors, of what the inner products of centered points with these
-    distances would be. Axes say how much of the sum of the eigenvalues, absolute, each has
+    eigenvalues, and their eigenvectors, of the inner products that centered points with these
+    distances would have. Axes say how much of the sum of the eigenvalues, absolute, each has
     (Mardia, Kent and Bibby, 1979, 14.4); which way they point means nothing.
 
     Parameters

@@ -2,7 +2,7 @@
 without, with its names, arguments, conventions and answers.
 
 ``from gwfast import pot as gromov`` in place of ``from ot import gromov``; or `patch`, to swap the
-functions of an installed POT for these. What differs is in DIFFERENCES.md, beside this file.
+functions of an installed POT for these. DIFFERENCES.md in this folder has the differences.
 """
 
 # Public is what the modules list in their own `__all__`.

@@ -219,7 +219,7 @@ class Spaces:
             yield slice(end - len(Cs), end), Cs
 
     def feature_costs(self, Y, s=None):
-        """Costs between `Y` and the features of a space, for None of all; None without features."""
+        """Costs of `Y` and the features of space `s`, or of all spaces; None without features."""
         if Y is None:
             return None
         features = self._Ys if s is None else self._Ys[self.parts[s]]

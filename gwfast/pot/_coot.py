@@ -218,7 +218,7 @@ class LeastPlans:
 
 
 class EntropicPlans:
-    """`LeastPlans` with entropy, of which `missed` says whether the last one has not converged."""
+    """`LeastPlans` with entropy; `missed` says whether the last plan has not converged."""
 
     def __init__(self, call, rule, side, name):
         shape = self._shape = side.plan.shape

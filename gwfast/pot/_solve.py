@@ -138,7 +138,7 @@ class Answer:
         return {"err": list(map(self.problem.arrays.back, self.errors))}
 
     def result(self, log: bool | str) -> Plan:
-        """The plan, or with `log` the plan and POT's log, of which `"value"` asks for the value."""
+        """Return the plan, and POT's log with `log`; `"value"` asks for a log with the value."""
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
@@ -290,7 +290,7 @@ def solved_together(problems, method, epsilon, limits):
 def _posed(problem, method):
     """The problem of mass one, its start, its method, and the dtype to solve it in."""
     total, dtype = problem.total, problem.arrays.dtype
-    # Of so few entries float64 takes as long as float32.
+    # Float64 takes as long as float32 for so few entries.
     few = math.prod(problem.shape) <= 100_000
     if method != "pgd" or (problem.marginals == "partial" and few):
         # Proximal steps shrink for long, and are lost in the rounding of float32; that

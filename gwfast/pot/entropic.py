@@ -57,8 +57,8 @@ def entropic_gromov_wasserstein(
 ) -> Plan:
     """Entropic Gromov-Wasserstein plan, as `ot.gromov.entropic_gromov_wasserstein`.
 
-    The problem, the meaning of `epsilon` and what comes back are POT's; see its documentation for
-    the mathematics, and DIFFERENCES.md beside this file for what is not the same.
+    The problem, the meaning of `epsilon` and the results are POT's; see its documentation for the
+    mathematics, and DIFFERENCES.md in this folder for the differences.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def cg(
     T : array of shape (ns, nt)
         Of the library and dtype of the input.
     log : dict
-        If asked for, that of `fused_gromov_wasserstein`, or without `M` of `gromov_wasserstein`.
+        If asked for, the log of `fused_gromov_wasserstein`, or without `M` of `gromov_wasserstein`.
 
     Raises
     ------

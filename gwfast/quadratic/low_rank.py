@@ -36,7 +36,7 @@ PACKED_BYTES = 8 << 20
 
 
 class Outer(NamedTuple):
-    """The outer product of two vectors, of which rows are made as they are read."""
+    """The outer product of two vectors; rows are made when they are read."""
 
     rows: np.ndarray
     cols: np.ndarray

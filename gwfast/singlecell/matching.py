@@ -121,7 +121,7 @@ class CellAlignment:
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of the cells of one set for those of the other, see `GWResult.transfer_labels`."""
+        """Labels of one set's cells for the cells of the other, see `GWResult.transfer_labels`."""
         return self.gw.transfer_labels(labels, to=to)
 
     def foscttm(self) -> float:

@@ -1,4 +1,4 @@
-"""What cells are compared by: a table of an AnnData object, or its principal components."""
+"""Features of cells: a table of an AnnData object, or its principal components."""
 
 from __future__ import annotations
 

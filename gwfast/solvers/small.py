@@ -48,9 +48,9 @@ def small_descent(problem, options):
 
 
 def small_descents(problems, begin, deadline, n_threads):
-    """Solve numbered problems, `n_threads` at a time. Yields the number and the `Descent` of each
-    problem of which ``begin(number)`` returns a `Descent` and its `Limits`, not None, and which no
-    other solver has to go on with.
+    """Solve numbered problems, `n_threads` at a time. Yield the number and the `Descent` of each
+    problem if ``begin(number)`` returns a `Descent` and its `Limits`, not None, and no other solver
+    has to go on with it.
     """
     for part in _parts(problems, 2 * n_threads):
         begun = {k: pair for k in part if (pair := begin(k)) is not None}

@@ -101,7 +101,7 @@ class SliceAlignment:
     def transform(
         self, b: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Spots of the first slice among those of the second, see `GWResult.transform`.
+        """Spots of the first slice among the spots of the second, see `GWResult.transform`.
 
         Parameters
         ----------
@@ -126,8 +126,8 @@ class SliceAlignment:
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of the spots of one slice for those of the other, see `GWResult.transfer_labels`:
-        to the first slice, or with ``to="target"`` to the second.
+        """Labels of the spots of one slice for the spots of the other, see
+        `GWResult.transfer_labels`: to the first slice, or with ``to="target"`` to the second.
         """
         return self.gw.transfer_labels(labels, to=to)
 
@@ -284,8 +284,8 @@ def pairwise_align(
     ``|x - x'|^2 / (2 R)``, with coordinates in units of the median distance of neighboring spots
     and R the root mean square of all distances: around R that changes as the distance does. The
     dissimilarity of spots is the squared distance of their features, divided by the mean of that
-    between neighboring spots, which is mostly noise. Both terms are then in units of what
-    neighbors differ by, and an `alpha` means the same for slices of any size.
+    between neighboring spots, which is mostly noise. Both terms are then in units of the difference
+    of neighbors, and an `alpha` means the same for slices of any size.
     `GWResult.term_ratio`, which compares both terms at the plan that matches all with all, grows
     with the slice; that is no reason for another `alpha`.
 

@@ -168,8 +168,8 @@ def spacing(spots: list[Float64Array]) -> float:
 def geometries(
     spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int
 ) -> tuple[PointCloud, PointCloud, CrossCost]:
-    """Squared distances within both slices and between their features, the means of those of so
-    many nearest spots, in units of what neighboring spots differ by; see `pairwise_align`.
+    """Return squared distances within both slices and between their features, which are means over
+    the `n_neighbors` nearest spots, in units of the difference of neighbors; see `pairwise_align`.
     """
     noise, smooth = [], []
     for places, expressed in zip(spots, rows, strict=True):

@@ -1,4 +1,4 @@
-"""Progress: events of running work, and who is told of them; the log has all of them.
+"""Progress: events of running work and the functions that receive them; the log has all of them.
 
 The logger is ``gwfast``. It writes nothing by itself: give it a handler, as
 ``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file that was read, a solve that

@@ -11,7 +11,7 @@ import gwfast
 base = pytest.importorskip("sklearn.base")
 GromovWassersteinAligner = gwfast.GromovWassersteinAligner
 
-# Why some of scikit-learn's checks fail, all of which hand labels as y.
+# Why some of scikit-learn's checks fail: they all hand labels as y.
 ONE_COLUMN = (
     "fits labels in one column, which have no angles to compare: passes with "
     "metric='sqeuclidean', normalize=('center',)"
@@ -20,8 +20,8 @@ AT_THE_MEAN = (
     "fits labels in one column, some of them at the mean of all, which has no angle to be found by"
 )
 ONE_DIMENSION = "hands labels in one dimension, which are no space"
-# What `check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)` is told of
-# an aligner with its default parameters.
+# For an aligner with its default parameters:
+# `check_estimator(..., expected_failed_checks=EXPECTED_FAILED_CHECKS)`.
 EXPECTED_FAILED_CHECKS = {
     "check_dict_unchanged": AT_THE_MEAN,
     "check_dont_overwrite_parameters": ONE_COLUMN,

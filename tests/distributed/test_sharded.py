@@ -311,7 +311,7 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     assert expected.n_outer > at + 1
 
     def die(step):
-        time.sleep(0.1)  # of which writing takes little
+        time.sleep(0.1)  # writing takes a small share of it
         if step.iteration > at:
             raise Killed
 

@@ -6,7 +6,7 @@ from gwfast.utils.deadline import Deadline
 
 
 class AfterLooks(Deadline):
-    """Has passed when it has been looked at so many times."""
+    """A deadline that has passed after a number of looks."""
 
     def __init__(self, looks):
         self.looks = looks
@@ -21,7 +21,7 @@ class AfterLooks(Deadline):
 
 
 def end_after(monkeypatch, looks):
-    """Have all solves end when their deadline has been looked at so many times."""
+    """Have all solves end after a number of looks at their deadline."""
     monkeypatch.setattr(Deadline, "after", lambda time_limit: AfterLooks(looks))
 
 

@@ -32,7 +32,7 @@ def solved(xs, ys, **options):
 
 @pytest.mark.parametrize("n_shares", [1, 2, 5])
 def test_pairs_side_by_side_are_what_each_is_alone(n_shares):
-    """Whatever calls and threads they are shared out over, and from plans that were found."""
+    """They may be shared out over any calls and threads, and begin at plans found before."""
     x, ys = spaces(0, width=2)[3], spaces(1, width=2)
     plans, shares, columns = np.empty((SIZES[3], sum(SIZES))), [], np.cumsum([0, *SIZES])
     potentials = np.empty(SIZES[3] * len(ys) + sum(SIZES))

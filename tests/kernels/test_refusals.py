@@ -64,7 +64,7 @@ SPOILS = {
     "ndim": lambda x: x[None],
     "read only": read_only,
 }
-# What can be told from nothing else: the only matrix of a kernel, its type or its free side.
+# Types and sides that no other argument tells: a kernel's only matrix, its type or free side.
 FREE = {
     ("dtype", "absorb", "u"),
     ("dtype", "entropy", "plan"),

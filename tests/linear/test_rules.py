@@ -63,7 +63,7 @@ def test_unbalanced_plan_is_that_of_plain_iterations(shape, rho, dtype):
     near = 1e-9 if precision is DOUBLE else 3e-5
     assert np.abs(plan - expected).sum() < near
     assert plan.sum() == pytest.approx(expected.sum(), rel=near)
-    # Potentials that are at hand change nothing, and those of another problem neither.
+    # Potentials to start from change nothing, nor do potentials of another problem.
     other = Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q)))
     for start in (solution.potentials, other):
         again, _ = solved(*args, start, relaxation)
@@ -82,7 +82,7 @@ def test_unbalanced_potentials_are_those_of_the_plan(epsilon, precision):
     np.testing.assert_allclose(
         plan, np.exp((f[:, None] + g - cost) / epsilon), rtol=2e-3, atol=1e-30
     )
-    # What both marginals say of the potentials, of the plan before it was scaled.
+    # Both marginals determine the potentials of the plan before it was scaled.
     plan = plan * plan.sum()
     u = -rho[0] * np.log(plan.sum(axis=1) / p)
     v = -rho[1] * np.log(plan.sum(axis=0) / q)

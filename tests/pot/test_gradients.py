@@ -1,4 +1,4 @@
-"""Gradients of losses and plans are what finite differences say, and where POT has them, POT's."""
+"""Gradients of losses and plans equal finite differences, and POT's gradients if it has them."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,7 @@ def step(change=0.1, gw_cost=1.0, **others):
 
 
 def at(**others):
-    """What a linearization says of itself."""
+    """The facts that a linearization gives to the judge."""
     kind = dict(precision=SINGLE, method=PGD, change_is_rounded=True, n_kept=6)
     return SimpleNamespace(**{**kind, "inner_limit": 200, "inner_fraction": 0.01, **others})
 
@@ -56,7 +56,7 @@ def noise(size):
     [
         (noise(FLOOR / 2), True),
         (noise(2 * FLOOR), False),
-        # What leaves a saddle changes more with each iteration.
+        # A descent that leaves a saddle changes more with each iteration.
         ([FLOOR * 1.03**k / 2 for k in range(STALLED_AFTER)], False),
         # One smaller change than ever before.
         ([*noise(FLOOR / 2)[1:], FLOOR / 100], False),
@@ -92,7 +92,7 @@ def rows(*kinds):
 )
 def test_going_round_is_told_from_getting_on(history, stands):
     assert stands_still(history, 1e-6) is stands
-    # Looked at once in a row, and only where there is one before it.
+    # Judged once in a row, and only if there is an iteration before it.
     assert not stands_still(history[:-1], 1e-6)
     assert not stands_still(history[STALLED_AFTER:], 1e-6)
     last = judged(history)[-1]
@@ -104,7 +104,7 @@ def test_small_changes_end_a_descent_if_the_objective_stands():
     assert judged([step(), step(1e-6)])[-1].status == Status.CONVERGED
     moves = judged([step(), step(1e-6, 1.0, gw_before=1.1)])[-1]
     assert moves.status is None and not moves.settled
-    # The error of the marginals explains as much.
+    # The error of the marginals explains the change.
     known = judged([step(), step(1e-6, 1.0, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
     assert known.settled and known.status is None
     # Nothing is known of the objective before.
@@ -152,7 +152,7 @@ def test_limits_time_and_callbacks_end_it():
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
     for ended in (Status.STOPPED, Status.TIME_LIMIT):
         assert judge([step()], at(), LIMITS, Verdict(), ended=ended).status == ended
-    # What has converged in time says so.
+    # A descent that has converged in time says so.
     done = judge([step(1e-6)], at(), LIMITS, Verdict(), ended=Status.TIME_LIMIT)
     assert done.status == Status.CONVERGED
 

@@ -85,7 +85,7 @@ def test_both_loops_end_at_the_same_plan(shape, rule, kind, dtype):
         off = 1e-2  # somewhere on the way
     assert abs(result.gw_cost - other.gw_cost) <= off * scale
     assert np.abs(result.plan - other.plan).sum() <= 100 * np.sqrt(off) * other.plan.sum() / 10
-    # What is reported is of the plan, in float64.
+    # Reported values are of the plan, in float64.
     if "rho" in RULES[rule]:
         return
     truth = gwfast.verify(given, result)
@@ -154,7 +154,7 @@ def test_a_time_limit_ends_the_compiled_loop():
 
 
 def test_long_descents_go_on_from_call_to_call():
-    """Slices of work end none of them, nor does another limit on their number."""
+    """Slices of work do not end descents, nor does another limit on their number."""
     options = dict(relative=0.02, dtype="float64", tol=1e-12)
     whole = solve(problem((240, 240)), max_outer=60, **options)
     assert whole.n_outer > 20  # several slices
@@ -182,7 +182,7 @@ def test_all_mass_of_one_side_may_move_in_a_partial_plan():
 
 
 def test_the_loop_in_python_goes_on_where_the_compiled_one_ends():
-    """A semi-relaxed plan goes to and fro, which only damped steps end."""
+    """A semi-relaxed plan goes to and fro, and only damped steps end that."""
     result = solve(problem((5, 5), marginals="semirelaxed"), relative=0.08)
     numbers = [step.iteration for step in result.history]
     assert numbers == list(range(1, result.n_outer + 1))

@@ -51,7 +51,7 @@ SOLVES = {
 
 
 def killed(solve, path, after):
-    """Solve, and die after so many iterations."""
+    """Solve, and die after a number of iterations."""
 
     def callback(step):
         if step.iteration > after:

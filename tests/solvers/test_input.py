@@ -1,4 +1,4 @@
-"""Awkward, degenerate and wrong input: what is refused, and known faults."""
+"""Awkward, degenerate and wrong input: errors, and known faults."""
 
 import tracemalloc
 

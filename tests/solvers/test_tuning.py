@@ -71,7 +71,7 @@ def test_results_that_key_saw_stay_as_they_were():
     best = gwfast.tune_epsilon(*permuted(30, 29), epsilons=[0.5, 0.3], key=key)
     for plan, copy in seen:
         np.testing.assert_array_equal(plan, copy)
-    # What is not a number does not win.
+    # A score that is NaN does not win.
     assert any(best.plan is plan for plan, _ in seen[1:])
 
 

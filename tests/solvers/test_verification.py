@@ -139,7 +139,7 @@ def test_a_partial_plan_that_favors_points_is_caught():
 
 
 def test_point_clouds_are_verified_in_blocks_of_rows():
-    """Of 1500 x 800 entries, more than fit a block, for any order of the points."""
+    """Plans of 1500 x 800 entries, more than fit a block, in any order of the points."""
     x, y, _ = rotated_pair(1500, 3, 1, noise=0.1)
     x, y, order = x[:, :2], y[:800], np.random.default_rng(0).permutation(1500)
     clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)

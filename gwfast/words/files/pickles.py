@@ -83,8 +83,8 @@ _FUNCTIONS = {
 
 def load(data, budget):
     """The object that a pickle, as bytes or a mapped file, describes: made of dicts, lists (also
-    for sets), tuples, texts, bytes, numbers, `Array` and `Inert`. Texts may be turned into as many
-    bytes as `budget`, all together. Where the pickle is damaged there are exceptions of any kind.
+    for sets), tuples, texts, bytes, numbers, `Array` and `Inert`. Texts may take `budget` bytes
+    together. A damaged pickle raises exceptions of any kind.
     """
     machine = _Machine(budget)
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
