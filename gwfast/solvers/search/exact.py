@@ -154,42 +154,39 @@ class ExactSearch:
         with contextlib.suppress(OutOfTime):
             at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
             for fraction, tol, n_left in LEVELS:
+                self._deadline.check()
                 epsilons = {label: at.schedule(Epsilon(relative=fraction)) for label in plans}
                 if fraction == LEVELS[0][0] and "annealed product" in plans:
                     # With more entropy the product plan between words hardly moves.
                     epsilons["annealed product"] = at.schedule(Epsilon(relative=0.05))
                 # Plans are rough, as the next level moves them further.
                 limits = Limits(25, 100, tol, 1e-3, deadline=self._deadline)
-                ended = _descend_all(at, plans.values(), epsilons.values(), limits, self._n_threads)
-                ended = sorted(zip(ended, plans, strict=True), key=lambda one: one[0][0])
+                field = [
+                    Descent.at(at, at.initial(plans[label]), epsilons[label]) for label in plans
+                ]
+                if at.is_small:
+                    field = descend_small(field, [limits] * len(field), self._n_threads)
+                # Descents that the compiled loop leaves to others hardly move, or go round.
+                field = [one if one.steps else descend(one, limits) for one in field]
+                ended = sorted(zip(field, plans, strict=True), key=lambda pair: pair[0].gw_cost)
                 plans, last = {}, None
-                for (gw_cost, n_outer, plan), label in ended:
-                    fate = f"dropped at {fraction:.1%}"
+                for descent, label in ended:
+                    gw_cost, plan, fate = descent.gw_cost, descent.state.plan, None
                     if last is not None and gw_cost - last[0] <= SAME * abs(last[0]):
                         fate = f"same as {last[1]}"
                     elif len(plans) < n_left:
-                        plans[label], last, fate = plan, (gw_cost, label), None
+                        plans[label], last = plan, (gw_cost, label)
+                    else:
+                        fate = f"dropped at {fraction:.1%}"
                     if fate is not None:
-                        self._note(label, plan, epsilons[label].last, gw_cost, n_outer, 0.0, fate)
+                        row = descent.epsilons.last, gw_cost, len(descent.steps), descent.seconds
+                        self._note(label, plan, *row, fate)
         return plans
 
     def _note(self, label, plan, *row, leads=False):
         """Keep the row of a descent: of a long search only rows of descents that lead."""
         if leads or len(self._rows) < 1000:
             self._rows.append(Candidate(label, max(plan.shape), *row))
-
-
-def _descend_all(at, plans, epsilons, limits, n_threads):
-    """Yield the objective, the number of iterations and the plan of a descent from each plan."""
-    limits.deadline.check()
-    starts = zip(plans, epsilons, strict=True)
-    descents = [Descent.at(at, at.initial(plan), schedule) for plan, schedule in starts]
-    if at.is_small:
-        descents = descend_small(descents, [limits] * len(descents), n_threads)
-    for descent in descents:
-        if descent.status is None:
-            descent = descend(descent, limits)
-        yield descent.gw_cost, len(descent.steps), descent.state.plan
 
 
 def _random_plan(seed, product):
