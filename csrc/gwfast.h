@@ -21,17 +21,7 @@
  * or a problem for another solver; and the fields recorded for each iteration. */
 enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL, GWF_UNBALANCED };
 enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
-enum {
-    GWF_SEPARABLE,
-    GWF_PRODUCT,
-    GWF_LINEAR,
-    GWF_VALUE,
-    GWF_CHANGE,
-    GWF_MOVED,
-    GWF_ERROR,
-    GWF_INNER,
-    GWF_STEP_FIELDS
-};
+enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS };
 
 /* All numbers that control a descent and its end, passed from Python under these names (see
  * quadratic/small_descent.py). */

@@ -19,7 +19,7 @@ cdef extern from "gwfast.h" nogil:
     static const char *const gwf_limit_names[] = {GWF_LIMITS(GWF_QUOTED) 0};
     """
     enum:
-        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS
+        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS, GWF_MOST_STEPS
     const char **gwf_limit_names
     ctypedef struct gwf_limits:
         pass
@@ -48,12 +48,12 @@ cdef extern from "gwfast.h" nogil:
         int has_potentials, is_away
 
 # Columns of `Descent.steps`.
-FIELDS = "separable", "product", "linear", "value", "change", "moved", "error", "n_inner"
+FIELDS = "value", "change", "moved", "error", "n_inner"
 # Reasons to end: the number of iterations or the time is reached; the plan has settled, with its
 # marginals; the next iteration needs another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
-# Most iterations of a first call, whose steps take 8 KB (later calls: twice the number so far and
+# Most iterations of a first call, whose steps take 5 KB (later calls: twice the number so far and
 # these), and seconds after which no descent of a call begins.
 cdef ptrdiff_t FIRST = 128
 cdef double SECONDS = 0.3
@@ -113,6 +113,8 @@ cdef class Descent:
         cdef double *fields = <double *>&self.d.limits
         self.plan, self.cost, self.is_float64 = plan, cost, holds_float64(plan)
         self.right, self.right_t, self.most = right, right_t, limits["max_outer"]
+        if limits["depth"] > GWF_MOST_STEPS:
+            raise ValueError(f"depth must be at most {GWF_MOST_STEPS}, got {limits['depth']}")
         check("row_cost", len(row_cost), n)
         check("col_cost", len(col_cost), m)
         for name, matrix, rows, cols in (
@@ -156,9 +158,8 @@ cdef class Descent:
 
     @property
     def steps(self):
-        """Numbers of each iteration, (done, 8), see `FIELDS`: the parts of the objective, of
-        both marginals, of the cost and of `linear`, and all of it; the change of the plan, in L1
-        and in the Frobenius norm; the L1 error of its marginals; and its inner iterations.
+        """Numbers of each iteration, (done, 5), see `FIELDS`: the objective; the change of the
+        plan, in L1 and in the Frobenius norm; the L1 error of its marginals; inner iterations.
         """
         return self.shown[:self.d.done]
 

@@ -166,22 +166,15 @@ def _compiled(descent, limits, precision, judged):
     if not problem.is_balanced:
         losses = [(side.losses, at.alpha * side.loss_scale / unit) for side in at.sides]
     return Descent(
-        *orientations[0],
-        *(orientations[1] if orientations[1:] else (None, None)),
+        *orientations[0], *(orientations[1] if orientations[1:] else (None, None)),
         None if fused is None else fused.matrix.astype(dtype, copy=False),
-        start.plan.astype(dtype),
-        start.moments.matrix.astype(dtype),
-        problem.p,
-        problem.q,
+        start.plan.astype(dtype), start.moments.matrix.astype(dtype), problem.p, problem.q,
         *(cost / unit for cost in start.separable),
-        potentials and (potentials.f, potentials.g),
-        losses,
-        shift=0.0 if fused is None else fused.separable / unit,
-        stride=at.sample_stride,
-        change=descent.going.change,
-        fraction=MARGIN * at.inner_fraction,
+        potentials and (potentials.f, potentials.g), losses,
+        shift=0.0 if fused is None else fused.separable / unit, stride=at.sample_stride,
+        change=descent.going.change, fraction=MARGIN * at.inner_fraction,
         limits=SHARED | numbers | judged,
-    )
+    )  # fmt: skip
 
 
 def _after(descent, compiled, ended, limits, seconds):

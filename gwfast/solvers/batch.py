@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
-import functools
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -136,13 +135,12 @@ def gromov_wasserstein_batch(
     n_threads = resolve_n_threads(n_threads, team=False)
     with single_threaded_blas(), reporting(progress) as report:
         results = solve_all(made, options, n_threads, report)
-    total = len(results)
-    bad = [k for k, result in enumerate(results) if not result.converged]
+    bad = [f"{k} ({one.status})" for k, one in enumerate(results) if not one.converged]
     if bad:
-        shown = ", ".join(f"{k} ({results[k].status})" for k in bad[:5])
+        shown = ", ".join([*bad[:5], "..."] if len(bad) > 5 else bad)
         warnings.warn(
-            f"{len(bad)} of {total} problems did not converge: {shown}"
-            f"{', ...' if len(bad) > 5 else ''}; see advice in their results",
+            f"{len(bad)} of {len(results)} problems did not converge: {shown}; see advice in "
+            "their results",
             ConvergenceWarning,
             stacklevel=outside(),
         )
@@ -152,15 +150,13 @@ def gromov_wasserstein_batch(
 
 def solve_all(problems, options, n_threads, report):
     """Return the results of all problems, solved in parallel."""
+    results, limits = {}, options.limits
     # The largest first, so that none is left alone at the end.
     order = sorted(range(len(problems)), key=lambda k: -problems[k].shape[0])
-    problems, results = {k: problems[k] for k in order}, {}
 
     def announce():
         done = len(results)
         report(ProgressEvent("solve", "solving", done + 1, done, len(problems)))
-
-    limits = options.limits
 
     def begin(k):
         with _numbered(k):
@@ -168,53 +164,43 @@ def solve_all(problems, options, n_threads, report):
         return descent and (descent, limits)
 
     def solve_together():
-        for k, descent in small_descents(problems, begin, limits.deadline, n_threads):
+        small = {k: problems[k] for k in order}
+        for k, descent in small_descents(small, begin, limits.deadline, n_threads):
             announce()
             results[k] = small_result(problems[k], descent, limits, descent.seconds)
 
     # Settings of the caller's context, such as `numpy.errstate`, are not ours.
     contextvars.Context().run(solve_together)
-    others = [k for k in order if k not in results]
-    _solve_others(others, problems, options, n_threads, announce, results)
-    return [results[k] for k in range(len(problems))]
+    left = [k for k in order if k not in results]
+    if left:
+        # The system takes time to say how much memory is free.
+        options = dataclasses.replace(options, memory_limit=as_memory_limit(options.memory_limit))
 
-
-def _solve_others(order, problems, options, n_threads, announce, results):
-    """Solve each of the others by itself."""
-    if not order:
-        return
-    # Once: the system takes time to say.
-    limit = as_memory_limit(options.memory_limit)
-    options = dataclasses.replace(options, memory_limit=limit)
-
-    def one(k):
-        given = problems[k], _cheap(problems[k], options)
-        return contextvars.Context().run(solve, *given)
+    def solve_one(k):
+        with _numbered(k):
+            return contextvars.Context().run(solve, problems[k], _cheap(problems[k], options))
 
     with ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast") as pool:
-        calls = {k: functools.partial(one, k) for k in order}
-        if n_threads > 1:  # one alone is made in this thread
-            calls = {k: pool.submit(call).result for k, call in calls.items()}
+        calls = {k: pool.submit(solve_one, k) for k in left}
         try:
-            for k in order:
+            for k, call in calls.items():
                 announce()
-                with _numbered(k):
-                    results[k] = calls[k]()
+                results[k] = call.result()
         except BaseException:
             # Ctrl-C, or a problem that was refused: nothing is left running.
-            options.limits.deadline.stop()
+            limits.deadline.stop()
             pool.shutdown(cancel_futures=True)
             raise
+    return [results[k] for k in range(len(problems))]
 
 
 def _cheap(problem, options):
     """Return the options with cheap starts, for one of many problems."""
     n, m = problem.shape
     asked = isinstance(options.init, str) and options.init == "auto"
+    plain = problem.is_balanced and options.method == PGD.name and not options.is_exact
     # Small problems begin at "exact", in a tenth of the time of a race.
-    if not asked or n * m > 10_000 or not problem.is_balanced:
-        return options
-    if options.is_exact or options.method != PGD.name:
+    if not asked or n * m > 10_000 or not plain:
         return options
     init = exact_start(options.seed, n_random=options.n_starts)
     return dataclasses.replace(options, init=init)
