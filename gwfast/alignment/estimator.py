@@ -32,11 +32,10 @@ if TYPE_CHECKING:
 class GromovWassersteinAligner(TransformerMixin, BaseEstimator):
     """Learn a map from one embedding space to another without any pairs.
 
-    It needs scikit-learn, of whose estimators it has all manners. Where these have labels `y` it
-    has the other space: rows without any order in common with those of `X`, and as many as there
-    are. Of the checks of ``check_estimator``, which hand one column of labels instead, 23
-    fail, and 8 where a column is a space, which is with ``metric="sqeuclidean",
-    normalize=("center",)``.
+    It needs scikit-learn, and behaves like its estimators. Its `y` is not labels but the other
+    space: any number of rows, in an order of their own. ``check_estimator`` passes one column of
+    labels as `y`, so 23 of its checks fail; 8 fail if one column can be a space, with
+    ``metric="sqeuclidean", normalize=("center",)``.
 
     Parameters
     ----------
@@ -65,8 +64,8 @@ refine, scale_costs, checkpoint
     *Splitting two spaces.* Rows of the two do not belong together, so they are split apart:
     ``GridSearchCV(aligner, grid).fit(TwoSpaces(x, y))``, of an aligner or of such a pipeline, with
     any splitter, which takes a share of both spaces (`TwoSpaces`). ``GridSearchCV(pipeline,
-    grid).fit(x[:n], y[:n])`` of another pipeline needs as many rows of each, of which splitters
-    take those of the same numbers; that they share a number is not used. Either way the choice is
+    grid).fit(x[:n], y[:n])`` of another pipeline needs equally many rows of both, and splitters
+    take equal row numbers; that rows share a number is not used. Either way the choice is
     by `score`, which needs no known pairs. With such, pass ``scoring=function`` of the fitted
     aligner.
 

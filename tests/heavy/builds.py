@@ -4,9 +4,9 @@
 
 copies the tree (what git tracks, and new files that it does not ignore) to a temporary folder,
 builds the extensions there as KIND says, and runs the tests of tests/kernels and tests/linear,
-slow ones too, in one process; arguments such as ``-k NAME`` choose some of them. It exits
-with the status of the tests; a finding of a sanitizer is a failure. The tests run in the interpreter
-that it is called with, which needs their packages; the tree stays as it is. CC says another compiler.
+slow ones too, in one process; arguments such as ``-k NAME`` choose some of them. It exits with the
+status of the tests; a finding of a sanitizer is a failure. The tests run in the interpreter that
+it is called with, which needs their packages; the tree stays as it is. CC says another compiler.
 """
 
 import argparse
