@@ -114,11 +114,9 @@ def _first(level, higher, problem, options, report, starts):
     until = limits.before(UPDATES * ratio) if higher else limits
     field, rows, starts = [], [], iter(starts)
     while entering := list(itertools.islice(starts, MAX_FIELD - len(field))):
-        try:
-            field += enter(entering, at, schedule, deadline, report)
-        except OutOfTime:
-            if not field:
-                raise
+        field += enter(entering, at, schedule, deadline, report)
+        if not field:
+            raise OutOfTime
         field, dropped = race(field, until, report)
         rows += [one.row() for one in dropped]
         if field[0].is_late:

@@ -71,10 +71,8 @@ def ladder(problem, options, *, races):
     if levels and not few and options.placement is None:
         smooth = low_rank_problem(problem, threads)
     if coarse and races:
-        source, order = smooth or problem, options.order
-        orders = points_first(problem, order)
-        for size in level_sizes(source, options.tier, smooth is not None, order):
-            lower.append(Level(*taken(source, orders, size, order), "dense", SINGLE))
+        parts = fewer_points(smooth or problem, options.tier, options.order, smooth is not None)
+        lower = [Level(*part, "dense", SINGLE) for part in parts]
     if smooth is not None:
         lower.append(Level(smooth, rows, "dense", SINGLE))
     many = math.prod(problem.shape) >= MIN_FLOAT32_ENTRIES and not few
@@ -84,33 +82,40 @@ def ladder(problem, options, *, races):
     return [*lower, Level(problem, rows, options.tier, options.precision)]
 
 
-def level_sizes(problem, tier, is_smooth=False, order=None):
-    """Return the points a side of the levels before the whole problem, in increasing order."""
+def fewer_points(problem, tier, order, is_smooth):
+    """Yield the problem on more and more points of both sides, and which points these are.
+
+    In the order "given" the first points come as they are, then further ones spread evenly over
+    the rest, which have the mass of the rest: rare words have other costs than frequent ones. Else
+    the largest masses come first, points of equal mass spread evenly over mean squared costs.
+    """
     first = RACE_POINTS_SMOOTH if is_smooth else RACE_POINTS[is_factored(problem)]
-    largest, sizes = max(problem.shape), [first]
+    largest, sizes, orders = max(problem.shape), [first], []
     if order == "given" and first * GROWTH * MIN_GROWTH < largest:
         sizes += [FIRST_GIVEN, SPREAD_GIVEN][: 1 + (2 * SPREAD_GIVEN < largest)]
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
-    smaller = [size for size in sizes if size * MIN_GROWTH < largest]
-    # Most starts are made as arrays, so that only a dense level can race.
-    return smaller or ([] if tier == "dense" or is_smooth else [largest])
-
-
-def points_first(problem, order):
-    """Return for each side all points in the order in which coarse levels take them: in the order
-    "given" the first as they are, the others spread evenly over the rest; or the largest masses
-    first, points of equal mass spread evenly over their mean squared costs.
-    """
-    orders = []
+    sizes = [size for size in sizes if size * MIN_GROWTH < largest]
+    if not sizes and tier != "dense" and not is_smooth:
+        sizes = [largest]  # most starts are made as arrays, so that only a dense level can race
     for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
         if order == "given":
-            first, rest = np.split(np.argsort(masses == 0, kind="stable"), [FIRST_GIVEN])
-            orders.append(np.append(first, spread(rest)))
+            known, rest = np.split(np.argsort(masses == 0, kind="stable"), [FIRST_GIVEN])
+            orders.append(np.append(known, spread(rest)))
         else:
             ranked = spread(np.argsort(geometry.square_times(masses), kind="stable"))
             orders.append(ranked[np.argsort(-masses[ranked], kind="stable")])
-    return orders
+    for size in sizes:
+        rule = problem.rule
+        if order == "given" and size > FIRST_GIVEN:
+            masses = [rule.p.copy(), rule.q.copy()]
+            for side, every in zip(masses, orders, strict=True):
+                some, rest = every[FIRST_GIVEN:size], every[FIRST_GIVEN:]
+                if (mass := side[some].sum()) > 0:
+                    side[some] *= side[rest].sum() / mass
+            rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
+        rows = [np.sort(every[:size]) for every in orders]
+        yield problem.replace(rule=rule).take(*rows), rows
 
 
 def spread(ranked):
@@ -118,21 +123,6 @@ def spread(ranked):
     # Multiples of the golden ratio modulo one: the first k fill the interval evenly, for every k.
     golden = np.arange(len(ranked)) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
     return ranked[np.argsort(golden, kind="stable")]
-
-
-def taken(problem, orders, size, order):
-    """Return the problem on that many points of both sides, and which points these are. Points
-    that stand for others have their masses: rare words have other costs than frequent ones.
-    """
-    rows, rule = [np.sort(every[:size]) for every in orders], problem.rule
-    if order == "given" and size > FIRST_GIVEN:
-        masses = [rule.p.copy(), rule.q.copy()]
-        for side, every in zip(masses, orders, strict=True):
-            some, rest = every[FIRST_GIVEN:size], every[FIRST_GIVEN:]
-            if (mass := side[some].sum()) > 0:
-                side[some] *= side[rest].sum() / mass
-        rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
-    return problem.replace(rule=rule).take(*rows), rows
 
 
 def needs(

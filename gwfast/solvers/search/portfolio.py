@@ -16,7 +16,7 @@ from ...kernels import _kernels
 from ...kernels._rows import aligned_empty
 from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
-from ...quadratic.judge import Limits, Unjudged
+from ...quadratic.judge import Limits
 from ...quadratic.linearize import is_factored
 from ...results.status import Status
 from ...results.tables import Candidate
@@ -43,7 +43,7 @@ WON, WENT_ON, LOST, SKIPPED = "won", "went on", "lost", "out of time"
 
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
 # problems are rough, as small marginal errors take most of all inner iterations.
-ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged(), damps=False)
+ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, damps=False)
 # A race compares objectives, which miss by the marginal error times their largest terms.
 EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
 FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
@@ -115,19 +115,15 @@ def entered(label, linearization, schedule, plan, began):
 
 
 def enter(starts, linearization, schedule, deadline, report):
-    """Return an entrant for each start there is time for; OutOfTime if for none."""
+    """Return an entrant for each start that there is time for."""
     field, problem, n_threads = [], linearization.problem, linearization.n_threads
-    for number, start in enumerate(starts, 1):
-        report(ProgressEvent("start", f"start {number}: {start}", number))
-        try:
+    with contextlib.suppress(OutOfTime):
+        for number, start in enumerate(starts, 1):
+            report(ProgressEvent("start", f"start {number}: {start}", number))
             deadline.check()
             began = time.perf_counter()
             plan = checked(start.plan(problem, n_threads), start, problem.shape)
             field.append(entered(str(start), linearization, schedule, plan, began))
-        except OutOfTime:
-            if not field:
-                raise
-            break
     return field
 
 
@@ -145,8 +141,9 @@ def race(field, limits, report):
             break
         # The winner makes the last iteration by itself.
         here, most, late = limits.within(exactness), min(n_outer, limits.max_outer - 1), False
+        stricter = number > 1 and ROUNDS[number - 2][1] is not exactness
         for k, one in enumerate(field, 1):
-            if one.is_moving and one.n_outer < most:
+            if (one.is_moving or stricter) and one.n_outer < most:
                 text = f"round {number}: candidate {k} of {len(field)}"
                 report(ProgressEvent("round", text, k))
                 one.advance(here, most)
@@ -270,10 +267,10 @@ class Escapes:
         limits, report = self._limits, self._report
         report(ProgressEvent("start", f"clusters {seed}", 1))
         starts = cluster_starts(self._at.problem, self._epsilon, seed, N_STARTS, limits.deadline)
-        if not starts:
-            return True
         schedule = Schedule(self._epsilon, 3.0 * self._epsilon, 3.0 ** (-1 / N_ANNEALED))
         field = enter(starts, self._at, schedule, limits.deadline, report)
+        if not field:
+            return True
         (one,), dropped = race(field, limits, report)
         self._follow(one, N_ANNEALED, dropped)
         return one.is_late or one.fate.startswith("same")
