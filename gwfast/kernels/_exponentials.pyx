@@ -1,5 +1,6 @@
 """OpenMP loops over exp and log of costs combined with potentials. The rules of _kernels.pyx hold.
 """
+cimport numpy as cnp
 from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
@@ -10,7 +11,6 @@ from ._rows cimport (
     N_CHUNKS,
     Loop,
     begin_flush,
-    centered,
     check,
     end_flush,
     floats,
@@ -19,6 +19,43 @@ from ._rows cimport (
 )
 
 import numpy as np
+
+
+cdef double middle(const double[::1] g) noexcept nogil:
+    """Return the mean of the finite part of `g`, 0.0 if there is none."""
+    cdef ptrdiff_t j, finite = 0
+    cdef double total = 0.0
+    for j in range(g.shape[0]):
+        if g[j] > -GWF_HUGE:
+            total += g[j]
+            finite += 1
+    return total / finite if finite else 0.0
+
+
+cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64):
+    """Return `f + shift` and `g - shift`, with the finite part of `g - shift` around zero and in
+    bytes of the type of the matrix.
+
+    Only the sums f_i + g_j count; with small g_j the difference f_i - c_ij is small as well
+    wherever there is mass, and little is lost to rounding.
+    """
+    cdef ptrdiff_t i, n = f.shape[0], m = g.shape[0]
+    shifted, rest = np.empty(n), np.empty(m * 8 if is_float64 else m * 4, np.uint8)
+    cdef double *high = <double *>cnp.PyArray_DATA(shifted)
+    cdef void *low = cnp.PyArray_DATA(rest)
+    cdef double less
+    cdef uint64_t before = begin_flush()
+    cdef double shift = middle(g)
+    for i in range(n):
+        high[i] = f[i] + shift
+    for i in range(m):
+        less = max(g[i] - shift, -<double>GWF_HUGE)
+        if is_float64:
+            (<double *>low)[i] = less
+        else:
+            (<float *>low)[i] = <float>less
+    end_flush(before)
+    return shifted, rest
 
 
 def absorb(const double[::1] f, u, double epsilon, double[::1] out):

@@ -16,6 +16,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 from scipy.linalg.cython_blas cimport sgemm
 
+from ._exponentials cimport middle
 from ._rows cimport (
     GWF_HUGE,
     N_CHUNKS,
@@ -33,7 +34,6 @@ from ._rows cimport (
     gwf_depth,
     gwf_kernels,
     holds_float64,
-    middle,
     isa,
     strided,
     strip_for,

@@ -202,5 +202,3 @@ cdef int check(str name, ptrdiff_t came, ptrdiff_t expected) except -1
 cdef int check_matrix(
     str name, ptrdiff_t rows, ptrdiff_t cols, ptrdiff_t n, ptrdiff_t m
 ) except -1
-cdef tuple centered(const double[::1] f, const double[::1] g, bint is_float64)
-cdef double middle(const double[::1] g) noexcept nogil

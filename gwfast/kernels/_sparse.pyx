@@ -12,6 +12,7 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memset
 
+from ._exponentials cimport centered
 from ._rows cimport (
     GWF_HUGE,
     ColumnSums,
@@ -19,7 +20,6 @@ from ._rows cimport (
     Rule,
     added,
     begin_flush,
-    centered,
     check,
     chunk_rows,
     count_chunks,
