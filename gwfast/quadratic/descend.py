@@ -48,6 +48,8 @@ class Descent:
     moves : Anderson or SampleMoves
     taken : Taken or None
         The last step of the outer loop, with the state that followed from it.
+    trail : tuple of Potentials
+        Of the last two plans.
     """
 
     linearization: Any
@@ -59,6 +61,7 @@ class Descent:
     verdict: Verdict | None = None
     moves: Any = None
     taken: Taken | None = None
+    trail: tuple = ()
 
     @classmethod
     def at(cls, linearization, state, epsilons, *, after=None, change=1.0):
@@ -330,6 +333,7 @@ def _step(at, taken, epsilon, thorough, least_error, began):
     change, moved = linearization.distances(taken.before, state)
     floor = linearization.precision.rounding / in_units(epsilon, *units)
     exact, corrected = linearization.exactness(at.state, taken.before, state)
+    apart = [_distance(potentials, state.potentials) for potentials in at.trail]
     return Step(
         gw_cost=state.objective,
         gw_before=at.going.gw_cost,
@@ -346,6 +350,7 @@ def _step(at, taken, epsilon, thorough, least_error, began):
         led=at.going.led,
         thorough=thorough,
         least_error=least_error,
+        returned=len(apart) == 2 and apart[0] < apart[1],
         exact=exact,
         corrected=corrected,
         is_noise=linearization.is_noise(change, state),
@@ -365,7 +370,8 @@ def _follow(at, taken, step, limits, before, callback):
     ended = None
     if limits.late(max(at.update_seconds, taken.seconds)):
         ended = Status.TIME_LIMIT
-    at = dataclasses.replace(at, steps=(*at.steps, step), taken=known)
+    trail = (*at.trail, taken.state.potentials)[-2:]
+    at = dataclasses.replace(at, steps=(*at.steps, step), taken=known, trail=trail)
     if callback is not None:
         shown = outer_step(len(at.steps), step)
         snapshot = functools.partial(at._coupling, linearization.snapshot)
@@ -399,6 +405,14 @@ def _follow(at, taken, step, limits, before, callback):
     else:
         moves = moves.reset()
     return dataclasses.replace(at, going=going, status=verdict.status, verdict=verdict, moves=moves)
+
+
+def _distance(one, other):
+    """Return the largest difference of two `Potentials` of points with mass on the first side."""
+    with np.errstate(invalid="ignore"):
+        apart = one.f - other.f
+    apart = apart[np.isfinite(apart)]
+    return float(np.ptp(apart)) if len(apart) else 0.0
 
 
 def _fixed_point(epsilon, linearization, state, limits):

@@ -46,6 +46,7 @@ class Step(NamedTuple):
     led: bool = False  # whether acceleration had moved the state before
     thorough: bool = False  # whether its linear problem was to be exact
     least_error: float = 0.0  # of marginals, as kernels lack entries
+    returned: bool = False  # whether the plan is nearer to the plan before the last than to that
     exact: bool = True  # whether product and kernel were
     corrected: bool = False  # whether the product is the first exact one after approximate ones
     deviates: bool = True  # whether the plan is not the product plan
@@ -164,6 +165,7 @@ class Verdict(NamedTuple):
     slack: float = SLACK  # of the next products, as a fraction of the last change
     n_cycles: int = 0
     waits: bool = False  # whether steps will be damped at the next low plan
+    n_steady: int = 0  # iterations since damping changed
 
     @classmethod
     def first(cls, linearization):
@@ -244,17 +246,20 @@ def judge(history, at, limits, before, *, final=True, ended=None):
     recent = history[-10 * STALLED_AFTER if at.method.proximal else -STALLED_AFTER :]
     low = last.gw_cost <= min(step.gw_cost for step in recent) + cost_tol
     n_cycles, waits, damps = before.n_cycles, before.waits, False
+    n_steady = before.n_steady + 1
     if n_cycles > MOST_DAMPED:
         if status in (None, Status.MAX_OUTER) and last.thorough and low:
             status = Status.CYCLE
     elif status is None and rounds and not at.method.alternating:
         # Unless the objective is concave plain steps may go back and forth between plans, and
         # proximal steps that are too large may raise the objective.
-        if stands and not waits and _rises(history, rounding):
+        turns = n_steady > STALLED_AFTER and _returns(history)
+        turns = turns or (at.method.proximal and stands and _rises(history, rounding))
+        if turns and not waits:
             waits, n_cycles = True, n_cycles + 1
         damps = waits and low and n_cycles <= MOST_DAMPED
         if damps:
-            waits = False
+            waits, n_steady = False, 0
             if not limits.damps:
                 damps, n_cycles = False, MOST_DAMPED + 1
     return Verdict(
@@ -269,6 +274,7 @@ def judge(history, at, limits, before, *, final=True, ended=None):
         slack=slack,
         n_cycles=n_cycles,
         waits=waits,
+        n_steady=n_steady,
     )
 
 
@@ -328,6 +334,14 @@ def stands_still(history, cost_tol):
     early, late = (min(step.change for step in row) for row in rows)
     lowest_before, lowest = (min(step.gw_cost for step in row) for row in rows)
     return late > CLEARLY_LESS * early and lowest > lowest_before - cost_tol
+
+
+def _returns(history):
+    """Return whether the last plans go back and forth, and their change does not fall."""
+    recent = history[-STALLED_AFTER:]
+    return all(step.returned for step in recent) and (
+        recent[-1].change > CLEARLY_LESS * history[-1 - STALLED_AFTER].change
+    )
 
 
 def _rises(history, rounding):

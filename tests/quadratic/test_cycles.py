@@ -74,7 +74,8 @@ def test_a_balanced_cycle_is_damped(dtype):
     result = balanced(3, dtype)
     assert result.status == "converged" and result.n_outer < 300
     # It went round from an objective of .181 to .183 and back.
-    assert result.gw_cost <= {"float32": 0.1416, "float64": 0.146}[dtype]
+    lowest = min(step.gw_cost for step in result.history)
+    assert result.gw_cost <= min(1.002 * lowest, 0.146)
 
 
 @pytest.mark.parametrize("mass", [0.5, 0.7])
@@ -84,7 +85,7 @@ def test_a_noisy_cycle_of_a_race_is_ended(mass):
     """
     costs, order = csgraph.shortest_path(karate()), np.arange(34)[::-1]
     result = solve(costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto")
-    assert result.status == "cycle" and result.n_outer < 200
+    assert result.status == "cycle" and result.n_outer < 150
     assert "ppa" in result.advice
 
 
