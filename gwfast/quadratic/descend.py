@@ -10,7 +10,6 @@ moves (judge.py). And the state may move to where its last steps lead (accelerat
 import dataclasses
 import functools
 import time
-from typing import Any
 
 import numpy as np
 
@@ -26,42 +25,23 @@ from .judge import MAX_ROUNDED, Step, Verdict, judge
 from .methods import Taken, solvers_of, take_step
 from .samples import SampleMoves
 from .small_descent import descend_small
+from .state import Linearization
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Descent:
-    """A descent after some iterations, from which `descend` goes on.
+    """A descent after some iterations, from which `descend` goes on."""
 
-    Attributes
-    ----------
-    linearization : Linearization
-    epsilons : Schedule
-    going : Going
-        What the next iteration starts from.
-    steps : tuple of Step
-    status : Status or None
-        Why it ended; None before the first iteration.
-    seconds : float
-        Of all iterations.
-    verdict : Verdict or None
-        On the last step; None before the first one of the outer loop.
-    moves : Anderson or SampleMoves
-    taken : Taken or None
-        The last step of the outer loop, with the state that followed from it.
-    trail : tuple of Potentials
-        Of the last two plans.
-    """
-
-    linearization: Any
+    linearization: Linearization
     epsilons: Schedule
-    going: Going
-    steps: tuple = ()
-    status: Status | None = None
-    seconds: float = 0.0
-    verdict: Verdict | None = None
-    moves: Any = None
-    taken: Taken | None = None
-    trail: tuple = ()
+    going: Going  # the start of the next iteration
+    steps: tuple[Step, ...] = ()
+    status: Status | None = None  # why it ended; None before the first iteration
+    seconds: float = 0.0  # of all iterations
+    verdict: Verdict | None = None  # on the last step, if the outer loop made it
+    moves: Anderson | SampleMoves | None = None
+    taken: Taken | None = None  # the last step of the outer loop, with the state it led to
+    trail: tuple[Potentials, ...] = ()  # of the last two plans
 
     @classmethod
     def at(cls, linearization, state, epsilons, *, after=None, change=1.0):
@@ -282,20 +262,10 @@ def outer_step(number, step):
 
 
 def descend(at, limits, *, callback=None, save=None):
-    """Iterate, at least once, until a limit or the tolerances.
+    """Return the `Descent` after iterations, at least one, until a limit or the tolerances.
 
-    Parameters
-    ----------
-    at : Descent
-    limits : Limits
-    callback : callable or None, default=None
-        Called with a `LiveStep` after every iteration; the descent ends if it returns true.
-    save : callable or None, default=None
-        Called with the descent after every iteration but the last.
-
-    Returns
-    -------
-    Descent
+    After each iteration the callback sees a `LiveStep`, and ends the descent if it returns true;
+    after each but the last, `save` gets the descent.
     """
     at, began = dataclasses.replace(at, status=None), time.perf_counter() - at.seconds
     linearization, epsilons = at.linearization, at.epsilons

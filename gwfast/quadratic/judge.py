@@ -82,17 +82,9 @@ class RelativeChange:
         )
 
     def judge(self, history, tol, cost_tol, *, confirms, precision):
-        """Return whether the loop has settled, and whether acceleration would hide it.
-
-        Parameters
-        ----------
-        history : sequence of Step
-        tol, cost_tol : (float, float) and float
-            The tolerance asked for and the one that rounding allows, and the change of the
-            objective that is within it.
-        confirms : bool
-            Whether the iteration before had settled but for a last look.
-        precision : FloatPrecision
+        """Return whether the loop has settled, and whether acceleration would hide it: `tol` are
+        the tolerance asked for and the one that rounding allows, `cost_tol` is the change of the
+        objective within it, and with `confirms` the step before had settled but for a last look.
         """
         last = history[-1]
         # The moments of centered points are nearly zero under the product plan.
@@ -194,18 +186,9 @@ class Verdict(NamedTuple):
 
 
 def judge(history, at, limits, before, *, final=True, ended=None):
-    """Return the `Verdict` on the last of some `Step`, after the verdict on the step before.
-
-    Parameters
-    ----------
-    history : sequence of Step
-    at : Linearization
-    limits : Limits
-    before : Verdict
-    final : bool, default=True
-        Whether epsilon falls no more.
-    ended : Status or None, default=None
-        Why the descent ends unless it has settled: time, or a callback.
+    """Return the `Verdict` on the last of some steps of a linearization, after the verdict on the
+    step before. Epsilon falls no more if it is `final`; `ended` is why the descent ends unless it
+    has settled: time, or a callback.
     """
     last, precision, rounds = history[-1], at.precision, at.change_is_rounded
     # The objective is a small difference of larger terms; where it is zero (an exact match) only

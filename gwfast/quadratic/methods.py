@@ -24,23 +24,12 @@ MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """How the quadratic problem is split into linear ones.
-
-    Attributes
-    ----------
-    name : str
-    proximal : bool
-        Whether epsilon weighs the distance from the last plan, not the entropy.
-    alternating : bool
-        Whether an iteration fits the rows once, then the columns once.
-    marginal_terms : bool
-        Whether alternating steps include the separable terms.
-    """
+    """How the quadratic problem is split into linear ones."""
 
     name: MethodName
-    proximal: bool = False
-    alternating: bool = False
-    marginal_terms: bool = True
+    proximal: bool = False  # whether epsilon weighs the distance from the last plan, not entropy
+    alternating: bool = False  # whether an iteration fits the rows once, then the columns once
+    marginal_terms: bool = True  # whether alternating steps include the separable terms
 
 
 PGD = Method("pgd")
@@ -50,13 +39,7 @@ METHODS = {method.name: method for method in (PGD, PPA, BAPG)}
 
 
 def as_method(name, problem, precision):
-    """Return the `Method` of a name, or a `Method` as it is.
-
-    Raises
-    ------
-    ValueError
-        If the problem cannot be solved that way.
-    """
+    """Return the `Method` of a name, or a `Method`; ValueError if it does not suit the problem."""
     is_method = isinstance(name, Method)
     method = name if is_method else METHODS[one_of(name, "method", tuple(METHODS))]
     if method is not PGD and problem.rule.is_relaxed:
