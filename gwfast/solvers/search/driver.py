@@ -62,12 +62,11 @@ def search(problem, options, report, starts=None):
         (best, rows, tie), done = _first(level, higher, problem, options, report, starts), []
     number, stopped = 0, False
     while higher:
-        if best.is_moving:
-            far = limits.within(FLOAT32 if level.problem is problem else COARSE)
-            far = far.before(UPDATES * work(problem) / work(level.problem))
-            far = dataclasses.replace(far, damps=limits.damps)
-            callback = None if several else options.callback
-            best.advance(far, max(limits.max_outer - 1, 1), callback)
+        far = limits.within(FLOAT32 if level.problem is problem else COARSE)
+        far = far.before(UPDATES * work(problem) / work(level.problem))
+        far = dataclasses.replace(far, damps=limits.damps)
+        callback = None if several else options.callback
+        best.advance(far, max(limits.max_outer - 1, 1), callback)
         done += ranked(rows, best.ended(WENT_ON).row())
         stopped = best.descent.status == Status.STOPPED
         if stopped or best.is_late:
