@@ -49,12 +49,14 @@ class ExactLimits:
     deadline: Deadline = NEVER
 
 
-def exact_side(number, geometry, masses, loss, shift, weight, one_sided=False):
-    """Return the `Side` of exact problems, in float64 and without a center; sign and weight of the
-    quadratic term go into the first one. With `one_sided` costs of any symmetry stay as they are.
+def exact_side(number, geometry, points, masses, loss, shift, weight, one_sided=False):
+    """Return the `Side` of some points in exact problems, in float64 and without a center; sign and
+    weight of the quadratic term go into the first one. With `one_sided` costs stay as they are.
     """
     if one_sided:
         geometry = DenseCost.from_checked(geometry.matrix, "cost", symmetric=True)
+    if len(points) < geometry.n:
+        geometry = geometry.take(points)
     loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
     h, f = ((loss.h1, loss.f1), (loss.h2, loss.f2))[number]
     side = Side(
@@ -110,8 +112,8 @@ class FrankWolfe:
         self._has_all = problem.shape == tuple(map(len, self._points))
         self._masses = p, q = rule.p[self._points[0]], rule.q[self._points[1]]
         self._constants, self._constant, losses = [], 0.0, []
-        x = exact_side(0, _part_of(x, self._points[0]), p, loss, shift, alpha, one_sided)
-        y = exact_side(1, _part_of(y, self._points[1]), q, loss, shift, alpha, one_sided)
+        x = exact_side(0, x, self._points[0], p, loss, shift, alpha, one_sided)
+        y = exact_side(1, y, self._points[1], q, loss, shift, alpha, one_sided)
         self._values = left, right = x.matrix, y.matrix
         self._magnitude = float(abs(left).max() * abs(right).max()) * problem.mass**2
         # The losses of a side whose marginal is given are constants.
@@ -146,19 +148,6 @@ class FrankWolfe:
         if best is None or callback is not None:
             best = self._descend(plan, limits, callback, began)
         return best
-
-    def _start(self, plan):
-        if plan is not None and not self.problem.rule.takes_q:  # rows are scaled to their masses
-            plan = np.where(plan.sum(axis=1, keepdims=True) > 0, plan, 1.0).astype(np.float64)
-            plan *= self.problem.p[:, None] / plan.sum(axis=1, keepdims=True)
-        whole = plan is None or self._has_all
-        self._steps.start(plan if whole else plan[np.ix_(*self._points)])
-
-    def _advance(self, most, limits, trace=None):
-        return self._steps.advance(
-            most, limits.tol, ROUNDING * self._magnitude, limits.min_change, limits.min_relative,
-            self._constant, SLICE, trace,
-        )  # fmt: skip
 
     def turned(self, k=3):
         """Yield names and plans: the product plan turned along k leading eigenvectors of either
@@ -211,14 +200,22 @@ class FrankWolfe:
         """Return the `ExactSolution` of one descent."""
         problem, steps, traces, status = self.problem, self._steps, [], None
         rounding = ROUNDING * self._magnitude
-        self._start(plan)
+        if plan is not None and not problem.rule.takes_q:  # rows are scaled to their masses
+            plan = np.where(plan.sum(axis=1, keepdims=True) > 0, plan, 1.0).astype(np.float64)
+            plan *= problem.p[:, None] / plan.sum(axis=1, keepdims=True)
+        if plan is not None and not self._has_all:
+            plan = plan[np.ix_(*self._points)]
+        steps.start(plan)
         first = steps.value + self._constant
         while status is None:
             # Most descents of small problems have fewer steps.
             most = max(min(64 if callback is None else 1, limits.max_outer - steps.n_steps), 1)
             before, trace = steps.n_steps, np.empty((most, 3))
             offset = time.perf_counter() - began
-            ended = self._advance(most, limits, trace)
+            ended = steps.advance(
+                most, limits.tol, rounding, limits.min_change, limits.min_relative, self._constant,
+                SLICE, trace,
+            )  # fmt: skip
             traces.append(trace[: steps.n_steps - before] + np.array([self._constant, 0.0, offset]))
             stops = False
             if len(traces[-1]) and callback is not None:
@@ -254,10 +251,6 @@ class FrankWolfe:
 
     def _coupling(self):
         return ArrayCoupling(self._whole(self._steps.plan), self.n_threads)
-
-
-def _part_of(geometry, points):
-    return geometry if len(points) == geometry.n else geometry.take(points)
 
 
 def outer_step(number, step):

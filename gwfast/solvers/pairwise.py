@@ -260,10 +260,9 @@ class _Solver:
     def _make_space(self, number, k):
         """Return the `Space` of a space in pairs, without points that have no mass."""
         spaces, geometry, masses = self.spaces, self.spaces.geometries[k], self.spaces.masses[k]
-        points = masses.nonzero()[0]
-        geometry, masses = geometry.take(points), masses[points]
-        loss = LOSSES[spaces.loss]
-        side = exact_side(number, geometry, masses, loss, spaces.shift, self._weight)
+        points, loss = masses.nonzero()[0], LOSSES[spaces.loss]
+        masses = masses[points]
+        side = exact_side(number, geometry, points, masses, loss, spaces.shift, self._weight)
         values, constants = side.matrix, self._weight * side.linear
         turned = self.options.n_starts != 0 and geometry.symmetric
         return Space(
