@@ -170,7 +170,7 @@ class FrankWolfe:
         n, m = len(p), len(q)
         if not (self._is_symmetric and q.all() and max(n, m) ** 3 <= 10 * n * m * (n + m)):
             return (), ()
-        # If vertices tie, descents along three eigenvectors end 14 % lower than without.
+        # If vertices tie, descents along eigenvectors end up to 14 % lower than without.
         return directions(x, p, 3), directions(-y, q, 3)
 
     def _whole(self, plan):
