@@ -51,7 +51,7 @@ class Linearization:
         Whether rounding of single entries of the plan shows in the change; if not, the objective
         is concave.
     accelerates, is_small, samples, is_elsewhere : bool
-        Whether the state is linear in the plan, `SmallDescent` can make the iterations, descents
+        Whether the state is linear in the plan, the compiled loop can make the iterations, descents
         on samples lead the state, and points and plan are on other machines.
     n_kept : int
         Number of matrices that the last states may keep for acceleration.

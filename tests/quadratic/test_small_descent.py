@@ -195,7 +195,7 @@ def test_larger_problems_are_left_to_the_loop_in_python():
 
 @pytest.mark.parametrize("kind", ["plain", "asymmetric", "fused"])
 def test_float64_begins_in_float32_where_tolerances_are_tight(kind):
-    given, _ = posed(KINDS[kind], shape=(40, 30))
+    given, _ = posed(KINDS[kind], shape=(100, 100))
     result, other = (one(given, dtype="float64", tol=1e-9) for one in (solve, in_python))
     assert len({step.seconds for step in result.history}) == 2
     assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-8)
