@@ -61,7 +61,7 @@ class Checkpoint:
         if not self.is_there:
             return None
         try:
-            with open(self.path, "rb") as stream, np.load(stream) as file:
+            with open(self.path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
                 saved |= json.loads(str(saved["numbers"]))
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
