@@ -158,8 +158,16 @@ class DenseCost:
         n_threads: int = 1,
         deadline: Deadline = NEVER,
     ) -> tuple[Float64Array, Float64Array]:
-        """Return `moments` of the matrix."""
-        return moments(self.by_rows, shift, p, out, factor, n_threads, deadline)
+        """Return ``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64, and write ``(C - shift) *
+        factor`` to `out`. OutOfTime after the deadline.
+        """
+        matrix, (first, second) = self.by_rows, np.empty((2, self.n))
+        for rows in row_blocks(self.n, self.n):
+            deadline.check()
+            block = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
+            target = None if out is None else out[rows]
+            _costs.moments(block, shift, p, first[rows], second[rows], target, factor, n_threads)
+        return first, second
 
     def shifted(self, shift: float, factor: float) -> Shifted:
         """Return symmetric costs as float32 rows ``(C - shift) * factor`` that are computed when
@@ -194,28 +202,6 @@ class DenseCost:
 
     def to_dense(self) -> DenseCost:
         return self
-
-
-def moments(
-    matrix: NDArray[Any],
-    shift: float,
-    p: Float64Array,
-    out: FloatArray | None = None,
-    factor: float = 1.0,
-    n_threads: int = 1,
-    deadline: Deadline = NEVER,
-) -> tuple[Float64Array, Float64Array]:
-    """Return ``(C - shift) @ p`` and ``(C - shift)**2 @ p``, float64, and write ``(C - shift) *
-    factor`` to `out`. OutOfTime after the deadline.
-    """
-    n, m = matrix.shape
-    first, second = np.empty(n), np.empty(n)
-    for rows in row_blocks(n, m):
-        deadline.check()
-        block = np.ascontiguousarray(matrix[rows], matrix.dtype.newbyteorder("="))
-        target = None if out is None else out[rows]
-        _costs.moments(block, shift, p, first[rows], second[rows], target, factor, n_threads)
-    return first, second
 
 
 def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:

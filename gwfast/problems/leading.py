@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.linalg
 
-from ..kernels import _costs, _kernels, _products
+from ..kernels import _costs, _products
 from ..kernels._products import Panels
 from ..kernels._rows import Shifted, aligned_empty
 
@@ -16,16 +16,26 @@ SPAN = 128
 
 class LeadingSpan:
     """The span of the leading eigenvectors of symmetric costs and of the vector of ones, which has
-    the eigenvectors of the costs less any number; `unit` is the unit of the costs.
+    the eigenvectors of the costs less any number; `unit` is the unit of the costs. It is a power of
+    the costs times random columns (Halko, Martinsson and Tropp, SIAM Review 2011).
     """
 
     def __init__(self, cost, n_threads):
         mean, (low, high) = cost.mean, cost.extremes
         self.unit, self._mean = max(high - mean, mean - low) or 1.0, mean
         matrix = cost.shifted(mean, 1.0 / self.unit)
-        random = _random_basis(matrix, SPAN - 1, n_threads)
-        self._basis = _orthonormal(np.hstack([np.ones((cost.n, 1), np.float32), random]))
-        self._core = _restricted(matrix, self._basis, n_threads)
+        # Uniform numbers serve as well as normal ones, and take a fifth of the time.
+        basis = np.random.default_rng(0).random((cost.n, SPAN - 1), dtype=np.float32)
+        basis -= 0.5
+        for _ in range(2):
+            basis = _times(matrix, basis, n_threads)
+            basis /= np.maximum(np.linalg.norm(basis, axis=0), 1e-30)
+        basis = np.hstack([np.ones((cost.n, 1), np.float32), basis])
+        # SciPy's stays in float32, NumPy's does not.
+        basis, _ = scipy.linalg.qr(basis, mode="economic", overwrite_a=True, check_finite=False)
+        self._basis = np.ascontiguousarray(basis)
+        core = self._basis.T @ _times(matrix, self._basis, n_threads)
+        self._core = (core + core.T).astype(np.float64) / 2
         self._square = square_lengths(matrix, n_threads).sum()
 
     def eigenpairs(self, shift, rank=RANK):
@@ -34,8 +44,10 @@ class LeadingSpan:
         """
         core, more = self._core.copy(), len(self._basis) * (self._mean - shift) / self.unit
         core[0, 0] += more  # the vector of ones comes first
-        values, vectors = _leading(core, rank)
-        return self._times(vectors), values, np.sqrt(self._square + more**2)
+        values, vectors = np.linalg.eigh(core)
+        leading = np.argsort(-np.abs(values), kind="stable")[:rank]
+        vectors = self._basis @ vectors[:, leading].astype(np.float32)
+        return vectors, values[leading], np.sqrt(self._square + more**2)
 
     def centered(self):
         """Return float64 eigenvalues (SPAN,) and float32 eigenvectors (n, SPAN) of the costs
@@ -44,53 +56,7 @@ class LeadingSpan:
         core = self._core.copy()
         core[0] = core[:, 0] = 0.0
         values, vectors = np.linalg.eigh(core)
-        return values * self.unit, self._times(vectors)
-
-    def _times(self, vectors):
-        return self._basis @ vectors.astype(np.float32)
-
-
-def leading_eigenpairs(matrix, rank, n_threads):
-    """Return approximate leading eigenvectors (n, rank) in float32 and eigenvalues (rank,) in
-    float64 of a symmetric matrix with entries of order one, an array or `Shifted`.
-    """
-    if not isinstance(matrix, Shifted):
-        matrix = np.asarray(matrix, np.float32)
-    basis = _orthonormal(_random_basis(matrix, rank + SPAN - RANK, n_threads))
-    values, vectors = _leading(_restricted(matrix, basis, n_threads), rank)
-    return np.ascontiguousarray(basis @ vectors.astype(np.float32)), values
-
-
-def _leading(matrix, rank):
-    """Return eigenvalues (rank,) and eigenvectors (n, rank), the largest first."""
-    values, vectors = np.linalg.eigh(matrix)
-    leading = np.argsort(-np.abs(values), kind="stable")[:rank]
-    return values[leading], vectors[:, leading]
-
-
-def _random_basis(matrix, rank, n_threads):
-    """Return columns that nearly span `rank` leading eigenvectors: a power of the matrix times
-    random columns (Halko, Martinsson and Tropp, SIAM Review 2011).
-    """
-    # Uniform numbers serve as well as normal ones, and take a fifth of the time.
-    basis = np.random.default_rng(0).random((len(matrix), rank), dtype=np.float32)
-    basis -= 0.5
-    for _ in range(2):
-        basis = _times(matrix, basis, n_threads)
-        basis /= np.maximum(np.linalg.norm(basis, axis=0), 1e-30)
-    return basis
-
-
-def _orthonormal(basis):
-    # SciPy's stays in float32, NumPy's does not.
-    q, _ = scipy.linalg.qr(basis, mode="economic", overwrite_a=True, check_finite=False)
-    return np.ascontiguousarray(q)
-
-
-def _restricted(matrix, basis, n_threads):
-    """Return the matrix restricted to orthonormal columns (Rayleigh-Ritz), in float64."""
-    core = basis.T @ _times(matrix, basis, n_threads)
-    return (core + core.T).astype(np.float64) / 2
+        return values * self.unit, self._basis @ vectors.astype(np.float32)
 
 
 def square_lengths(matrix, n_threads):
@@ -102,15 +68,6 @@ def square_lengths(matrix, n_threads):
     sums, squares = np.empty((2, n))
     _costs.moments(matrix, shift, np.ones(m), sums, squares, n_threads=n_threads)
     return factor**2 * squares
-
-
-def stored(rows, n_threads):
-    """Return rows as an array; rows of `Shifted` are computed."""
-    if not isinstance(rows, Shifted):
-        return rows
-    array = aligned_empty(rows.shape)
-    _kernels.copy_rows(rows, array, n_threads)
-    return array
 
 
 def _times(matrix, vectors, n_threads):

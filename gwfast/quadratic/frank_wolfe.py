@@ -57,11 +57,7 @@ def exact_side(number, geometry, points, masses, loss, shift, weight, one_sided=
         geometry = DenseCost.from_checked(geometry.matrix, "cost", symmetric=True)
     if len(points) < geometry.n:
         geometry = geometry.take(points)
-    loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
-    h, f = ((loss.h1, loss.f1), (loss.h2, loss.f2))[number]
-    side = Side(
-        geometry, shift, shift, h, f, masses, fixed=False, is_linear=loss.keeps_factors, copies=True
-    )
+    side = Side(number, geometry, masses, loss, shift)
     side.make((1.0 if number else -weight) * side.scale, np.float64)
     if geometry.symmetric and not one_sided:  # up to rounding, which would add up in the objective
         side.matrix = (side.matrix + side.matrix.T) / 2

@@ -72,20 +72,8 @@ def linearize(
     problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE, deadline=NEVER,
     mechanisms=ALL, placement=None,
 ):  # fmt: skip
-    """Return the `Linearization` of a problem.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    n_threads : int
-    tier : {"dense", "tiled", "neighbors"} or NeighborTier, default="dense"
-        One of `tiers`.
-    method : Method, default=PGD
-    precision : FloatPrecision, default=SINGLE
-    deadline : Deadline, default=NEVER
-        After it OutOfTime may be raised, here and where states are made from plans.
-    mechanisms : Mechanisms, default=ALL
-    placement : Placement or None, default=None
+    """Return the `Linearization` of a problem for one of its `tiers`. After the deadline OutOfTime
+    may be raised, here and where states are made from plans.
     """
     if is_placed(problem, placement, method):
         return placement.linearize(problem, n_threads, tier)
@@ -97,34 +85,20 @@ def linearize(
     )  # fmt: skip
 
 
-def work(problem, *, method=PGD, itemsize=4):
+def work(problem):
     """Return about the multiplications of an outer iteration, and of reading the kernel."""
     n, m = problem.shape
-    if is_factored(problem, method):
+    if is_factored(problem):
         between = problem.between.rank if problem.is_fused else 0
         return n * m * (problem.y.rank + between + READ)
-    return n * m * (n + m + READ) * itemsize / SINGLE.itemsize
+    return n * m * (n + m + READ)
 
 
 def nbytes(
     problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1, placement=None
 ):
-    """Return an upper bound of the bytes that a solve takes, less the geometries and less
-    the 8 MB that an interpreter and its allocator keep.
-
-    Parameters
-    ----------
-    problem : QuadraticProblem
-    tier : {"dense", "tiled", "neighbors"} or NeighborTier
-    n_threads : int
-    method : Method, default=PGD
-    shape : tuple of float or None, default=None
-        Numbers of points, by default of the problem.
-    itemsize : int, default=4
-        Of the precision.
-    n_states : int, default=1
-        Descents that take turns.
-    placement : Placement or None, default=None
+    """Return an upper bound of the bytes that a solve of this shape takes with `n_states` descents
+    that take turns, less the geometries and the 8 MB that an interpreter and its allocator keep.
     """
     shape = problem.shape if shape is None else shape
     if is_placed(problem, placement, method):

@@ -16,7 +16,7 @@ import numpy as np
 from ..kernels import _kernels, _products
 from ..kernels._products import Panels
 from ..kernels._rows import Shifted, aligned_empty
-from ..problems.leading import square_lengths, stored
+from ..problems.leading import square_lengths
 from ..problems.low_rank import MIN_POINTS
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
@@ -41,18 +41,8 @@ class Outer(NamedTuple):
     rows: np.ndarray
     cols: np.ndarray
 
-    @property
-    def shape(self):
-        return len(self.rows), len(self.cols)
-
     def __getitem__(self, some):
         return np.multiply.outer(self.rows[some], self.cols)
-
-
-def dot(a, b, n_threads):
-    """Return the sum of products of entries of two matrices, arrays or `Outer`."""
-    blocks = row_blocks(*a.shape)
-    return sum(_kernels.dot(a[rows], b[rows], n_threads) for rows in blocks)
 
 
 class Product(NamedTuple):
@@ -88,16 +78,20 @@ class Product(NamedTuple):
 
     def write(self, out):
         """Write the product to an array."""
-        part_of = None if self.part is None else self.part.writer()
+        part = self.part
+        if part is not None:
+            factors, n_threads = part.factors, part.factors.n_threads
+            right = Panels(np.concatenate([part.right, factors.others.T]), n_threads=n_threads)
         for rows in row_blocks(*out.shape):
             made = None
             for base, weight in self.terms:
                 term = base[rows] if weight == 1 else out.dtype.type(weight) * base[rows]
                 made = term if made is None else made + term
-            if part_of is None:
+            if part is None:
                 out[rows] = made
             else:
-                part_of(rows, out[rows], made)
+                left = np.concatenate([factors.vectors[rows], part.left[rows]], axis=1)
+                _products.matmul(left, right, out[rows], plus=made, n_threads=n_threads)
 
     def array(self, dtype, shape):
         """The product as an array, which belongs to others if it is one matrix."""
@@ -109,18 +103,15 @@ class Product(NamedTuple):
 
     def mixed(self, others, weights):
         """Return the weighted sum of products; this product is the last."""
-        bases, parts = {}, [other.part for other in others if other.part is not None]
+        bases, parts = {}, []
         for product, weight in zip(others, weights, strict=True):
             for base, share in product.terms:
-                before = bases.get(id(base), (base, 0.0))[1]
-                bases[id(base)] = base, before + weight * share
+                bases[id(base)] = base, bases.get(id(base), (base, 0.0))[1] + weight * share
+            if product.part is not None:
+                parts.append((weight, product.part))
         # Products near one reference have it in common, with a sum of weights of one.
         terms = tuple((base, 1.0 if abs(w - 1.0) < 1e-12 else w) for base, w in bases.values())
-        part = None
-        if parts:
-            of_parts = [w for w, other in zip(weights, others, strict=True) if other.part]
-            part = parts[0].combined(parts, of_parts)
-        return self._replace(terms=terms, part=part)
+        return self._replace(terms=terms, part=summed(parts) if parts else None)
 
 
 class Reference(NamedTuple):
@@ -132,43 +123,34 @@ class Reference(NamedTuple):
 
 
 class LowRankPart(NamedTuple):
-    """The matrix ``vectors @ right + left @ others.T``, of a plan or of a sum of plans: `vectors`
-    and `others` are of its `factors`.
+    """The matrix ``vectors @ right + left @ others.T`` of a plan or of a sum of plans, with the
+    `vectors` and `others` of its `factors`.
     """
 
     left: np.ndarray
     right: np.ndarray
     factors: "LeadingFactors"
 
-    def combined(self, parts, weights):
-        """Return the weighted sum of parts of the same factors."""
-        number = self.left.dtype.type
-        pairs = [(number(w), part) for w, part in zip(weights, parts, strict=True)]
-        left = sum(weight * part.left for weight, part in pairs)
-        return self._replace(left=left, right=sum(weight * part.right for weight, part in pairs))
-
-    def writer(self):
-        """Return a function ``write(rows, out, plus)`` that writes some rows (a slice) of the part,
-        plus a matrix unless that is None, to `out`.
-        """
-        factors, n_threads = self.factors, self.factors.n_threads
-        packed = Panels(np.concatenate([self.right, factors.others.T]), n_threads=n_threads)
-
-        def write(rows, out, plus=None):
-            left = np.concatenate([factors.vectors[rows], self.left[rows]], axis=1)
-            _products.matmul(left, packed, out, plus=plus, n_threads=n_threads)
-
-        return write
-
     def rows(self, some):
-        """A few rows, by their numbers."""
+        """Return a few rows, by their numbers."""
         factors = self.factors
         return factors.vectors[some] @ self.right + self.left[some] @ factors.others.T
 
     def dot(self, projections):
-        """``<part, plan>`` of the plan with these `Projections`."""
-        of_right = projections.rows * self.factors.values[:, None]
-        return _dot(self.right, of_right) + _dot(self.left, projections.cols)
+        """Return ``<part, plan>`` of the plan with these `Projections`."""
+        rows = projections.rows * self.factors.values[:, None]
+        pairs = (self.right, rows), (self.left, projections.cols)
+        # The same for any number of threads.
+        return sum(float(np.einsum("ij,ij->", *pair, dtype=np.float64)) for pair in pairs)
+
+
+def summed(parts):
+    """Return the weighted sum of parts of the same factors, pairs of a weight and a part."""
+    last, number = parts[-1][1], parts[-1][1].left.dtype.type
+    left = sum(number(weight) * part.left for weight, part in parts)
+    return last._replace(
+        left=left, right=sum(number(weight) * part.right for weight, part in parts)
+    )
 
 
 class Projections(NamedTuple):
@@ -182,39 +164,41 @@ class Projections(NamedTuple):
 
 
 class LeadingFactors:
-    """The leading eigenvectors of the matrices of a `BilinearTerm`.
+    """The leading eigenvectors of the matrices of two `Side`; `right` is the right one as
+    `multiply` takes it.
 
     Attributes
     ----------
     values : (r,) ndarray
-        Eigenvalues of `left`.
+        Eigenvalues of the left matrix.
     vectors, others : (n, r) and (m, r) ndarrays
-        Eigenvectors of `left` times their values, and eigenvectors of `right`.
+        Eigenvectors of the left matrix times their values, and of the right one.
     measured : (k,) ndarray of int
         The rows in which errors of updates are measured.
     """
 
-    def __init__(self, bilinear, n_threads):
-        pairs = bilinear.leading_eigenpairs(rank_for(bilinear.shape))
-        (vectors, values), (others, weights) = pairs
-        left, dtype = bilinear.matrices[0], bilinear.dtype
-        self._left, self._right = left, bilinear.panels
-        self.n_threads, self.values = n_threads, values.astype(dtype)
+    def __init__(self, sides, right, n_threads):
+        left, dtype = sides[0].matrix, sides[0].matrix.dtype
+        rank = rank_for((len(left), len(sides[1].matrix)))
+        (vectors, values), (others, weights) = (side.eigenpairs(rank, n_threads) for side in sides)
+        self._left, self._right, self.n_threads = left, right, n_threads
         missed = square_lengths(left, n_threads) - vectors**2 @ values**2
         spread = range(0, len(left), max(len(left) // MEASURED, 1))
         self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
+        measured = left[self.measured]
+        if isinstance(left, Shifted):
+            measured = aligned_empty(measured.shape)
+            _kernels.copy_rows(left[self.measured], measured, n_threads)
         # Measured rows are multiplied together with the eigenvectors.
-        some = stored(left[self.measured], n_threads)
-        self._rows = np.ascontiguousarray(np.concatenate([vectors.T, some]), dtype)
+        self._rows = np.ascontiguousarray(np.concatenate([vectors.T, measured]), dtype)
         self.vectors = np.ascontiguousarray(vectors * values, dtype)
         self.others = np.ascontiguousarray(others, dtype)
-        self._weights = weights.astype(dtype)
+        self.values, self._weights = values.astype(dtype), weights.astype(dtype)
 
     def of(self, plan):
         """Return the `LowRankPart` of the product of a plan, and its `Projections`."""
         rank = len(self.values)
-        cols = self._times(plan, self.others)
-        made = self._times(self._rows, plan)
+        cols, made = self._times(plan, self.others), self._times(self._rows, plan)
         left = self._times(self._left, cols)
         left -= self._times(self.vectors, self._times(made[:rank], self.others))
         left *= self._weights
@@ -222,21 +206,20 @@ class LeadingFactors:
         part = LowRankPart(left, product[:rank], self)
         return part, Projections(made[:rank], cols, product[rank:])
 
-    def updated(self, found, plan, reference, constant, tolerance, rounding):
-        """Return the product of a plan as an update of a reference (None is zero), if its error is
-        within the tolerance or `rounding`, else None. `found` has the low-rank part of the plan
-        and its projections.
+    def updated(self, found, plan, reference, constant, tolerance):
+        """Return the product of a plan as an update of a reference (None is zero), or None if its
+        error exceeds the tolerance and rounding. `found` is what `of` returns.
         """
-        (part, projections), rows = found, self.measured
-        base = constant if reference is None else reference.base
+        (part, projections), base, rows = found, constant, self.measured
+        wrong = projections.measured
         if reference is not None:
-            part = part.combined([part, reference.part], [1.0, -1.0])
-        wrong = projections.measured - part.rows(rows)
-        if reference is not None:
-            wrong -= base[rows]
-            wrong += 0.0 if constant is None else constant[rows]
-        error = error_over(plan[rows], wrong)
-        if not error <= max(tolerance, rounding):
+            part, base = summed([(1.0, part), (-1.0, reference.part)]), reference.base
+            wrong = wrong - base[rows] + (0.0 if constant is None else constant[rows])
+        error = error_over(plan[rows], wrong - part.rows(rows))
+        # The rounding of measured rows, reference and update: an update without a larger error
+        # is as good as a whole product.
+        rounding = 0.6 * float(np.finfo(plan.dtype).eps)
+        if not (tolerance > 0.0 and error <= max(tolerance, rounding)):
             return None
         terms = () if base is None else ((base, 1.0),)
         return Product(terms, part, reference, is_whole=False, is_exact=error <= rounding)
@@ -273,16 +256,8 @@ def error_over(weights, wrong):
 
 
 def multiply(a, b, out, n_threads, deadline=NEVER):
-    """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime after the deadline, with `out`
-    incomplete. Rows of a product do not depend on the rows that are computed with them.
-
-    Parameters
-    ----------
-    a : (n, k) ndarray or Rows
-    b : (k, m) ndarray, Panels, or symmetric `Shifted`
-    out : (n, m) ndarray
-    n_threads : int
-    deadline : Deadline, default=NEVER
+    """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime after the deadline. `a` may be
+    `Rows`, `b` symmetric `Shifted`. No row depends on the rows that are computed with it.
     """
     is_packed, turned = isinstance(b, Panels), isinstance(b, Shifted)  # symmetric
     # For few rows of the left factor the right factor is packed while it is read.
@@ -304,8 +279,3 @@ def multiply(a, b, out, n_threads, deadline=NEVER):
             rows = slice(i, min(i + step, len(a)))
             _products.matmul(a[rows], panels, out[rows, cols], n_threads=n_threads)
         del panels  # before the next are made
-
-
-def _dot(a, b):
-    """``sum(a * b)``, the same for any number of threads."""
-    return float(np.einsum("ij,ij->", a, b, dtype=np.float64))

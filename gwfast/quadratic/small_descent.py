@@ -81,7 +81,7 @@ def descend_small(descents, limits, n_threads=1):
 def suits_descent(at):
     """Return whether the compiled loop can make the iterations of a linearization, and pays."""
     (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK or not at.is_plain:
+    if n * m * (n + m) > MOST_WORK:
         return False
     return allowed.small_descents and allowed.newton
 
@@ -125,7 +125,7 @@ def _in_float32(descent, limits):
 def _compiled(descent, limits, precision, judged):
     """Return the compiled descent from the state of a `Descent`, with matrices of a precision."""
     at, start, epsilons = descent.linearization, descent.going.state, descent.epsilons
-    problem, unit, fused = at.problem, at.cost_scale, at.fused
+    problem, unit = at.problem, at.cost_scale
     method, rule, dtype, first = at.method, problem.rule, precision.dtype, len(descent.steps)
     epsilon, warm = (
         in_units(each, unit, precision) for each in (epsilons.last, epsilons.at(first))
@@ -143,7 +143,7 @@ def _compiled(descent, limits, precision, judged):
         alternating=method.alternating,
         marginal_terms=method.marginal_terms,
         # Acceleration combines plans of one mass.
-        accelerates=at.sample_stride > 0 and not rule.is_relaxed,
+        accelerates=at.accelerates and not rule.is_relaxed,
         peak=precision.peak,
         drift=math.exp(precision.drift),
         direct=precision.direct,
@@ -156,22 +156,22 @@ def _compiled(descent, limits, precision, judged):
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
     )
-    orientations = at.bilinear.orientations
+    orientations = at.orientations
     if dtype != at.precision.dtype:
-        left, right = (matrix.astype(dtype) for matrix in at.bilinear.matrices)
+        left, right = (side.matrix.astype(dtype) for side in at.sides)
         orientations = [(left, Panels(right, True))]
-        if not at.bilinear.symmetric:
+        if at.orientations[1:]:
             orientations.append((np.ascontiguousarray(left.T), Panels(right)))
     potentials, losses = start.potentials, None
     if not problem.is_balanced:
         losses = [(side.losses, at.alpha * side.loss_scale / unit) for side in at.sides]
     return Descent(
         *orientations[0], *(orientations[1] if orientations[1:] else (None, None)),
-        None if fused is None else fused.matrix.astype(dtype, copy=False),
+        None if at.fused is None else at.fused.astype(dtype, copy=False),
         start.plan.astype(dtype), start.moments.matrix.astype(dtype), problem.p, problem.q,
         *(cost / unit for cost in start.separable),
         potentials and (potentials.f, potentials.g), losses,
-        shift=0.0 if fused is None else fused.separable / unit, stride=at.sample_stride,
+        shift=at.fused_middle / unit, stride=at.sample_stride * at.accelerates,
         change=descent.going.change, fraction=MARGIN * at.inner_fraction,
         limits=SHARED | numbers | judged,
     )  # fmt: skip

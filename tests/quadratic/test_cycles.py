@@ -74,7 +74,8 @@ def test_a_balanced_cycle_is_damped(dtype):
     result = balanced(3, dtype)
     assert result.status == "converged" and result.n_outer < 300
     # It went round from an objective of .181 to .183 and back.
-    lowest = min(step.gw_cost for step in result.history)
+    # Acceleration may overshoot to plans of a lower objective without entropy.
+    lowest = min(step.gw_cost for step in result.history if step.change < 1e-3)
     assert result.gw_cost <= min(1.002 * lowest, 0.146)
 
 

@@ -35,7 +35,7 @@ def plans(shape, n_plans, step=1e-2, seed=0):
 
 def whole(at, plan):
     left, right = (np.asarray(side.matrix, np.float64) for side in at.sides)
-    constant = 0.0 if at.fused is None else at.fused.matrix
+    constant = 0.0 if at.fused is None else at.fused
     return left @ plan @ right + constant
 
 
