@@ -17,7 +17,7 @@ from ...results.coupling import SparseCoupling
 from ...utils.callers import outside
 from ...utils.types import Float32Array, IntArray
 from ...utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
-from .starts import PRODUCT, Profile, checked, is_start
+from .starts import PRODUCT, MakesPlan, Profile, checked, is_start
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -52,7 +52,7 @@ class Seeds:
 
     pairs: ArrayLike
     share: float = 1.0
-    rest: object = "profile"
+    rest: MakesPlan | str = "profile"
 
     def __post_init__(self) -> None:
         pairs = np.array(as_array(self.pairs, "pairs"))
@@ -114,7 +114,7 @@ class Seeds:
             return SparseCoupling(few.tocsr(), n_threads)
         plan = np.zeros(problem.shape, dtype=np.float32)
         if self.share < 1:
-            named = {"product": PRODUCT, "profile": Profile()}
+            named: dict[str, MakesPlan] = {"product": PRODUCT, "profile": Profile()}
             rest = named[self.rest] if isinstance(self.rest, str) else self.rest
             rest = checked(rest.plan(problem, n_threads), rest, problem.shape)
             plan += np.multiply.outer(problem.p, problem.q) if rest is None else rest
