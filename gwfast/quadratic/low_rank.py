@@ -208,7 +208,7 @@ class LeadingFactors:
 
     def updated(self, found, plan, reference, constant, tolerance):
         """Return the product of a plan as an update of a reference (None is zero), or None if its
-        error exceeds the tolerance and rounding. `found` is what `of` returns.
+        error exceeds the tolerance and rounding. `found` is the result of `of`.
         """
         (part, projections), base, rows = found, constant, self.measured
         wrong = projections.measured
