@@ -340,9 +340,8 @@ class DenseLinearization(Linearization):
                 value = product.part.dot(projections)
                 if reference is None:
                     return product, value + self._dot(plan, self.fused)
-                # Updates leave out a self-adjoint operator E. They take ``2 <T, E T0> - <T0, E T0>``
-                # for ``<T, E T>``, with the plan T0 of the reference: the error is of second order
-                # in ``T - T0``.
+                # Updates leave out a self-adjoint operator E. With the plan T0 of the reference,
+                # ``2 <T, E T0> - <T0, E T0>`` is ``<T, E T>`` up to second order in ``T - T0``.
                 value += 2.0 * self._dot(plan, reference.base) - self._dot(plan, self.fused)
                 return product, value - reference.part.dot(projections) - reference.offset
         base = None
