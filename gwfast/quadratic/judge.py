@@ -95,6 +95,23 @@ class RelativeChange:
         return (noise or last.change <= tol[1]) and not moved > cost_tol, False
 
 
+class Unjudged(RelativeChange):
+    """Only `max_outer` ends the loop while the plan moves: a plan near a saddle changes little at
+    first. The last iteration is as rough as the others.
+    """
+
+    def inner_tol(self, tol, rough, precision):
+        return rough
+
+    def in_kernel(self, limits, linearization, magnitude, epsilon):
+        made = super().in_kernel(limits, linearization, magnitude, epsilon)
+        kind = dict(tol=linearization.precision.inner_tol, still=math.inf, relative=True)
+        return made and made | kind
+
+    def judge(self, history, tol, cost_tol, *, confirms, precision):
+        return history[-1].change <= precision.inner_tol, False
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """When a descent ends; see `gromov_wasserstein`.

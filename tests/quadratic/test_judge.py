@@ -12,6 +12,7 @@ from gwfast.quadratic.judge import (
     STALLED_AFTER,
     Limits,
     Step,
+    Unjudged,
     Verdict,
     has_stalled,
     judge,
@@ -194,6 +195,12 @@ def test_inner_solutions_are_rough_while_the_plan_moves():
     # Marginals that still settle need more iterations.
     assert judge([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
     assert judge([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
+
+
+def test_an_unjudged_descent_ends_at_its_limit():
+    limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
+    verdicts = judged([step(1e-3)] * 5, limits=limits)
+    assert [one.status for one in verdicts] == [None] * 4 + [Status.MAX_OUTER]
 
 
 def test_moments_of_rounding_alone_have_settled():

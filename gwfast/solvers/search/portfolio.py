@@ -16,7 +16,7 @@ from ...kernels import _kernels
 from ...kernels._rows import aligned_empty
 from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
-from ...quadratic.judge import Limits
+from ...quadratic.judge import Limits, Unjudged
 from ...quadratic.linearize import is_factored
 from ...results.status import Status
 from ...results.tables import Candidate
@@ -43,7 +43,7 @@ WON, WENT_ON, LOST, SKIPPED = "won", "went on", "lost", "out of time"
 
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
 # problems are rough, as small marginal errors take most of all inner iterations.
-ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, damps=False)
+ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged(), damps=False)
 # A race compares objectives, which miss by the marginal error times their largest terms.
 EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
 FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
@@ -141,9 +141,8 @@ def race(field, limits, report):
             break
         # The winner makes the last iteration by itself.
         here, most, late = limits.within(exactness), min(n_outer, limits.max_outer - 1), False
-        stricter = number > 1 and ROUNDS[number - 2][1] is not exactness
         for k, one in enumerate(field, 1):
-            if (one.is_moving or stricter) and one.n_outer < most:
+            if one.is_moving and one.n_outer < most:
                 text = f"round {number}: candidate {k} of {len(field)}"
                 report(ProgressEvent("round", text, k))
                 one.advance(here, most)
