@@ -122,9 +122,11 @@ def _dense(problem, shape, itemsize, method, n_states):
     (n, m), larger = shape, max(shape)
     symmetric, followed = problem.x.symmetric and problem.y.symmetric, accelerates(problem, method)
     updates = suits(shape, symmetric, ALL)
-    # The kernel, the products of the start, of the state before and of the next; other states have
-    # plans, and means of two; an asymmetric cost has a second product and its scratch.
-    plans = 4 + 2 * (not symmetric) + problem.is_fused + method.alternating + 2 * (n_states - 1)
+    # The kernel, the products of the start, of the state before and of the next; an asymmetric
+    # cost has a second product and its scratch. Other states have products, and plans unless they
+    # are accelerated.
+    plans = 4 + 2 * (not symmetric) + problem.is_fused + method.alternating
+    plans += (n_states - 1) * (2 - followed)
     plans += n_kept(shape, itemsize, updates, followed) if followed else 3
     size = plans * n * m + 6 * max(SAMPLE_ROWS.values()) * m
     if n * m * (n + m) <= MOST_WORK:
