@@ -204,7 +204,7 @@ cdef class Descent:
             more[:self.d.done] = self.steps
             self.shown, self.d.steps, self.room = more, address(more.reshape(-1)), room
         # Packed for other instructions, panels are of no use.
-        self.right.check(self.is_float64)
+        self.right.check_type(self.is_float64)
         self.d.right = <const void *>&self.right.packed[0]
         if self.right_t is not None:
             self.right_t.check(self.is_float64)

@@ -11,7 +11,7 @@ cdef class Panels:
     cdef readonly bint is_float64
     cdef unsigned char[::1] packed
     cdef const gwf_isa *packed_for
-    cdef int check(self, bint is_float64) except -1
+    cdef int check_type(self, bint is_float64) except -1
 
 
 cdef class Product(Rows):

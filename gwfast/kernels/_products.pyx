@@ -74,7 +74,7 @@ cdef class Product(Rows):
 
     def __init__(self, const float[:, ::1] left, Panels right not None):
         check("inner side of right", right.k, left.shape[1])
-        right.check(False)
+        right.check_type(False)
         self.left, self.right = left, right
         self.n, self.m, self.k = left.shape[0], right.m, right.k
         self.strip = strip_for(self.m)
@@ -85,7 +85,7 @@ cdef class Product(Rows):
         return scratch
 
     cdef int ready(self) except -1:
-        return self.right.check(False)
+        return self.right.check_type(False)
 
 
 cdef class Gibbs(Product):
@@ -163,11 +163,12 @@ cdef class Panels:
                     row, col, factors, k, min(width, m - j), packed + j * k * size)
                 end_flush(before)
 
-    cdef int check(self, bint is_float64) except -1:
+    cdef int check_type(self, bint is_float64) except -1:
         if self.packed_for != isa:
             raise ValueError("panels must be packed for the instruction set in use")
         if self.is_float64 != is_float64:
-            raise ValueError(f"panels must be of {type_of(is_float64)}, got {type_of(self.is_float64)}")
+            made = type_of(self.is_float64)
+            raise ValueError(f"panels must be of {type_of(is_float64)}, got {made}")
         return 0
 
     @property
@@ -224,7 +225,7 @@ def matmul(a, Panels b not None, out, x=None, double[::1] dots=None, plus=None, 
     cdef const char *added_ = NULL
     cdef char *made_out = <char *>strided("out", out, b.is_float64, &stride, True)
     cdef uint64_t before
-    b.check(loop.is_float64)
+    b.check_type(loop.is_float64)
     check("inner side of b", b.k, k)
     check_matrix("out", out.shape[0], out.shape[1], n, m)
     if (x is None) != (dots is None):
@@ -353,7 +354,7 @@ def gibbs_product(
     cdef float peak[N_CHUNKS]
     cdef const float[::1] high, high_rest, low, low_rest
     cdef uint64_t before
-    b.check(False)
+    b.check_type(False)
     check("inner side of b", b.k, k)
     check("f", f.shape[0], n)
     check("g", g.shape[0], m)

@@ -11,7 +11,7 @@
 """
 cimport cython
 cimport numpy as cnp
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t
 from libc.string cimport memset
@@ -443,7 +443,8 @@ cdef class ColumnSums:
     cdef int check(self, ptrdiff_t n, ptrdiff_t m, bint is_float64) except -1:
         check_matrix("work", self.n, self.m, n, m)
         if self.is_float64 != is_float64:
-            raise ValueError(f"work must be for {type_of(is_float64)}, got {type_of(self.is_float64)}")
+            made = type_of(self.is_float64)
+            raise ValueError(f"work must be for {type_of(is_float64)}, got {made}")
         return 0
 
     cpdef bint prefers_one(self) noexcept nogil:
