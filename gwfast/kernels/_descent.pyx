@@ -207,7 +207,7 @@ cdef class Descent:
         self.right.check_type(self.is_float64)
         self.d.right = <const void *>&self.right.packed[0]
         if self.right_t is not None:
-            self.right_t.check(self.is_float64)
+            self.right_t.check_type(self.is_float64)
             self.d.right_t = <const void *>&self.right_t.packed[0]
 
     cdef int iterate(self) noexcept nogil:

@@ -156,7 +156,8 @@ class Candidate(NamedTuple):
         Epsilon and objective at its end, and the time that start and iterations took.
     fate : str
         ``"won"``, ``"went on"`` (to more points), ``"dropped in round 1"`` (behind by `gw_cost`),
-        ``"same as ..."`` (on the way to the same optimum), ``"tie"`` (another optimum, as good as
+        ``"same as ..."`` (on the way to the same optimum, or without entropy to one as low),
+        ``"dropped at 7%"`` (of epsilon, of an exact search), ``"tie"`` (another optimum, as good as
         the winner's), ``"lost"`` (an escape, or a start that an escape has left behind),
         ``"out of time"``.
 

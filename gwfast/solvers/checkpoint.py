@@ -26,7 +26,7 @@ def as_checkpoint(path):
     except TypeError:
         came = type(path).__name__
         raise TypeError(f"checkpoint must be a path or None, got {came}") from None
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise ValueError(f"checkpoint must be a file in an existing folder, got {path}")
     return path
 
@@ -64,9 +64,10 @@ class Checkpoint:
             with open(self.path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
                 saved |= json.loads(str(saved["numbers"]))
+                identity = saved["identity"]
         except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
             raise ValueError(f"{self.path}: damaged, or no checkpoint ({error})") from error
-        if saved["identity"] != self._identity:
+        if identity != self._identity:
             raise ValueError(
                 f"{self.path}: the checkpoint of another solve; remove it to start anew"
             )

@@ -226,6 +226,8 @@ def solve(problem, options, race=driver.search):
     problem, options = _represented(problem, options)
     descent = small_descent(problem, options)
     if descent is not None:
+        with reporting(options.progress) as report:
+            report(ProgressEvent("solve", "solving a small problem in compiled code"))
         result = small_result(problem, descent, options.limits, time.perf_counter() - began)
         return no_worse_than_product(problem, result, options)
     starts = options.starts_of(problem)
@@ -332,7 +334,10 @@ def _identity(problem, options, starts):
     for side in (problem.x, problem.y):
         parts += [side.features, side.signature] if isinstance(side, PointCloud) else [side.matrix]
     for start in starts or ():
-        parts += [str(start), *(x for x in vars(start).values() if not callable(x))]
+        parts += [
+            str(start),
+            *(x for x in getattr(start, "__dict__", {}).values() if not callable(x)),
+        ]
     parts += [limits.max_outer, limits.max_inner, limits.tol, limits.marginal_tol, options.epsilon]
     parts += [options.dtype, options.order, options.seed, options.n_starts, options.search_time]
     return digest(*parts, options.method, str(options.tier))

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ def naming(path: PathLike) -> Iterator[None]:
         yield
     except OSError as error:
         nameless = error.filename is None and error.errno is not None
-        if nameless or PREFIX in str(error.filename):
+        if nameless or PREFIX in f"{error.filename} {error.filename2}":
             error.filename = os.fsdecode(path)
         raise
 
@@ -45,8 +46,8 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
             with nameless or open(temporary, "xb") as stream:
                 yield stream
                 if nameless:
-                    stream.flush()  # a folder's descriptor makes `link` follow the symbolic link
-                    os.link(f"/proc/self/fd/{stream.fileno()}", temporary, src_dir_fd=0)
+                    stream.flush()
+                    _link(f"/proc/self/fd/{stream.fileno()}", temporary)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -60,6 +61,15 @@ def _nameless(folder):
         return open(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
     except (AttributeError, OSError):  # not Linux, or a file system without such files
         return None
+
+
+def _link(unnamed, path):
+    """Give a file without a name the name `path`, or copy it on a file system without links."""
+    try:
+        # A folder's descriptor makes `link` follow the symbolic link.
+        os.link(unnamed, path, src_dir_fd=0)
+    except OSError:
+        shutil.copyfile(unnamed, path)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...kernels._kernels import mass_entropy
 from ...problems.cross_cost import CrossCost
+from ...problems.geometry import PointCloud
 from ...quadratic.methods import PGD
 from ...results.result import ConvergenceWarning
 from ...results.status import Status
@@ -127,8 +128,8 @@ def _diagnose(descent, tie, untried):
         sizes = _size(problem.x, problem.p), _size(problem.y, problem.q)
         if not 10.0 * min(sizes) > max(sizes):  # no plan makes such costs alike
             remedy = (
-                f"costs of the two sides differ by orders of magnitude, with root mean squares of "
-                f"{sizes[0]:.3g} and {sizes[1]:.3g}: first bring them to the same scale "
+                "costs of the two sides differ by orders of magnitude, with standard deviations "
+                f"of {sizes[0]:.3g} and {sizes[1]:.3g}: first bring them to the same scale "
                 f"(PointCloud.scaled_by, or matrices over their means); then {remedy}"
             )
         return Status.NEAR_PRODUCT, (
@@ -165,5 +166,12 @@ def missed_rows(linearization, rows, status):
 
 
 def _size(geometry, masses):
-    """Return the root mean square of the costs between points of these masses."""
-    return getattr(geometry, "scale", 1.0) * float(masses @ geometry.square_times(masses)) ** 0.5
+    """Return the standard deviation of the costs between points of these masses."""
+    if isinstance(geometry, PointCloud) and geometry.has_factors:
+        center, scale = masses @ geometry.features.astype(np.float64), geometry.scale
+        mean = float(center @ geometry.signature @ center)
+        square = float(masses @ geometry.square_times(masses))
+    else:
+        costs, scale = geometry.to_dense(), 1.0
+        mean, square = (masses @ one for one in costs.moments(0.0, masses))
+    return scale * max(square - mean**2, 0.0) ** 0.5

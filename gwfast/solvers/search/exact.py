@@ -27,7 +27,7 @@ from ...results.tables import Candidate, Candidates
 from ...utils.deadline import NEVER, OutOfTime, Patience
 from ...utils.memory import as_memory_limit
 from ...utils.precision import SINGLE
-from ...utils.progress import ProgressEvent
+from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import all_tie, doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
@@ -235,10 +235,12 @@ def solve_exact(problem, start, options, report, solve, limit):
         return solver.solve(plan, limits, options.callback).result(threads)
     canonical, at_once = Canonical(problem), resolve_n_threads(options.n_threads)
     search = ExactSearch(canonical.problem, at_once, limits, options.seed, report)
-    if problem.shape[0] * problem.shape[1] <= 100_000:
+    # Plans and products of the starts that are annealed together.
+    annealed = 32 * (16 + (options.n_starts or 16)) * math.prod(problem.shape)
+    if math.prod(problem.shape) <= 100_000 and nbytes(problem) + annealed <= limit:
         search.anneal(options.n_starts, options.search_time, options.n_starts is None)
     elif not search.is_done:
-        whole = _from_entropy(search, options, solve, limit)
+        whole = _from_entropy(search, options, report, solve, limit)
     solution = search.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
@@ -263,7 +265,7 @@ def solve_exact(problem, start, options, report, solve, limit):
     return result
 
 
-def _from_entropy(search, options, solve, limit):
+def _from_entropy(search, options, report, solve, limit):
     """Take the plans that large problems begin with to their ends; return the `GWResult` of the
     problem with entropy, if the best plan is from there.
     """
@@ -277,23 +279,25 @@ def _from_entropy(search, options, solve, limit):
             mechanisms=dataclasses.replace(options.mechanisms, second_look=looks_on),
             dtype=SINGLE.dtype.name,
             callback=None,
+            progress=ProgressListener(report),
             memory_limit=max(limit - nbytes(problem), 1),
         )
-        result = whole = solve(problem, changed)
-        if whole.n_outer and problem.is_balanced:
+        result = found = solve(problem, changed)
+        if found.n_outer and problem.is_balanced:
             # With a third of the epsilon exact descents end .1 to .4 % lower.
             finer = dataclasses.replace(
                 changed,
-                epsilon=as_epsilon(whole.epsilon / 3.0),
-                init=whole,
+                epsilon=as_epsilon(found.epsilon / 3.0),
+                init=found,
                 limits=options.limits.within(Limits(25, 100, tol=0.02, marginal_tol=1e-3)),
             )
             with contextlib.suppress(ValueError):  # too small an epsilon for float32
                 finer = solve(problem, finer)
                 result = finer if finer.n_outer else result
-        if whole.n_outer:
+        if found.n_outer:
             plan = as_plan(result.plan, "init", problem.shape, float)
             search.polish("race with entropy", problem.mass * plan)
+            whole = found
     starts = [random(options.seed + k) for k in range(options.n_starts or 0)]
     if starts or search.solution is None or not problem.is_balanced:
         starts = [PRODUCT, *starts]

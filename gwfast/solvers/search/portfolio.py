@@ -199,7 +199,9 @@ def bound(best, fraction):
 def ranked(rows, best):
     """Return the candidates of one level, with the best one as it is and without another."""
     rows = [row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row for row in rows]
-    return [best if row.start == best.start else row for row in rows]
+    # Two plans of a caller have one label; the row of the winner comes last.
+    number = max(k for k, row in enumerate(rows) if row.start == best.start)
+    return [*rows[:number], best, *rows[number + 1 :]]
 
 
 class Escapes:
