@@ -405,6 +405,7 @@ cdef bint minimize(FrankWolfe steps) noexcept nogil:
         return pivots >= 0
     memset(steps.losses, 0, m * sizeof(double))
     for i in range(n):
+        out.col[i] = 0  # stays if no entry of the row is a finite number
         isa.f64.least_of_rows(steps.gradient_ + i * m, &zero, steps.losses, 1, m, INFINITY,
                               &out.col[i])
         out.start[i], out.flow[i] = i, steps.units[i]

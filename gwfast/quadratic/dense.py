@@ -42,14 +42,13 @@ class Side:
     ----------
     matrix : (n, n) ndarray or Shifted
         Once `make` was called, with entries in [-1, 1] times the weight.
-    linear, product, moved : (n,) ndarray
-        ``f(C - shift) @ p``, ``(h(C - shift) - center) @ p`` and, of transformed costs, ``matrix @
-        p``, with equal results for equal rows.
+    linear, product : (n,) ndarray
+        ``f(C - shift) @ p`` and ``(h(C - shift) - center) @ p``, with equal results for equal rows.
     losses : (n, n) ndarray
         ``f(C - shift) / loss_scale``, if the marginal is not fixed.
     """
 
-    moved = losses = None
+    losses = None
 
     def __init__(self, number, geometry, masses, loss, shift, middle=None, copies=True):
         loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
@@ -87,7 +86,7 @@ class Side:
             self.matrix = copy = aligned_empty((geometry.n, geometry.n), dtype)
         first, second = geometry.moments(middle, self.masses, copy, factor, n_threads, deadline)
         self._middle, self._factor = middle, factor
-        self.product, self.moved = slope * first, (factor * first).astype(dtype)
+        self.product = slope * first
         self.linear = second + 2.0 * offset * first + offset**2 * float(self.masses.sum())
 
     def _make_by_blocks(self, weight, dtype, deadline):
@@ -128,8 +127,6 @@ class Side:
         """Return ``matrix @ masses``, with equal results for equal rows, which BLAS does not
         promise; of the transpose if `turned`.
         """
-        if self.moved is not None and masses is self.masses:
-            return self.moved
         made = aligned_empty((len(masses), 1), self.matrix.dtype)
         column = Panels(masses.astype(made.dtype)[:, None], n_threads=n_threads)
         matrix = np.ascontiguousarray(self.matrix.T) if turned else self.matrix

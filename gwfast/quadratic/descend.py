@@ -334,8 +334,9 @@ def _follow(at, taken, step, limits, before, callback):
     if before.damping:
         state = linearization.damped(taken.before, state, before.damping)
         step = step._replace(gw_cost=state.objective)
-    # The state before is needed where the plan is made from it.
-    known = taken._replace(state=state, before=taken.before if state.plan is None else None)
+    known = taken._replace(state=state, before=None)
+    if state.plan is None:  # the plan is made from the state before, without damping
+        known = taken
     # A linear problem that was cut short ends the loop.
     ended = None
     if limits.late(max(at.update_seconds, taken.seconds)):

@@ -61,6 +61,8 @@ def exact_side(number, geometry, points, masses, loss, shift, weight, one_sided=
     side.make((1.0 if number else -weight) * side.scale, np.float64)
     if geometry.symmetric and not one_sided:  # up to rounding, which would add up in the objective
         side.matrix = (side.matrix + side.matrix.T) / 2
+        if side.losses is not None:
+            side.losses = (side.losses + side.losses.T) / 2
     return side
 
 

@@ -114,7 +114,6 @@ def take_step(
     if linearization.method.alternating:
         fitted = float(np.abs(state.column_sums - rule.q).sum())
     fitted /= rule.plan_mass(state.row_sums)
-    before = at if at is before else before
     return Taken(kernel, solution, before, state, n_inner, fitted, error, seconds)
 
 

@@ -112,7 +112,8 @@ class Neighborhood(NamedTuple):
         if self.entries is None:
             return True
         moved = self._now(left, right, potentials) - self.differences
-        return float(np.sqrt(np.mean(np.square(moved)))) > limit
+        # Potentials of points that have lost their mass differ by NaN.
+        return not float(np.sqrt(np.mean(np.square(moved)))) <= limit
 
 
 def mass_outside(kernel, potentials, right, masses, n_rows, n_threads):

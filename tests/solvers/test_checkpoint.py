@@ -101,6 +101,13 @@ def test_damaged_files_are_refused_and_kept(damage, kept):
     assert kept.read_bytes() == before
 
 
+def test_a_file_without_an_identity_is_damaged(tmp_path):
+    path = tmp_path / "kept.npz"
+    np.savez(path, numbers="{}")
+    with pytest.raises(ValueError, match="damaged, or no checkpoint"):
+        solve(*costs(14, 12), checkpoint=path)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -423,3 +423,28 @@ def test_advice_is_what_was_not_tried():
         assert "same scale" in result.advice and "smaller" not in result.advice
     assert "try a few known pairs" in raced.advice
     assert 'init="auto" or a few known pairs' in alone.advice
+
+
+def test_two_plans_have_a_row_each():
+    costs, rng = [distances(cloud(n, 3, n)) for n in (20, 18)], np.random.default_rng(0)
+    plans = [rng.random((20, 18)) for _ in range(2)]
+    result = gwfast.gromov_wasserstein(*costs, init=plans)
+    fates = [row.fate for row in result.candidates]
+    assert len(fates) == 2 and fates.count("won") == 1
+
+
+def test_advice_on_scales_looks_at_spreads():
+    """An offset of one side changes no plan."""
+    x, y = (np.linalg.norm(side[:, None] - side, axis=2) for side in (cloud(20, 3, 0),) * 2)
+    solve = functools.partial(gwfast.gromov_wasserstein, init="product")
+    assert "orders of magnitude" not in solve(x, y + 1000, epsilon=1e3).advice
+    assert "orders of magnitude" in solve(x + 5000, 1000 * y + 5000, epsilon=1e5).advice
+
+
+def test_small_problems_of_asymmetric_costs_are_solved():
+    rng = np.random.default_rng(0)
+    result = gwfast.gromov_wasserstein(
+        rng.random((12, 12)), rng.random((11, 11)), init="product", epsilon=0.01
+    )
+    assert result.status == "converged"
+    assert result.marginal_error < 1e-4

@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
 import signal
 import sys
@@ -44,6 +45,16 @@ def test_a_killed_process_leaves_nothing(tmp_path):
     with replacing(path) as stream:
         stream.write(b"new")
     assert path.read_bytes() == b"new" and os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_system_without_links_gets_a_copy(tmp_path, monkeypatch):
+    def link(*args, **kwargs):
+        raise OSError(errno.EXDEV, "no links")
+
+    monkeypatch.setattr(os, "link", link)
+    with replacing(tmp_path / "file") as stream:
+        stream.write(b"new")
+    assert (tmp_path / "file").read_bytes() == b"new" and os.listdir(tmp_path) == ["file"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such limits")

@@ -91,6 +91,17 @@ def test_the_log_has_stages_and_the_end(caplog):
     assert last.startswith("Gromov-Wasserstein ended as 'converged' after ")
 
 
+def test_small_and_exact_solves_tell_their_progress():
+    x, y, _ = rotated_pair(40, 4, 0, noise=0.3)
+    seen, costs = [], [np.linalg.norm(side[:, None] - side, axis=2) for side in (x, y)]
+    for options in (dict(init="product"), dict(epsilon=0)):
+        seen.clear()
+        gwfast.gromov_wasserstein(*costs, progress=lambda *event: seen.append(event), **options)
+        assert seen
+    with pytest.raises(TypeError, match=r"^progress must be"):
+        gwfast.gromov_wasserstein(*costs, init="product", progress="yes")
+
+
 def test_the_log_has_files_that_were_read(caplog, tmp_path):
     (tmp_path / "a.vec").write_text("a 1 2\nb 3 4\n")
     with caplog.at_level(logging.INFO, logger="gwfast"):
