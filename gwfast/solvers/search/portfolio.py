@@ -223,6 +223,8 @@ class Escapes:
         self._at, self._epsilon = best.descent.linearization, best.descent.epsilons.last
         self._factored = is_factored(self._at.problem)
         self._patience = options.search_time and Patience(options.search_time)
+        # Of a solve in the race: the last small changes of a plan may take many more.
+        self._n_outer = best.n_outer
         # At least one iteration: its plan must be the last that was made.
         self._lead(best.advance(self._limits.within(EXACT)))
 
@@ -238,7 +240,7 @@ class Escapes:
         all points takes `later` times as long; `clusters` says whether to start from clusters.
         """
         few = min(ENTRIES[self._factored] / max(self._at.problem.shape) ** 2, 1000.0)
-        self._left = max(SOLVES[self._factored] * self.best.n_outer * (1.0 + later), few)
+        self._left = max(SOLVES[self._factored] * self._n_outer * (1.0 + later), few)
         seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
         with contextlib.suppress(OutOfTime):
             for _ in range(5 * clusters):  # Italian and Japanese need the third clustering
