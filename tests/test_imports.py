@@ -126,7 +126,7 @@ def test_a_tree_without_kernels_is_the_installed_package(tree):
 def test_pytest_works_in_a_tree_without_kernels(tree):
     tested = "import gwfast\ndef test_it():\n    assert gwfast.cosine_similarity([[1]])"
     (tree / "test_it.py").write_text(tested)
-    bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # what it loads takes seconds
+    bare = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading plugins takes seconds
     done = start(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", **bare)
     assert "1 passed" in done.stdout
 

@@ -68,35 +68,45 @@ class Linearization:
         """Return the state of a plan, an array or a `Coupling`; None is the product plan. The
         `epsilon` of the first linear problem, in its units, bounds what products may neglect.
         """
+        raise NotImplementedError
 
     def extended(self, state, coarse, rows, cols, epsilon=0.0):
         """Return the state from a state of the same problem on some rows and columns only."""
+        raise NotImplementedError
 
     def kernel(self, state, epsilon, buffer=None):
         """Return the `Kernel` of the linearized cost, in the array `buffer` if it is stored."""
+        raise NotImplementedError
 
     def state_of(self, kernel, solution, before, *, slack=0.0):
         """Return the state of the plan of a solution. What products neglect may move the next
         plan by `slack` times the change from the state `before`.
         """
+        raise NotImplementedError
 
     def distances(self, before, after):
         """Return the relative change of the state, and the norm of the plan's change or NaN."""
+        raise NotImplementedError
 
     def mixed(self, states, weights):
         """Return the weighted sum of states, with the potentials of the last one."""
+        raise NotImplementedError
 
     def sharpened(self, before, after, epsilon):
         """Return the state `after` without approximations, or None if there were none."""
+        raise NotImplementedError
 
     def coupling(self, kernel, solution, before, state, epsilon):
         """Return the plan as a `Coupling`; callbacks get a `snapshot`, which keeps the kernel."""
+        raise NotImplementedError
 
     def deviation(self, state):
         """Return the norm of the difference from the product plan, in units of the largest one."""
+        raise NotImplementedError
 
     def apart(self, state, other):
         """Return the norm of the difference of two states, likewise."""
+        raise NotImplementedError
 
     def exactness(self, last, before, after):
         """Return whether nothing is approximate at the state `before`, and whether the product at

@@ -68,8 +68,9 @@ def posed(options, **more):
 
 
 def is_compiled(result):
-    """Whether one call made all iterations, or one in float32 and one in float64, and each call has
-    one time.
+    """Return whether compiled calls made all iterations: at most two, in float32 and in float64.
+
+    All iterations of a call have the same time.
     """
     return len({step.seconds for step in result.history}) <= 2
 
@@ -182,7 +183,7 @@ def test_all_mass_of_one_side_may_move_in_a_partial_plan():
 
 
 def test_the_loop_in_python_goes_on_where_the_compiled_one_ends():
-    """A semi-relaxed plan goes to and fro, and only damped steps end that."""
+    """A semi-relaxed plan goes to and fro until steps are damped."""
     result = solve(problem((5, 5), marginals="semirelaxed"), relative=0.08)
     numbers = [step.iteration for step in result.history]
     assert numbers == list(range(1, result.n_outer + 1))

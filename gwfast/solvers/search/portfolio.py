@@ -223,7 +223,7 @@ class Escapes:
         self._at, self._epsilon = best.descent.linearization, best.descent.epsilons.last
         self._factored = is_factored(self._at.problem)
         self._patience = options.search_time and Patience(options.search_time)
-        # Of a solve in the race: the last small changes of a plan may take many more.
+        # The budget is in units of these iterations: settling a plan may take many more.
         self._n_outer = best.n_outer
         # At least one iteration: its plan must be the last that was made.
         self._lead(best.advance(self._limits.within(EXACT)))
