@@ -167,7 +167,11 @@ class _Problem:
         if start is not None and self.terms.mass:
             start = start.moved(base)
             self.shift = start.shift
-        if start is not None:
+        if start is not None and self.relaxation:
+            start, near = self._anchored(start)
+            if not near:
+                start = self._annealed(start, self._spread())
+        elif start is not None:
             start = self._mended(start)
         if start is None:
             start = Potentials(*map(np.zeros, self.kernel.shape)) if self.given else base
@@ -175,6 +179,19 @@ class _Problem:
             if spread > solver.precision.direct * self.epsilon:
                 start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
         return self._make(start)
+
+    def _anchored(self, potentials):
+        """Return potentials with the anchors of points that have none, and whether scalings and the
+        masses that potentials ask for are within numbers.
+        """
+        near, sides = True, []
+        for side, x, mass, _ in self._sides(potentials):
+            if side.anchor is not None:
+                x = np.where(np.isfinite(x), x, side.anchor)
+                room = SINGLE.peak * self.epsilon * max(1.0, side.power / (1.0 - side.power))
+                near = near and (np.abs(x - side.anchor) <= room)[mass > 0].all()
+            sides.append(x)
+        return Potentials(*sides), near
 
     def _mended(self, potentials):
         """Return potentials whose points with mass all have finite values, by one log-sum-exp; None

@@ -107,6 +107,16 @@ def test_a_plan_that_is_not_worth_its_cost_vanishes(dtype):
     assert result.reg_cost == pytest.approx(nothing + 0.02 * (P.sum() * Q.sum()) ** 2)
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_a_plan_that_vanishes_ends_the_descent():
+    """Its mass went up and down for all iterations, by a thousandfold."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((6, 6)), rng.random((6, 6))
+    b = (b + b.T < 0.6) * 1.0
+    result = solve(a, b, dtype="float32", rho=1e-3, epsilon="0.5%", tol=1e-5, marginal_tol=1e-5)
+    assert result.status == "lost_mass" and result.n_outer < 100
+
+
 def test_points_without_mass_get_none(dtype):
     cost_x, cost_y = spaces()
     p = P.copy()
