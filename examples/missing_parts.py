@@ -52,7 +52,7 @@ print(f"{N_PLACES} places and {N_PLACES}, {N_COMMON} of which are on both maps")
 
 problems = {
     "balanced": gwfast.QuadraticProblem(*costs),
-    "unbalanced": gwfast.QuadraticProblem(*costs, marginals="unbalanced", rho=0.1),
+    "unbalanced": gwfast.QuadraticProblem(*costs, marginals=gwfast.Unbalanced(0.1)),
 }
 plans = {
     name: gwfast.gromov_wasserstein(problem, epsilon=0.002, init=known)

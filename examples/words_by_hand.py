@@ -112,7 +112,9 @@ report("no pair known", unknown)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-    tie = gwfast.gromov_wasserstein(*costs, epsilon=EPSILON, search_time=1.0)
+    tie = gwfast.gromov_wasserstein(
+        *costs, epsilon=EPSILON, options=gwfast.SolverOptions(search_time=1.0)
+    )
 print(f"from many starts: {tie.status} at objective {tie.gw_cost:.2f}")
 print(f"  advice: {tie.advice}")
 

@@ -6,19 +6,20 @@ from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
 from .alignment.spaces import AlignedSpaces, load_alignment
 from .alignment.two_spaces import TwoSpaces
+from .linear.marginals import Partial, Unbalanced
 from .linear.sinkhorn import sinkhorn
 from .problems.cross_cost import CrossCost
 from .problems.epsilon import Epsilon
 from .problems.geometry import DenseCost, LowRankCost, PointCloud, cosine_similarity
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
-from .quadratic.neighbors import NeighborTier
 from .results.coupling import Coupling
 from .results.pairwise import PairwiseResult
 from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterStep, SinkhornResult
 from .results.tables import Candidate, Neighbors
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
+from .solvers.options import SolverOptions
 from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.search.seeds import Seeds
 from .solvers.search.starts import Profile
@@ -39,10 +40,10 @@ __all__ = [
     "GraphCost",
     "LabelTransfer",
     "LowRankCost",
-    "NeighborTier",
     "Neighbors",
     "OuterStep",
     "PairwiseResult",
+    "Partial",
     "PointCloud",
     "Profile",
     "QuadraticProblem",
@@ -51,7 +52,9 @@ __all__ = [
     "Residual",
     "Seeds",
     "SinkhornResult",
+    "SolverOptions",
     "TwoSpaces",
+    "Unbalanced",
     "Verification",
     "align",
     "cosine_similarity",

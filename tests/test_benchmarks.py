@@ -8,6 +8,8 @@ import pytest
 from helpers.problems import gw_objective
 from scipy.spatial.distance import cdist
 
+import gwfast
+
 ROOT = Path(__file__).resolve().parents[1]
 if not (ROOT / "benchmarks" / "scale").is_dir():
     pytest.skip("the benchmarks are not there", allow_module_level=True)
@@ -49,7 +51,9 @@ def test_the_judge_sums_over_all_terms(fused, form):
     case, costs, linear = fused
     rng, judge = np.random.default_rng(1), module("judge")
     if form == "whole":
-        result = case.solve(epsilon="5%", n_threads=1, tier="tiled", init="product")
+        result = case.solve(
+            epsilon="5%", n_threads=1, options=gwfast.SolverOptions(tier="tiled"), init="product"
+        )
         plan, array = judge.Whole(result.coupling), result.plan.astype(np.float64)
     else:
         # No coupling: its marginals are its own.

@@ -44,14 +44,14 @@ def solved(name, mechanisms):
     from gwfast import QuadraticProblem, gromov_wasserstein
     from gwfast.quadratic.judge import Limits
     from gwfast.solvers.gromov import solve
-    from gwfast.solvers.options import SolveOptions
+    from gwfast.solvers.options import Settings
 
     sides, terms, how = parts(name)
     problem = QuadraticProblem(*sides, **terms)
     defaults = inspect.signature(gromov_wasserstein).parameters
     limits = {name: how.pop(name, defaults[name].default) for name in LIMITS}
     how |= dict(takes_zero=True, mechanisms=mechanisms)
-    options = SolveOptions(Limits(**limits), **how)
+    options = Settings(Limits(**limits), **how)
     began = time.perf_counter()
     result = solve(problem, options)
     return time.perf_counter() - began, result.n_outer, result.gw_cost

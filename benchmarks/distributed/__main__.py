@@ -157,7 +157,9 @@ def large(arguments):
     n = arguments.n or 200_000
     _, x, y, _ = pair_of_clouds(n)
     clouds = gwfast.PointCloud(x), gwfast.PointCloud(y)
-    limits = dict(max_outer=1, max_inner=10, tier="tiled", init="product")
+    limits = dict(
+        max_iter=1, options=gwfast.SolverOptions(max_inner=10, tier="tiled"), init="product"
+    )
     with workers(2, memory=MEMORY) as client:
         with timed() as seconds, cluster(client, n_shards=2, min_points=n // 2):
             solved(*clouds, epsilon=gwfast.Epsilon(relative=0.05), **limits)

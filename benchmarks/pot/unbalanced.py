@@ -57,7 +57,7 @@ def compared(pot, ours, n, rho, epsilon):
         return plan
 
     def in_float32():
-        options = dict(marginals="unbalanced", rho=rho, init="product")
+        options = dict(marginals=gwfast.Unbalanced(rho), init="product")
         return gwfast.gromov_wasserstein(*costs, epsilon=epsilon, **options).plan
 
     seconds, plans = in_turns([lambda: call(pot), lambda: call(ours), in_float32])

@@ -99,7 +99,7 @@ def _climb(rung, n_random):
     seconds = time.perf_counter() - began
     costs["auto"], status = result.gw_cost, str(result.status)
     print(rung.name, costs, seconds, file=sys.stderr, flush=True)
-    nothing = NOTHING * solve(max_outer=1, init="product").history[0].gw_cost
+    nothing = NOTHING * solve(max_iter=1, init="product").history[0].gw_cost
     return Found(rung.name, costs, seconds, status, nothing)
 
 

@@ -133,7 +133,9 @@ def epsilon_table():
         names.append(case.name)
         for share in SHARES:
             _, found = case.solve(
-                epsilon=gwfast.Epsilon(relative=share), tol=1e-4, marginal_tol=1e-3
+                epsilon=gwfast.Epsilon(relative=share),
+                tol=1e-4,
+                options=gwfast.SolverOptions(marginal_tol=1e-3),
             )
             scores = [f"{score:.3f}" for score in found if np.isfinite(score)]
             rows[share].append(" / ".join(scores))

@@ -41,8 +41,8 @@ N_GRAPHS, SIZES = 50, (10, 61)
 RULES = {
     "balanced": {},
     "semi-relaxed": dict(marginals="semirelaxed"),
-    "partial, 70 %": dict(marginals="partial", mass=0.7, max_outer=100),
-    "unbalanced, rho 3": dict(marginals="unbalanced", rho=3.0),
+    "partial, 70 %": dict(marginals=gwfast.Partial(0.7), max_iter=100),
+    "unbalanced, rho 3": dict(marginals=gwfast.Unbalanced(3.0)),
     "balanced, exact": dict(epsilon=0),
 }
 SHARES = (0.0175, 0.005)

@@ -49,7 +49,11 @@ def slices(job, tell):
     first, second, truth = tissue.two_slices(**job["problem"])
     _say(job, tell, f"{len(first.spots)} x {len(second.spots)} spots")
     given = [(one.spots, one.features) for one in (first, second)]
-    kind = dict(dissimilarity="euclidean", method="entropic", n_threads=job["threads"])
+    kind = dict(
+        dissimilarity="euclidean",
+        options=gwfast.SolverOptions(method="entropic"),
+        n_threads=job["threads"],
+    )
     footprint = Footprint()
     with solving(tell):
         began = time.perf_counter()
@@ -102,7 +106,7 @@ def memory(job, tell):
     it may have no more.
     """
     few = cases.make(**{**job["problem"], "n": WARM_UP["n"]})
-    few.solve(n_threads=job["threads"], init="product", max_outer=WARM_UP["max_outer"])
+    few.solve(n_threads=job["threads"], init="product", max_iter=WARM_UP["max_outer"])
     problem = _case(job, tell).problem()
     options = {"n_threads": job["threads"], **job["options"]}
     races = options.get("init", "auto") == "auto"

@@ -24,7 +24,7 @@ from ..results.coupling import matches_of
 from ..results.result import GWResult
 from ..results.tables import Neighbors
 from ..solvers.gromov import solve
-from ..solvers.options import Callback, InitLike, SolveOptions, in_force
+from ..solvers.options import Callback, InitLike, Settings, in_force
 from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
@@ -155,7 +155,7 @@ def align(
     epsilon: EpsilonLike = "auto",
     init: InitLike = "auto",
     loss: LossName = "square",
-    max_outer: int = 1000,
+    max_iter: int = 1000,
     max_inner: int = 10_000,
     tol: float = 1e-5,
     marginal_tol: float = 1e-5,
@@ -209,7 +209,7 @@ def align(
     time_limit : float or None, default=None
         Seconds after which the solve ends with the best plan so far (its `status` is
         "time_limit"), or the refinement without further rounds.
-    max_outer, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
+    max_iter, max_inner, tol, marginal_tol, n_threads, memory_limit, tier, seed,
     search_time, checkpoint, callback, progress
         See `gromov_wasserstein`. With ``init="auto"`` starts race on the most frequent 1500 rows.
 
@@ -260,8 +260,8 @@ def align(
         _as_masses(q, "q", cloud_y.n, y, "y"),
         loss=loss,
     )
-    options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
+    options = Settings(
+        Limits(max_iter, max_inner, tol, marginal_tol, deadline=deadline),
         epsilon=epsilon,
         init=init,
         order="given",

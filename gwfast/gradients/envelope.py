@@ -10,22 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from ..linear.rules import as_rho
+from ..linear.marginals import Marginals, Partial, Unbalanced, as_marginals
 from ..pot.arrays import NoGradients
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic import certificate
 from ..results.result import GWResult
 
 
-def refuse_gradients(names: Collection[str], marginals: str, rho: Any) -> None:
+def refuse_gradients(names: Collection[str], marginals: Marginals) -> None:
     """Raise `NoGradients` if a name in `names` has none: masses that only bound the masses of the
     plan, and masses that an infinite price makes the plan meet.
     """
-    known = {"balanced": [True, True], "semirelaxed": [True, False]}
-    if marginals == "unbalanced":
-        known[marginals] = [price < np.inf for price in as_rho(rho)]
-    for name, has in zip("pq", known.get(marginals, [False, False]), strict=True):
-        if name in names and not has:
+    marginals = as_marginals(marginals)
+    has = True, marginals != "semirelaxed"
+    if isinstance(marginals, Unbalanced):
+        has = tuple(price < np.inf for price in marginals.rho)
+    elif isinstance(marginals, Partial) and marginals.mass < 1.0:
+        has = False, False
+    for name, is_free in zip("pq", has, strict=True):
+        if name in names and not is_free:
             raise NoGradients(name)
 
 

@@ -9,64 +9,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..linear.rules import Marginals, Rho
+from ..linear.marginals import Marginals
 from ..pot.arrays import Arrays, as_number, kind_of
 from ..pot.gradients import traced
+from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
 from ..results.result import GWResult
 from ..solvers.gromov import gromov_wasserstein
+from ..solvers.options import InitLike, SolverOptions, as_options
+from ..utils.precision import Dtype
 from .envelope import Minimum, refuse_gradients
 
 
 def gromov_wasserstein_loss(
-    cost_x: CostLike | Any,
-    cost_y: CostLike | Any,
+    x: CostLike | Any,
+    y: CostLike | Any,
     p: ArrayLike | Any | None = None,
     q: ArrayLike | Any | None = None,
     *,
     loss: LossName = "square",
     linear_cost: ArrayLike | Any | None = None,
-    alpha: float | Any | None = None,
+    alpha: float | Any = 0.5,
     marginals: Marginals = "balanced",
-    mass: float | None = None,
-    rho: Rho | None = None,
+    epsilon: EpsilonLike = "auto",
+    init: InitLike = "auto",
+    tol: float = 1e-5,
+    dtype: Dtype | None = None,
+    seed: int = 0,
     on_result: Callable[[GWResult], object] | None = None,
-    **options: Any,
+    options: SolverOptions | None = None,
 ) -> Any:
-    """The least objective that `gromov_wasserstein` finds, with gradients for torch and JAX.
+    """Return the least objective that `gromov_wasserstein` finds, with gradients for torch and JAX.
 
-    Its value is the minimized objective: `GWResult.reg_cost`, entropy included, or
-    `GWResult.gw_cost` if `epsilon` is 0 or `method` is "ppa". At a minimum gradients are partial
-    derivatives with the plan held still (the envelope theorem), and in the masses they are the
-    dual potentials: nothing is differentiated through the solver. They are as exact as the plan
-    has converged: to about three digits by default, for more pass ``dtype="float64"`` and lower
-    tolerances. If several plans are as good (the status "tie"), the gradients are of one plan.
-    There are no second derivatives, which depend on how the plan moves.
+    Its value is `GWResult.reg_cost`, or `GWResult.gw_cost` if `epsilon` is 0 or the method "ppa".
+    Gradients hold the plan still (the envelope theorem); in the masses they are dual potentials.
+    They are as exact as the plan has converged: about three digits by default, more with
+    ``dtype="float64"`` and lower tolerances. There are no second derivatives.
 
     Parameters
     ----------
-    cost_x, cost_y : tensor of torch, array of JAX, or what `gromov_wasserstein` takes
-        Costs within the spaces. These, `linear_cost` and `alpha` have gradients; JAX's
-        may be traced, as inside ``jax.grad``, ``jax.jit`` and ``jax.vmap``. All arguments must
-        be arrays of one library; beside arrays of JAX there may be arrays of NumPy.
+    x, y : tensor of torch, array of JAX, or what `gromov_wasserstein` takes
+        Costs within the spaces. These, `linear_cost` and `alpha` have gradients; arrays of JAX may
+        be traced. All arguments must be arrays of one library.
     p, q : array-like of shape (n,) and (m,) or None, default=None
-        Masses. They have gradients in balanced problems, `p` in semi-relaxed ones, and
-        in unbalanced ones each whose price `rho` is finite. Where the masses must have
-        the sum one, gradients have the mean zero: only directions that keep that sum
-        mean something.
-    loss, linear_cost, alpha, marginals, mass, rho
-        As in `gromov_wasserstein`.
+        Masses. They have gradients in balanced problems, `p` in semi-relaxed ones, and in
+        unbalanced ones each whose price is finite. If masses must have the sum one, gradients have
+        the mean zero.
+    loss, linear_cost, alpha, marginals, epsilon, init, tol, dtype, seed, options
+        As in `gromov_wasserstein`, except the method "bapg", whose plans are no minimum.
+        ``epsilon="auto"`` differs from problem to problem: to compare losses, pass a number.
     on_result : callable or None, default=None
-        ``on_result(result)`` is called with the `GWResult` of each solve: its plan, its
-        status. JAX may solve a compiled loss several times, or not at all where nothing
-        needs it.
-    **options
-        Of the solver, as in `gromov_wasserstein`, except ``method="bapg"``, whose plans
-        are no minimum. ``epsilon="auto"`` is held still in gradients, and differs
-        from problem to problem: to compare losses, pass a number. The plan of the step
-        before as `init` saves most of a search.
+        ``on_result(result)`` is called with the `GWResult` of each solve. JAX may solve a compiled
+        loss several times, or not at all.
 
     Returns
     -------
@@ -76,8 +72,8 @@ def gromov_wasserstein_loss(
     Raises
     ------
     TypeError, ValueError
-        If an argument has the wrong type, shape or value; or if gradients are asked for
-        in masses that have none here. The message names it.
+        If an argument has the wrong type, shape or value; or if gradients are asked for in masses
+        that have none.
 
     Examples
     --------
@@ -92,26 +88,21 @@ def gromov_wasserstein_loss(
     >>> round(scale.grad.item() / loss.item(), 4)
     2.0
     """
-    if options.get("method") == "bapg":
+    if as_options(options).method == "bapg":
         raise ValueError("method must be 'pgd' or 'ppa', got 'bapg', whose plans are no minimum")
-    given: dict[str, Any] = dict(cost_x=cost_x, cost_y=cost_y, p=p, q=q)
-    given |= dict(linear_cost=linear_cost, alpha=alpha)
-    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
+    given = dict(x=x, y=y, p=p, q=q, linear_cost=linear_cost, alpha=alpha)
 
     def solved(arrays: dict[str, Any]) -> Minimum:
         now = given | arrays
-        if now["alpha"] is not None:
-            now["alpha"] = as_number(now["alpha"], "alpha", zero=True)
-        x, y = now.pop("cost_x"), now.pop("cost_y")
-        problem = QuadraticProblem(x, y, **now, loss=loss, **rule)
-        result = gromov_wasserstein(problem, **options)
+        now["alpha"] = as_number(now["alpha"], "alpha", zero=True)
+        problem = QuadraticProblem(**now, loss=loss, marginals=marginals)
+        how: dict[str, Any] = dict(epsilon=epsilon, init=init, tol=tol, dtype=dtype, seed=seed)
+        result = gromov_wasserstein(problem, **how, options=options)
         if on_result is not None:
             on_result(result)
         return Minimum(problem, result)
 
-    if marginals == "partial" and mass in (None, 1):
-        marginals = "balanced"  # as it then is
-    refuse = functools.partial(refuse_gradients, marginals=marginals, rho=rho)
+    refuse = functools.partial(refuse_gradients, marginals=marginals)
     kinds = {name: kind_of(x) for name, x in given.items()}
     # Arrays of NumPy are the same in every solve.
     kinds = {name: kind for name, kind in kinds.items() if kind not in (None, "numpy")}

@@ -14,15 +14,13 @@ weighted by the mass of the other, and a number times its mass (their Algorithm 
 
 import dataclasses
 import math
-import numbers
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..utils.validation import MASS_TOLERANCE, as_marginal, as_masses, as_positive, one_of
+from ..utils.validation import MASS_TOLERANCE, as_marginal, as_masses
+from .marginals import Partial, Unbalanced, as_marginals
 
-Marginals: TypeAlias = Literal["balanced", "semirelaxed", "partial", "unbalanced"]
-Rho: TypeAlias = float | tuple[float, float]
 # Excess of the mass of a side over the mass of a partial plan, relative, that is rounding.
 ALL_MOVES = 1e-9
 # Mass of a plan, relative to the first plan, that counts as none: float32 on 1e18 entries.
@@ -169,7 +167,7 @@ class Semirelaxed(Balanced):
         return Terms(free, Side()) if self.side else Terms(Side(), free)
 
 
-class Partial(Balanced):
+class PartialRule(Balanced):
     """Plans of a given mass within larger marginals: ``T 1 <= p``, ``T' 1 <= q``. Linear problems
     are solved by Dykstra's projections onto the three constraints (Chapel, Alaya and Gasso,
     NeurIPS 2020; Benamou et al., SIAM J. Sci. Comput. 2015), which are scalings with caps.
@@ -195,7 +193,7 @@ class Partial(Balanced):
         return Terms(*sides, mass=self.mass)
 
 
-class Unbalanced(Balanced):
+class UnbalancedRule(Balanced):
     """Marginals may be missed at the prices `rho`, in units of cost and infinite where a marginal
     is given, times a Kullback-Leibler divergence. Totals are any: the `mass` of the plan that
     solvers begin with is their geometric mean.
@@ -285,53 +283,29 @@ class Unbalanced(Balanced):
         return dataclasses.replace(self, p=p, q=q)
 
 
-RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, Partial, Unbalanced)}
+RULES = {rule.name: rule for rule in (Balanced, Semirelaxed, PartialRule, UnbalancedRule)}
 
 
-def as_rule(name, p, q, mass, shape, rho=None):
-    """Return the rule of a name; masses None are uniform, `mass` None is one. Raise TypeError or
-    ValueError naming the argument.
+def as_rule(marginals, p, q, shape):
+    """Return the rule of the argument `marginals` for masses, where None is uniform; raise
+    TypeError or ValueError naming the argument.
     """
-    rule = RULES[one_of(name, "marginals", RULES)]
-    if q is not None and not rule.takes_q:
-        raise ValueError(f"q must be None with marginals={name!r}: it is free")
-    if mass is not None and not rule.takes_mass:
-        raise ValueError("mass must be None unless marginals='partial'")
-    if rule.is_relaxed:
-        rho = as_rho(rho)
-        p, q = as_masses(p, "p", shape[0]), as_masses(q, "q", shape[1])
+    marginals = as_marginals(marginals)
+    if isinstance(marginals, Unbalanced):
+        p, q, rho = as_masses(p, "p", shape[0]), as_masses(q, "q", shape[1]), marginals.rho
         off = abs(p.sum() - q.sum()) > MASS_TOLERANCE * p.sum()
         if rho == (math.inf, math.inf) and off:
             raise ValueError(
                 "rho must be finite on one side at least where p and q have different "
                 f"totals, {p.sum():.6g} and {q.sum():.6g}"
             )
-        return rule.of(p, q, rho)
-    if rho is not None:
-        raise ValueError("rho must be None unless marginals='unbalanced'")
+        return UnbalancedRule.of(p, q, rho)
+    if marginals == "semirelaxed" and q is not None:
+        raise ValueError("q must be None with marginals='semirelaxed': it is free")
     p, q = as_marginal(p, "p", shape[0]), as_marginal(q, "q", shape[1])
-    if mass is None:
-        return rule.of(p, q)
-    mass = as_positive(mass, "mass")
-    if mass > 1.0:
-        raise ValueError(f"mass must be at most 1, got {mass}")
-    return rule.of(p, q, mass)
-
-
-def as_rho(rho):
-    """Return prices of both marginals, from a number or a pair: positive, perhaps infinite."""
-    if rho is None:
-        raise ValueError("rho must be given with marginals='unbalanced'")
-    pair = (rho, rho) if isinstance(rho, numbers.Real) else rho
-    if isinstance(pair, str) or not hasattr(pair, "__len__"):
-        raise TypeError(f"rho must be a number or a pair of them, got {type(rho).__name__}")
-    if len(pair) != 2:
-        raise ValueError(f"rho must be a number or a pair of them, got {len(pair)} of them")
-    infinite = [isinstance(price, numbers.Real) and price == math.inf for price in pair]
-    return tuple(
-        math.inf if free else as_positive(price, "rho")
-        for price, free in zip(pair, infinite, strict=True)
-    )
+    if isinstance(marginals, Partial):
+        return PartialRule.of(p, q, marginals.mass)
+    return (Balanced if marginals == "balanced" else Semirelaxed).of(p, q)
 
 
 def neutral(cost, p, q):

@@ -88,7 +88,7 @@ def sinkhorn(
     q = in_order(q, "q", labels_of(cost, 1), of="cost")
     given = as_matrix(cost, "cost")
     n, m = given.shape
-    rule = as_rule("balanced", p, q, None, (n, m))
+    rule = as_rule("balanced", p, q, (n, m))
     costs = neutral(given, rule.p, rule.q)
     epsilon = as_positive(epsilon, "epsilon")
     tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")

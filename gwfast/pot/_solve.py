@@ -21,7 +21,7 @@ from ..quadratic.linearize import linearize
 from ..quadratic.methods import BAPG, as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Status
-from ..solvers.options import SolveOptions
+from ..solvers.options import Settings
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
@@ -311,7 +311,7 @@ def _posed(problem, method):
 def _ready(problem, method, epsilon, limits, callback=None):
     """The problem of mass one, and options for it."""
     quadratic, start, method, dtype = _posed(problem, method)
-    return quadratic, SolveOptions(
+    return quadratic, Settings(
         limits,
         Epsilon(epsilon / (2.0 * problem.total)),
         init=PRODUCT if start is None else given(start),

@@ -14,14 +14,15 @@ from numpy.typing import ArrayLike
 
 from ..kernels import _kernels
 from ..kernels.threads import single_threaded_blas
-from ..linear.rules import Unbalanced, as_rho, relative_entropy
+from ..linear.marginals import Unbalanced
+from ..linear.rules import UnbalancedRule, relative_entropy
 from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.judge import Limits
 from ..quadratic.methods import PGD
-from ..solvers.options import SolveOptions
+from ..solvers.options import Settings
 from ..solvers.search.advice import conclude
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
@@ -177,7 +178,7 @@ class _Call:
         reg_marginals = given["reg_marginals"]
         if isinstance(reg_marginals, list | tuple) and len(reg_marginals) == 1:
             reg_marginals = reg_marginals[0]
-        self._rho = as_rho(reg_marginals)
+        self._rho = Unbalanced(reg_marginals).rho
         self._epsilon = as_number(_first(given["epsilon"]), "epsilon")
         self._errors, self._n_seen, data = [], 0, self._data
         self._p, self._q = (x.astype(np.float64) for x in (data.p, data.q))
@@ -193,7 +194,7 @@ class _Call:
         problem = QuadraticProblem.from_checked(
             DenseCost(data.x.matrix.astype(np.float64), "Cx"),
             DenseCost(data.y.matrix.astype(np.float64), "Cy"),
-            Unbalanced.of(self._p, self._q, rho),
+            UnbalancedRule.of(self._p, self._q, rho),
             linear_cost=None if self._alpha == 0 else data.M.astype(np.float64),
             alpha=share,
         )
@@ -205,7 +206,7 @@ class _Call:
             MIN_TOL,
             max(inner_tol, MIN_INNER_TOL),
         )
-        options = SolveOptions(
+        options = Settings(
             limits,
             Epsilon(share * self._epsilon),
             method=PGD,

@@ -119,7 +119,7 @@ class CrossCost:
 
     def in_order(self, rows: Labels, cols: Labels) -> CrossCost:
         """Return the costs in the order of these labels, see `positions`."""
-        of, (n, m) = "cost_x and cost_y", self.shape
+        of, (n, m) = "x and y", self.shape
         at = positions(self.labels[0], rows, "linear_cost", of)
         to = positions(self.labels[1], cols, "linear_cost", of)
         if at is None and to is None:

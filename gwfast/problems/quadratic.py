@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..linear.rules import Balanced, Marginals, Rho, as_rule, neutral
+from ..linear.marginals import Marginals
+from ..linear.rules import Balanced, as_rule, neutral
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
@@ -20,16 +21,14 @@ from .graphs import CostLike, as_geometry
 from .losses import LOSSES, LossName
 
 
-def as_alpha(alpha: float | None, linear: Any, name: str) -> float:
-    """Return the weight of the quadratic term of a fused problem, .5 if None; raise if there is
-    nothing `linear`, the argument `name`, to weigh it against.
+def as_alpha(alpha: float, linear: Any, name: str) -> float:
+    """Return the weight of the quadratic term of a fused problem; raise if there is nothing
+    `linear`, the argument `name`, to weigh it against.
     """
-    if alpha is None:
-        return 0.5
     if as_positive(alpha, "alpha", zero=True) > 1.0:
         raise ValueError(f"alpha must be at most 1, got {alpha}")
-    if linear is None:
-        raise ValueError(f"alpha must be None without {name}, got {alpha}")
+    if linear is None and alpha != 0.5:
+        raise ValueError(f"alpha must be left out without {name}, got {alpha}")
     return float(alpha)
 
 
@@ -47,15 +46,11 @@ class QuadraticProblem:
     linear_cost : array-like of shape (n, m), CrossCost or None, default=None
         Costs between the two spaces: the fused problem, whose objective is `alpha` times the
         quadratic one plus ``(1 - alpha) <linear_cost, T>``.
-    alpha : float or None, default=None
-        None is 0.5; without `linear_cost` nothing else will do.
-    marginals : {"balanced", "semirelaxed", "partial", "unbalanced"}, default="balanced"
+    alpha : float, default=0.5
+        Weight of the quadratic term, from 0 to 1.
+    marginals : {"balanced", "semirelaxed"}, Partial or Unbalanced, default="balanced"
         Whether both marginals are given, only `p`, upper bounds of both, or masses of any totals
         that a plan may miss at a price.
-    mass : float or None, default=None
-        How much of the mass, one in all, a partial plan moves; None is all.
-    rho : float, pair of floats or None, default=None
-        Price of other row and column sums of an unbalanced plan, see `gromov_wasserstein`.
 
     Raises
     ------
@@ -72,7 +67,7 @@ class QuadraticProblem:
     # Labels of both sides, of the costs or else of other arguments, for further arguments.
     orders: tuple[Labels, Labels] = None, None
 
-    @knows_pot_names(QUADRATIC, cost_x="x", cost_y="y")
+    @knows_pot_names(QUADRATIC)
     def __init__(
         self,
         x: CostLike,
@@ -82,19 +77,17 @@ class QuadraticProblem:
         *,
         loss: LossName = "square",
         linear_cost: ArrayLike | CrossCost | None = None,
-        alpha: float | None = None,
+        alpha: float = 0.5,
         marginals: Marginals = "balanced",
-        mass: float | None = None,
-        rho: Rho | None = None,
     ) -> None:
-        x, y = as_geometry(x, "cost_x"), as_geometry(y, "cost_y")
+        x, y = as_geometry(x, "x"), as_geometry(y, "y")
         rows, cols = labels_of(linear_cost), labels_of(linear_cost, 1)
         if isinstance(linear_cost, CrossCost):
             rows, cols = linear_cost.labels
         self.orders = x.labels or labels_of(p) or rows, y.labels or labels_of(q) or cols
-        p = in_order(p, "p", self.orders[0], of="cost_x")
-        q = in_order(q, "q", self.orders[1], of="cost_y")
-        rule = as_rule(marginals, p, q, mass, (x.n, y.n), rho)
+        p = in_order(p, "p", self.orders[0], of="x")
+        q = in_order(q, "q", self.orders[1], of="y")
+        rule = as_rule(marginals, p, q, (x.n, y.n))
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, linear_cost, "linear_cost")
         shape = x.n, y.n
@@ -103,7 +96,7 @@ class QuadraticProblem:
                 raise ValueError(f"linear_cost must have shape {shape}, got {linear_cost.shape}")
             linear_cost = linear_cost.in_order(*self.orders)
         elif linear_cost is not None:
-            of = "cost_x and cost_y"
+            of = "x and y"
             linear_cost = in_order(linear_cost, "linear_cost", *self.orders, of=of)
             linear_cost = as_matrix(linear_cost, "linear_cost", shape=shape)
         self._set(x, y, rule, loss, linear_cost, alpha)
@@ -135,7 +128,7 @@ class QuadraticProblem:
     def refreshed(self) -> QuadraticProblem:
         """Return the problem of the costs as they are now, see `DenseCost.refreshed`."""
         other = copy.copy(self)
-        other._sides = as_geometry(self._sides[0], "cost_x"), as_geometry(self._sides[1], "cost_y")
+        other._sides = as_geometry(self._sides[0], "x"), as_geometry(self._sides[1], "y")
         other.x, other.y = other._sides[0].neutral(self.p), other._sides[1].neutral(self.q)
         return other
 
@@ -212,35 +205,23 @@ class QuadraticProblem:
         return self.is_balanced and self.between is None
 
 
-def as_problem(
-    problem: Any, cost_x: Any = None, cost_y: Any = None, p: Any = None, q: Any = None, **terms: Any
-) -> QuadraticProblem:
-    """Return the problem of a public function that takes a problem, a tuple ``(cost_x, cost_y)``
-    or ``(cost_x, cost_y, p, q)``, or the arguments of `QuadraticProblem`; without `problem` each
-    of these may be the `cost_x`.
+def as_problem(x: Any, y: Any, p: Any, q: Any, **terms: Any) -> QuadraticProblem:
+    """Return the problem of a public function that takes a `QuadraticProblem` as `x`, or the
+    arguments of `QuadraticProblem`.
     """
-    rest = {"cost_x": cost_x, "cost_y": cost_y, "p": p, "q": q}
-    if problem is None:
-        problem = rest.pop("cost_x")
-    is_whole = isinstance(problem, QuadraticProblem)
-    if is_whole or (isinstance(problem, tuple | list) and cost_y is None):
-        defaults = {"loss": "square", "marginals": "balanced"}
+    if isinstance(x, QuadraticProblem):
+        defaults = {"loss": "square", "marginals": "balanced", "alpha": 0.5}
         twice = [
             name
-            for name, value in (rest | terms if is_whole else rest).items()
-            if value is not None and not (isinstance(value, str) and value == defaults.get(name))
+            for name, value in dict(y=y, p=p, q=q, **terms).items()
+            if value is not None
+            and not (isinstance(value, str | float) and value == defaults.get(name))
         ]
         if twice:
-            raise ValueError(
-                f"{', '.join(twice)} must be left out where the problem is given whole"
-            )
-        if is_whole:
-            return problem.refreshed()
-        if len(problem) in (2, 4):
-            return QuadraticProblem(*problem, **terms)
-    if cost_y is None:
+            raise ValueError(f"{', '.join(twice)} must be left out if x is a QuadraticProblem")
+        return x.refreshed()
+    if y is None:
         raise TypeError(
-            "cost_x and cost_y must be given, or a QuadraticProblem or a tuple (cost_x, cost_y) or "
-            f"(cost_x, cost_y, p, q), got {type(problem).__name__}"
+            f"y must be given unless x is a QuadraticProblem, got {type(x).__name__} as x"
         )
-    return QuadraticProblem(problem, cost_y, p, q, **terms)
+    return QuadraticProblem(x, y, p, q, **terms)

@@ -41,8 +41,8 @@ class Costs:
         x, y, loss, shift = problem.x, problem.y, LOSSES[problem.loss], 0.0
         if not _stays_factored(x, y, loss):
             x, y = x.to_dense(), y.to_dense()
-            loss.check(x.matrix, "cost_x")
-            loss.check(y.matrix, "cost_y")
+            loss.check(x.matrix, "x")
+            loss.check(y.matrix, "y")
             if loss.shift_invariant and shifts:
                 shift = (x.mean_of(problem.p) + y.mean_of(problem.q)) / 2
         return cls(x, y, loss, shift)
@@ -194,15 +194,15 @@ def product_mean(problem):
 
 def gradients(problem, plan):
     """Return the partial derivatives of the objective of a problem at a plan (n, m), in its costs
-    `cost_x` and `cost_y` and, if it is fused, in `linear_cost` and `alpha`.
+    `x` and `y` and, if it is fused, in `linear_cost` and `alpha`.
     """
     costs = Costs(problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss])
     in_x, in_y = costs.in_costs(plan)
     if not problem.is_fused:
-        return dict(cost_x=in_x, cost_y=in_y)
+        return dict(x=in_x, y=in_y)
     alpha = problem.alpha
     value = np.vdot(plan, costs.cost(plan)) - np.vdot(plan, problem.linear_cost)
-    made = dict(cost_x=alpha * in_x, cost_y=alpha * in_y)
+    made = dict(x=alpha * in_x, y=alpha * in_y)
     return made | dict(linear_cost=(1.0 - alpha) * plan, alpha=float(value))
 
 

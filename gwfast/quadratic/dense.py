@@ -51,7 +51,7 @@ class Side:
     losses = None
 
     def __init__(self, number, geometry, masses, loss, shift, middle=None, copies=True):
-        loss.check(geometry.matrix, ("cost_x", "cost_y")[number])
+        loss.check(geometry.matrix, ("x", "y")[number])
         self._geometry, self.masses, self._shift = geometry, masses, shift
         self._h, self._f = ((loss.h1, loss.f1), (loss.h2, loss.f2))[number]
         is_linear, self._fixed = loss.keeps_factors, middle is not None

@@ -130,7 +130,7 @@ class Limits:
     damps: bool = True
 
     def __post_init__(self):
-        as_count(self.max_outer, "max_outer")
+        as_count(self.max_outer, "max_iter")
         as_count(self.max_inner, "max_inner")
         as_positive(self.tol, "tol")
         as_positive(self.marginal_tol, "marginal_tol")

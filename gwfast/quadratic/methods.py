@@ -43,12 +43,12 @@ def as_method(name, problem, precision):
     is_method = isinstance(name, Method)
     method = name if is_method else METHODS[one_of(name, "method", tuple(METHODS))]
     if method is not PGD and problem.rule.is_relaxed:
-        raise ValueError(f"method must be 'pgd' with marginals={problem.marginals!r}, got {name!r}")
+        raise ValueError(f"method must be 'pgd' with {problem.marginals} marginals, got {name!r}")
     if method.alternating and not problem.is_balanced:
         raise ValueError(
-            f"method must be 'pgd' or 'ppa' with marginals={problem.marginals!r}, got {name!r}"
+            f"method must be 'pgd' or 'ppa' with {problem.marginals} marginals, got {name!r}"
         )
-    for side, geometry in (("cost_x", problem.x), ("cost_y", problem.y)):
+    for side, geometry in (("x", problem.x), ("y", problem.y)):
         if precision is not SINGLE and isinstance(geometry, PointCloud):
             raise ValueError(
                 f"{side} must be a matrix of costs with dtype='float64', got a "

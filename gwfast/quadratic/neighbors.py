@@ -12,7 +12,6 @@ from scipy.special import logsumexp, rel_entr
 from ..kernels import _exponentials
 from ..kernels._products import Product
 from ..linear.support import Support
-from ..utils.validation import as_count
 
 # Root mean square by which differences of exponents within rows have moved since a choice of
 # neighbors from which on it is made anew: while the plan moves, and before a solve ends. (Three
@@ -28,29 +27,11 @@ MEASURED, LOOKED_AT = 1 << 12, 1 << 9
 
 @dataclasses.dataclass(frozen=True)
 class NeighborTier:
-    """The tier "neighbors" with another number of neighbors: of the kernel of two point
-    clouds each row keeps the `k` columns, and each column the `k` rows, between which
-    the plan has most mass.
-
-    Parameters
-    ----------
-    k : int, default=32
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_normal((500, 4)) ** 3
-    >>> spaces = gwfast.PointCloud(x), gwfast.PointCloud(x[::-1])
-    >>> tier = gwfast.NeighborTier(k=100)
-    >>> result = gwfast.gromov_wasserstein(*spaces, epsilon="1%", tier=tier)
-    >>> result.coupling.form
-    'sparse'
+    """The tier "neighbors" with its number of neighbors: of the kernel of two point clouds each row
+    keeps the `k` columns, and each column the `k` rows, between which the plan has most mass.
     """
 
     k: int = 32
-
-    def __post_init__(self):
-        as_count(self.k, "k")
 
     def __str__(self):
         return "neighbors"

@@ -33,7 +33,7 @@ UNBALANCED = {
     Status.LOST_MASS: "no match is worth its cost at this rho; try a larger rho",
     Status.UNCERTAIN: (
         "which cells an unbalanced plan leaves out depends on rho and n_neighbors; try "
-        "marginals='partial' with the mass that both sides share, or marginals="
+        "marginals=Partial(mass) with the mass that both sides share, or "
         "'semirelaxed' if only adata_x lacks cells"
     ),
 }

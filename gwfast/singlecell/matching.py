@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._version import __version__
-from ..linear.rules import Marginals, Rho
+from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.judge import Limits
@@ -18,7 +18,7 @@ from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..results.tables import as_labels, of_tuples
 from ..solvers.gromov import solve
-from ..solvers.options import SolveOptions
+from ..solvers.options import Settings
 from ..solvers.search.advice import warn_of
 from ..utils.deadline import Deadline
 from ..utils.types import Float64Array, FloatArray, Progress
@@ -156,8 +156,6 @@ def align(
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     marginals: Marginals = "balanced",
-    mass: float | None = None,
-    rho: Rho | None = None,
     tol: float = 1e-5,
     time_limit: float | None = None,
     n_threads: int | None = None,
@@ -197,11 +195,11 @@ def align(
         cell, of tables as they are that around zero.
     labels : str or None, default=None
         Column of ``adata_y.obs`` whose values to give to the cells of `adata_x`.
-    epsilon, p, q, marginals, mass, rho, tol, time_limit, n_threads, seed, progress
+    epsilon, p, q, marginals, tol, time_limit, n_threads, seed, progress
         See `gromov_wasserstein`; `time_limit` is for all graphs together. Where sets
-        have types of cells that the other lacks, try ``marginals="partial"`` with the
-        `mass` that both share, or "semirelaxed" if only `adata_x` lacks cells. Costs
-        are fractions of the largest; an unbalanced plan (``rho=0.05``) is never more
+        have types of cells that the other lacks, try ``marginals=Partial(mass)`` with the
+        mass that both share, or "semirelaxed" if only `adata_x` lacks cells. Costs
+        are fractions of the largest; an unbalanced plan (``Unbalanced(0.05)``) is never more
         than "uncertain".
     key_added : str, default="gwfast"
         In the names of what is written.
@@ -250,7 +248,7 @@ def align(
     y, name_y, uneven_y = representation(adata_y, rep_y, n_components, "adata_y")
     _check_views(inplace, adata_x=adata_x, adata_y=adata_y)
     given = _labels(adata_y, labels)
-    options = SolveOptions(
+    options = Settings(
         Limits(1000, 10_000, tol, 1e-5, deadline=deadline),
         epsilon=epsilon,
         n_threads=n_threads,
@@ -264,7 +262,7 @@ def align(
             break
         cost_x, cost_y = (neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y))
         cost_x.labels, cost_y.labels = names_of(adata_x), names_of(adata_y)
-        problem = QuadraticProblem(cost_x, cost_y, p, q, marginals=marginals, mass=mass, rho=rho)
+        problem = QuadraticProblem(cost_x, cost_y, p, q, marginals=marginals)
         gw = advised(solve(problem, options), uneven_x or uneven_y)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         if best is None or gw.gw_cost < best.gw.gw_cost:

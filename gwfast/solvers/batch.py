@@ -10,13 +10,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
-from ..linear.rules import Marginals
+from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.judge import Limits
-from ..quadratic.linearize import Tier
-from ..quadratic.methods import PGD, MethodName
+from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
@@ -26,7 +24,7 @@ from ..utils.precision import Dtype
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import MemoryLimit, Progress
 from .gromov import solve
-from .options import InitLike, SolveOptions
+from .options import InitLike, Settings, SolverOptions
 from .product_plan import warn_of_scales
 from .search.exact import exact_start
 from .small import begin_small, small_descents, small_result
@@ -36,74 +34,50 @@ from .small import begin_small, small_descents, small_result
 def gromov_wasserstein_batch(
     problems: Iterable[QuadraticProblem | tuple],
     *,
-    epsilon: EpsilonLike = "auto",
     loss: LossName = "square",
     marginals: Marginals = "balanced",
-    mass: float | None = None,
-    method: MethodName = "pgd",
-    dtype: Dtype | None = None,
+    epsilon: EpsilonLike = "auto",
     init: InitLike = "auto",
-    n_starts: int | None = None,
-    max_outer: int = 1000,
-    max_inner: int = 10_000,
     tol: float = 1e-5,
-    marginal_tol: float = 1e-5,
+    max_iter: int = 1000,
     time_limit: float | None = None,
+    dtype: Dtype | None = None,
     n_threads: int | None = None,
     memory_limit: MemoryLimit = None,
-    tier: Tier = "auto",
     seed: int = 0,
     progress: Progress = False,
+    options: SolverOptions | None = None,
 ) -> list[GWResult]:
     """Solve many problems of any sizes in parallel, each on one thread.
 
-    Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``, with the
-    same result if `init` is the same. This pays for problems that are too small for
-    several threads each, up to about a thousand points. For costs between all pairs of
-    many spaces there is `pairwise_gromov_wasserstein`.
+    Every problem is solved as by `gromov_wasserstein` with ``n_threads=1``. This pays for problems
+    of up to about a thousand points. For all pairs of many spaces there is
+    `pairwise_gromov_wasserstein`.
 
     Parameters
     ----------
     problems : iterable of QuadraticProblem or tuple
-        A tuple is ``(cost_x, cost_y)`` or ``(cost_x, cost_y, p, q)``, as
-        `gromov_wasserstein` takes them; `loss`, `marginals` and `mass` are for tuples.
-    epsilon, loss, marginals, mass, method, dtype, max_outer, max_inner, tol
+        A tuple is ``(x, y)`` or ``(x, y, p, q)``; `loss` and `marginals` are for tuples.
+    loss, marginals, epsilon, tol, max_iter, dtype, memory_limit, seed, progress, options
         As in `gromov_wasserstein`, for every problem.
     init : str, start or array-like, default="auto"
-        As in `gromov_wasserstein`, except that "auto" is cheap for problems of up to
-        100 x 100 points: they begin at "exact", the best plan without regularization
-        that the search of `gromov_wasserstein` with ``epsilon=0`` finds. (If `epsilon`
-        is 0, that plan is the result.) This takes tens of milliseconds; the race of
-        starts, which larger problems have, takes half a second and more.
-    n_starts : int or None, default=None
-        Number of random starts of "auto"; None is four to twelve for small problems,
-        and is chosen by the size for larger ones.
-    marginal_tol, memory_limit, tier, seed
-        As in `gromov_wasserstein`.
+        As in `gromov_wasserstein`, except that problems of up to 100 x 100 points with "auto" begin
+        at "exact", in a tenth of the time of a race.
     time_limit : float or None, default=None
-        Seconds for all problems together. The result of a problem that has not begun by
-        then is the product plan, with `status` "time_limit" and `n_outer` 0.
+        Seconds for all problems together; results of problems that have not begun by then are
+        product plans with the `status` "time_limit".
     n_threads : int or None, default=None
         Number of problems solved at a time; None is one a core.
-    progress : bool or callable, default=False
-        As in `gromov_wasserstein`.
 
     Returns
     -------
     list of GWResult
-        In the order of `problems`.
+        In the order of `problems`. If any did not converge, there is one `ConvergenceWarning`.
 
     Raises
     ------
     TypeError, ValueError
         As `gromov_wasserstein`; the message has the number of the problem.
-
-    Warns
-    -----
-    ConvergenceWarning
-        Once, if any of them did not converge; their `GWResult.status` says how.
-    UserWarning
-        Once, if the terms of a fused problem differ much, see `GWResult.term_ratio`.
 
     Examples
     --------
@@ -111,30 +85,29 @@ def gromov_wasserstein_batch(
     >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
     >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
     >>> parts = [(cost[:n, :n], cost) for n in (20, 30, 40)]
-    >>> [str(one.status) for one in gwfast.gromov_wasserstein_batch(parts)]
+    >>> [str(result.status) for result in gwfast.gromov_wasserstein_batch(parts)]
     ['converged', 'converged', 'converged']
     """
-    deadline = Deadline.after(time_limit)
-    options = SolveOptions(
-        Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline),
-        epsilon=epsilon,
-        method=method,
+    settings = Settings.of(
+        options,
+        Deadline.after(time_limit),
+        tol=tol,
+        max_iter=max_iter,
         dtype=dtype,
+        epsilon=epsilon,
         init=init,
         n_threads=1,
         memory_limit=memory_limit,
-        tier=tier,
         seed=seed,
-        n_starts=n_starts,
         takes_zero=True,
     )
-    given = dict(loss=loss, marginals=marginals, mass=mass)
+    given = dict(loss=loss, marginals=marginals)
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
     made = [_as_problem(k, one, given) for k, one in enumerate(problems)]
     n_threads = resolve_n_threads(n_threads, team=False)
     with single_threaded_blas(), reporting(progress) as report:
-        results = solve_all(made, options, n_threads, report)
+        results = solve_all(made, settings, n_threads, report)
     bad = [f"{k} ({one.status})" for k, one in enumerate(results) if not one.converged]
     if bad:
         shown = ", ".join([*bad[:5], "..."] if len(bad) > 5 else bad)
@@ -211,8 +184,8 @@ def _as_problem(number, problem, given):
     if not isinstance(problem, QuadraticProblem) and not (several and len(problem) in (2, 4)):
         came = type(problem).__name__ + (f" of {len(problem)}" if several else "")
         raise TypeError(
-            f"problems[{number}] must be a QuadraticProblem or a tuple (cost_x, "
-            f"cost_y) or (cost_x, cost_y, p, q), got {came}"
+            f"problems[{number}] must be a QuadraticProblem or a tuple (x, y) or (x, y, p, q), "
+            f"got {came}"
         )
     with _numbered(number):
         if several:

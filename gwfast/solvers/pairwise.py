@@ -37,7 +37,7 @@ from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
 from .batch import solve_all
 from .checkpoint import Checkpoint, digest
-from .options import SolveOptions
+from .options import Settings
 from .search.isomorphism import isomorphisms
 
 # Pairs that a thread takes at a time.
@@ -50,13 +50,12 @@ def pairwise_gromov_wasserstein(
     *,
     masses: Sequence[ArrayLike | None] | None = None,
     features: Sequence[ArrayLike] | None = None,
-    alpha: float | None = None,
+    alpha: float = 0.5,
     loss: LossName = "square",
     epsilon: EpsilonLike = 0.0,
     n_starts: int | None = None,
     k_nearest: int | None = None,
     plans: bool = False,
-    max_outer: int = 1000,
     tol: float = 1e-5,
     time_limit: float | None = None,
     n_threads: int | None = None,
@@ -76,8 +75,8 @@ def pairwise_gromov_wasserstein(
     features : sequence of (n_i, d) array-like or None, default=None
         Features of the points of each space, whose squared Euclidean distances are the linear cost
         of fused problems.
-    alpha : float or None, default=None
-        Weight of the quadratic term if there are features; None is 0.5.
+    alpha : float, default=0.5
+        Weight of the quadratic term if there are features.
     loss : {"square", "kl"}, default="square"
         Under "kl" the cost of a pair depends on which comes first, and both are solved.
     epsilon : float, str or Epsilon, default=0
@@ -90,7 +89,7 @@ def pairwise_gromov_wasserstein(
         among the k nearest spaces of the other.
     plans : bool, default=False
         Whether to keep the plans.
-    max_outer, tol, progress
+    tol, progress
         See `gromov_wasserstein`.
     time_limit : float or None, default=None
         Seconds after which it ends; costs of pairs that are not solved by then are NaN.
@@ -126,8 +125,8 @@ def pairwise_gromov_wasserstein(
            [0.   , 0.375, 0.   ]])
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
-    options = SolveOptions(
-        Limits(max_outer, 10_000, tol, 1e-5, deadline=deadline),
+    options = Settings(
+        Limits(1000, 10_000, tol, 1e-5, deadline=deadline),
         epsilon=epsilon,
         init="product",
         n_threads=1,
@@ -142,7 +141,7 @@ def pairwise_gromov_wasserstein(
     if plans and checkpoint is not None:
         raise ValueError("checkpoint must be None with plans=True")
     arrays = [one.matrix for one in checked.geometries] + checked.masses + (checked.features or [])
-    numbers = alpha, loss, epsilon, seed, n_starts, max_outer, tol, k_nearest
+    numbers = alpha, loss, epsilon, seed, n_starts, tol, k_nearest
     kept = Checkpoint(options.checkpoint, digest(*arrays, numbers))
     comparison = _Comparison(checked, kept.load())
     # The file is for all pairs.
@@ -162,7 +161,7 @@ def pairwise_gromov_wasserstein(
     if comparison.n_unconverged:
         warnings.warn(
             f"{comparison.n_unconverged} of {comparison.n_solved} pairs did not converge; try a "
-            "larger max_outer or tol",
+            "larger tol",
             ConvergenceWarning,
             stacklevel=outside(),
         )

@@ -6,18 +6,15 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ..linear.rules import Marginals, Rho
+from ..linear.marginals import Marginals
 from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import Epsilon, as_epsilon
 from ..problems.graphs import CostLike
-from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.certificate import product_mean
-from ..quadratic.judge import Limits
 from ..results.result import GWResult
 from ..results.status import Status
 from ..results.tables import Candidate, Candidates
@@ -25,54 +22,48 @@ from ..utils.deadline import Deadline
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Progress
 from .gromov import solve
-from .options import InitLike, SolveOptions, in_force
+from .options import InitLike, Settings, SolverOptions, in_force
 from .search.advice import warn_of
 
 
 @knows_pot_names(QUADRATIC, epsilon="epsilons")
 def tune_epsilon(
-    cost_x: QuadraticProblem | CostLike | tuple[Any, ...],
-    cost_y: CostLike | None = None,
+    x: QuadraticProblem | CostLike,
+    y: CostLike | None = None,
     p: ArrayLike | None = None,
     q: ArrayLike | None = None,
     *,
-    loss: LossName = "square",
     linear_cost: ArrayLike | CrossCost | None = None,
-    alpha: float | None = None,
+    alpha: float = 0.5,
     marginals: Marginals = "balanced",
-    mass: float | None = None,
-    rho: Rho | None = None,
     epsilons: Iterable[float | str | Epsilon] | None = None,
     init: InitLike = "auto",
     key: Callable[[GWResult], float] | None = None,
-    max_outer: int = 1000,
-    max_inner: int = 10_000,
     tol: float = 1e-5,
-    marginal_tol: float = 1e-5,
     time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
     progress: Progress = False,
+    options: SolverOptions | None = None,
 ) -> GWResult:
     """Solve one problem for many epsilons, from large to small.
 
     The largest epsilon is searched as by `gromov_wasserstein`; every other value goes on from the
-    plan of the one before, which takes a fraction of the time of a search, unless that plan has
-    matched nothing. A last search at the best value makes the result no worse than a search there.
+    plan of the one before, unless that plan has matched nothing. A last search at the best value
+    makes the result no worse than a search there.
 
     Parameters
     ----------
-    cost_x, cost_y, p, q, loss, linear_cost, alpha, marginals, mass, rho, init, max_outer, \
-max_inner, tol, marginal_tol, n_threads, seed, progress
-        See `gromov_wasserstein`. From another epsilon's plan there are at most 200 iterations.
+    x, y, p, q, linear_cost, alpha, marginals, init, tol, n_threads, seed, progress, options
+        See `gromov_wasserstein`; another loss needs a `QuadraticProblem`.
     epsilons : sequence of float, text or Epsilon, or None, default=None
         None is seven fractions of the mean linearized cost, from 5 % to 0.6 %.
     key : callable or None, default=None
         The result with the lowest ``key(result)`` wins. None is its `gw_cost`, as SCOT and GWTune
         choose: it chooses between optima rather than for accuracy.
     time_limit : float or None, default=None
-        Seconds for all values together, after which the best so far is taken; its
-        `status` is then "time_limit".
+        Seconds for all values together, after which the best so far is taken; its `status` is then
+        "time_limit".
 
     Returns
     -------
@@ -89,14 +80,14 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
     'converged'
     """
     deadline, began = Deadline.after(time_limit), time.perf_counter()
-    terms: dict[str, Any] = dict(loss=loss, linear_cost=linear_cost, alpha=alpha)
-    rule: dict[str, Any] = dict(marginals=marginals, mass=mass, rho=rho)
-    problem = as_problem(None, cost_x, cost_y, p, q, **terms, **rule)
+    terms = dict(linear_cost=linear_cost, alpha=alpha, marginals=marginals)
+    problem = as_problem(x, y, p, q, **terms)
     if key is not None and not callable(key):
         raise TypeError(f"key must be callable or None, got {type(key).__name__}")
-    limits = Limits(max_outer, max_inner, tol, marginal_tol, deadline=deadline)
-    options = SolveOptions(
-        limits,
+    settings = Settings.of(
+        options,
+        deadline,
+        tol=tol,
         init=init,
         n_threads=n_threads,
         seed=seed,
@@ -113,7 +104,7 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
             if not followed[best]:
                 break
             epsilon, before = values[best], None
-        result = _solved(problem, dataclasses.replace(options, epsilon=epsilon), before)
+        result = _solved(problem, dataclasses.replace(settings, epsilon=epsilon), before)
         late = bool(rows) and result.status == Status.TIME_LIMIT
         if late:
             break
@@ -129,7 +120,7 @@ max_inner, tol, marginal_tol, n_threads, seed, progress
         result = dataclasses.replace(result, status=Status.TIME_LIMIT, advice=advice)
     seconds = time.perf_counter() - began
     result = dataclasses.replace(result, candidates=Candidates(rows), seconds=seconds)
-    warn_of(result, limits)
+    warn_of(result, settings.limits)
     return result
 
 

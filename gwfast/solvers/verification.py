@@ -203,8 +203,7 @@ def verify(
     problem = problem.refreshed()
     if problem.rule.is_relaxed:
         raise ValueError(
-            f"problem must not have marginals={problem.marginals!r}, whose conditions "
-            "of optimality are not checked yet"
+            "problem must not be unbalanced: its conditions of optimality are not checked yet"
         )
     coupling, report = _coupling(problem, result), None
     if isinstance(result, GWResult):
@@ -253,7 +252,7 @@ def _coupling(problem, result):
     """Return the plan to check as a `Coupling`."""
     coupling = result.coupling if isinstance(result, GWResult) else result
     if not isinstance(coupling, Coupling):
-        of = "cost_x and cost_y"
+        of = "x and y"
         plan = as_array(in_order(result, "result", *problem.orders, of=of), "result")
         if plan.dtype not in (np.float32, np.float64):
             plan = plan.astype(np.float64)
@@ -267,8 +266,8 @@ def _check_marginals(problem, report):
     """Raise a ValueError unless the problem has the marginals of the problem that was solved."""
     if problem.marginals != report.marginals:
         raise ValueError(
-            f"problem must have marginals={report.marginals!r}, as result was solved "
-            f"with, got {problem.marginals!r}"
+            f"problem must have {report.marginals} marginals, as result was solved with, got "
+            f"{problem.marginals}"
         )
     for name in "pq":
         off = np.abs(getattr(problem, name) - getattr(report, name)).sum()

@@ -19,7 +19,7 @@ from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..singlecell.representation import NComponents
 from ..solvers.gromov import solve
-from ..solvers.options import InitLike, SolveOptions
+from ..solvers.options import InitLike, Settings
 from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
@@ -354,7 +354,7 @@ def _solved(a, b, spaces, blur, terms, method, init, tol, tier, *, deadline, **o
     if method == "entropic":
         alpha = as_positive(problem.alpha, "alpha")
         epsilon = alpha * as_positive(blur, "blur") ** 2
-    options = SolveOptions(
+    options = Settings(
         Limits(1000, 10_000, tol, tol, deadline=deadline), init=init, tier=tier,
         epsilon=epsilon, takes_zero=True, **others,
     )  # fmt: skip

@@ -229,9 +229,11 @@ class Case:
         epsilon = (0.02 if self.tier == "neighbors" else fraction) * self.size_of_objective()
         return dict(
             epsilon=0 if exact else epsilon,
-            method="pgd" if exact else self.method,
+            options=gwfast.SolverOptions(
+                method="pgd" if exact else self.method,
+                tier=gwfast.NeighborTier(100) if self.tier == "neighbors" else self.tier,
+            ),
             dtype=None if exact else self.dtype,
-            tier=gwfast.NeighborTier(100) if self.tier == "neighbors" else self.tier,
             init=self.init if self.start is None else self.start,
             n_threads=n_threads,
         )

@@ -40,7 +40,9 @@ def solve(problem, engine=None, n_shards=3, min_points=100, **options):
 @pytest.mark.parametrize("tier", ["dense", "tiled"])
 def test_it_ends_where_one_place_does(metric, tier, relative):
     problem = clouds(metric=metric)
-    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
+    options = dict(
+        options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=relative)
+    )
     here, there = solve(problem, **options), solve(problem, Workers(), **options)
     assert there.status == here.status == "converged"
     assert isinstance(there.coupling, ShardedCoupling)
@@ -74,7 +76,9 @@ def test_more_shards_than_rows():
 @pytest.mark.parametrize("tier, relative", [("dense", 0.02), ("dense", 0.002), ("tiled", 0.02)])
 def test_workers_may_die(tier, relative):
     problem = clouds()
-    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
+    options = dict(
+        options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=relative)
+    )
     quiet, deadly = Workers(3), Workers(3, dying=0.05)
     expected, found = (solve(problem, one, **options) for one in (quiet, deadly))
     assert quiet.died == 0 and deadly.died > 3
@@ -108,7 +112,7 @@ def test_a_search_on_coarse_levels_goes_on_on_workers():
 def test_a_plan_to_start_from():
     problem = clouds()
     plan = np.random.default_rng(1).random((260, 240))
-    options = dict(init=plan, max_outer=3)
+    options = dict(init=plan, max_iter=3)
     with pytest.warns(gwfast.ConvergenceWarning):
         here, there = solve(problem, **options), solve(problem, Workers(), **options)
     assert there.gw_cost == pytest.approx(here.gw_cost, rel=1e-5)
@@ -136,8 +140,8 @@ def matrices(n=260, m=240):
     [
         (lambda: clouds(90, 80), {}),
         (lambda: [PointCloud(abs(one.points)) for one in clouds()], dict(loss="kl")),
-        (clouds, dict(method="ppa", max_outer=2)),
-        (clouds, dict(marginals="semirelaxed", max_outer=2)),
+        (clouds, dict(options=gwfast.SolverOptions(method="ppa"), max_iter=2)),
+        (clouds, dict(marginals="semirelaxed", max_iter=2)),
         (matrices, {}),
         # Whose leading eigenvectors have factors.
         (lambda: matrices(700, 650), dict(init="auto")),
@@ -231,7 +235,9 @@ def test_what_is_left_when_a_worker_dies_stores_no_more_than_it_has_room_for():
 def pair(request):
     """A plan on workers, and the same as an array."""
     tier, relative = request.param
-    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=relative))
+    options = dict(
+        options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=relative)
+    )
     engine = Workers(dying=0.02)
     coupling = solve(clouds(), engine, **options).coupling
     return coupling, coupling.toarray().astype(np.float64)
@@ -277,7 +283,7 @@ def test_results_are_used_as_others_are():
     assert_allclose(there.transform(y), here.transform(y), atol=1e-4)
     rng = np.random.default_rng(4)
     words = rng.standard_normal((300, 12)), rng.standard_normal((280, 12))
-    options = dict(max_outer=3, init="product", n_words=200)
+    options = dict(max_iter=3, init="product", n_words=200)
     with pytest.warns(gwfast.ConvergenceWarning):
         expected = gwfast.align(*words, **options)
         with placing(Cluster(Workers(), 2, 100)):
@@ -306,7 +312,7 @@ class Killed(Exception):
 @pytest.mark.parametrize("tier, at", [("dense", 2), ("tiled", 5)])
 def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     file, problem = tmp_path / "kept", clouds()
-    options = dict(tier=tier, epsilon=gwfast.Epsilon(relative=0.002))
+    options = dict(options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=0.002))
     expected = solve(problem, Workers(), **options)
     assert expected.n_outer > at + 1
 

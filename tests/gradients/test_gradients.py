@@ -11,8 +11,14 @@ from gwfast.gradients import gromov_wasserstein_loss
 
 N, M, STEP = 7, 6, 1e-5
 MASSES = "p", "q"
-TIGHT = dict(dtype="float64", tol=1e-12, marginal_tol=1e-11, max_outer=20_000)
-METHODS = dict(epsilon=0.03), dict(epsilon=0), dict(epsilon=0.03, method="ppa")
+TIGHT = dict(
+    dtype="float64", tol=1e-12, options=gwfast.SolverOptions(marginal_tol=1e-11), max_iter=20_000
+)
+METHODS = (
+    dict(epsilon=0.03),
+    dict(epsilon=0),
+    dict(epsilon=0.03, options=gwfast.SolverOptions(method="ppa")),
+)
 
 
 def data(fused=True, symmetric=True):
@@ -78,7 +84,7 @@ def test_gradients(torch, marginals, options, loss, fused, symmetric):
     if marginals == "semirelaxed":
         del given["q"]
     names = [name for name in given if name not in without]
-    more = dict(mass=0.8) if marginals == "partial" else {}
+    more = dict(marginals=gwfast.Partial(0.8)) if marginals == "partial" else {}
     check(torch, given, names, marginals=marginals, loss=loss, **options, **more)
 
 
@@ -111,7 +117,7 @@ def test_the_loss_is_what_is_minimized(torch, epsilon):
 
 def test_alpha_in_an_array_of_one_entry_and_partial_plans_of_all_mass(torch):
     given, found = data(), []
-    for shape, options in (((), {}), ((1,), dict(marginals="partial", mass=1.0))):
+    for shape, options in (((), {}), ((1,), dict(marginals=gwfast.Partial(1.0)))):
         made = tensors(torch, given | {"alpha": np.full(shape, 0.6)}, ["alpha", "p"])
         gromov_wasserstein_loss(**made, **options, epsilon=0.05).backward()
         assert made["alpha"].grad.shape == shape
@@ -154,9 +160,9 @@ def test_there_are_no_second_gradients(torch):
 
 
 REFUSED = [
-    ("p", dict(marginals="partial", mass=0.5)),
-    ("q", dict(marginals="partial", mass=0.5)),
-    ("q", dict(marginals="unbalanced", rho=(1.0, np.inf))),
+    ("p", dict(marginals=gwfast.Partial(0.5))),
+    ("q", dict(marginals=gwfast.Partial(0.5))),
+    ("q", dict(marginals=gwfast.Unbalanced((1.0, np.inf)))),
 ]
 
 
@@ -170,7 +176,7 @@ def test_masses_that_have_no_gradients(torch, name, options):
 def test_bad_arguments(torch):
     given = tensors(torch, data(), ["cost_x"])
     with pytest.raises(ValueError, match="method must be 'pgd' or 'ppa', got 'bapg'"):
-        gromov_wasserstein_loss(**given, method="bapg")
+        gromov_wasserstein_loss(**given, options=gwfast.SolverOptions(method="bapg"))
     with pytest.raises(TypeError, match="n_start"):
         gromov_wasserstein_loss(**given, n_start=3)
     with pytest.raises(TypeError, match="cost_x must be in the memory of the CPU"):

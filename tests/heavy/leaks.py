@@ -76,13 +76,13 @@ class BadStart:
 
 
 # Of a race with its fifty starts.
-SHORT = dict(epsilon=0.05, max_outer=2, max_inner=10)
+SHORT = dict(epsilon=0.05, max_iter=2, options=gwfast.SolverOptions(max_inner=10))
 
 SOLVES = [
     (CLOUDS, {}),
     (CLOUDS, dict(init="auto") | SHORT),
-    (CLOUDS, dict(tier="neighbors", epsilon=0.005)),
-    (CLOUDS, dict(tier="tiled")),
+    (CLOUDS, dict(options=gwfast.SolverOptions(tier="neighbors"), epsilon=0.005)),
+    (CLOUDS, dict(options=gwfast.SolverOptions(tier="tiled"))),
     (CLOUDS, dict(init="profile")),
     (CLOUDS, dict(init="random")),
     (CLOUDS, dict(init=gwfast.Seeds([[0, 1], [2, 3]]))),
@@ -97,9 +97,9 @@ SOLVES = [
     (COSTS, dict(dtype="float64", tol=1e-9)),
     (COSTS, dict(linear_cost=LINEAR)),
     (COSTS, dict(marginals="semirelaxed")),
-    (COSTS, dict(marginals="partial", mass=0.7)),
-    (COSTS, dict(method="ppa")),
-    (COSTS, dict(method="bapg")),
+    (COSTS, dict(marginals=gwfast.Partial(0.7))),
+    (COSTS, dict(options=gwfast.SolverOptions(method="ppa"))),
+    (COSTS, dict(options=gwfast.SolverOptions(method="bapg"))),
     ((np.triu(COSTS[0]), COSTS[1]), {}),
     ((COSTS[0] + 1, COSTS[1] + 1), dict(loss="kl")),
 ]

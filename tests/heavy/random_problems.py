@@ -129,10 +129,11 @@ def case(seed):
         epsilon=gwfast.Epsilon(relative=size),
         init=str(rng.choice(["product", "profile", "random", "auto"])),
         dtype=str(rng.choice(["float32", "float64"], p=[0.7, 0.3])),
-        max_outer=int(rng.choice([1, 3, 30, 100])),
-        max_inner=int(rng.choice([1, 30, 300])),
+        max_iter=int(rng.choice([1, 3, 30, 100])),
+        options=gwfast.SolverOptions(
+            max_inner=int(rng.choice([1, 30, 300])), marginal_tol=float(rng.choice([1e-3, 1e-5]))
+        ),
         tol=float(rng.choice([1e-3, 1e-5])),
-        marginal_tol=float(rng.choice([1e-3, 1e-5])),
     )
     if not isinstance(x, np.ndarray):
         options["dtype"] = "float32"

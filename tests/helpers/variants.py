@@ -3,26 +3,28 @@
 import numpy as np
 from helpers.problems import masses, random_cost
 
+import gwfast
+
 N, M = 9, 7
 P, Q = masses(N, 1), masses(M, 2)
 BETWEEN = np.random.default_rng(3).random((N, M))
 
 FUSED = dict(linear_cost=BETWEEN, alpha=0.3)
 SEMIRELAXED = dict(marginals="semirelaxed")
-PARTIAL = dict(marginals="partial", mass=0.6)
+PARTIAL = dict(marginals=gwfast.Partial(0.6))
 VARIANTS = {
     "plain": {},
     "fused": FUSED,
-    "ppa": dict(method="ppa"),
-    "fused ppa": dict(method="ppa", **FUSED),
-    "bapg": dict(method="bapg"),
-    "fused bapg": dict(method="bapg", **FUSED),
+    "ppa": dict(options=gwfast.SolverOptions(method="ppa")),
+    "fused ppa": dict(options=gwfast.SolverOptions(method="ppa"), **FUSED),
+    "bapg": dict(options=gwfast.SolverOptions(method="bapg")),
+    "fused bapg": dict(options=gwfast.SolverOptions(method="bapg"), **FUSED),
     "semirelaxed": SEMIRELAXED,
     "fused semirelaxed": dict(**SEMIRELAXED, **FUSED),
-    "semirelaxed ppa": dict(method="ppa", **SEMIRELAXED),
+    "semirelaxed ppa": dict(options=gwfast.SolverOptions(method="ppa"), **SEMIRELAXED),
     "partial": PARTIAL,
     "fused partial": dict(**PARTIAL, **FUSED),
-    "partial ppa": dict(method="ppa", **PARTIAL),
+    "partial ppa": dict(options=gwfast.SolverOptions(method="ppa"), **PARTIAL),
 }
 
 

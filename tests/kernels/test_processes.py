@@ -222,7 +222,9 @@ here = solver(x, y, **options).plan
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_concurrent_solves_have_the_bits_of_solves_alone():
     problems = [np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)]
-    options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
+    options = dict(
+        epsilon=0.02, init="product", max_iter=3, options=gwfast.SolverOptions(max_inner=20)
+    )
 
     def solve(k, n_threads=2):
         result = gwfast.gromov_wasserstein(*problems[k], n_threads=n_threads, **options)

@@ -460,7 +460,9 @@ def test_every_kind_of_coupling_gives_the_same_picture():
     few = dict(epsilon="20%", init="product")
     tiers = {"array": "dense", "sparse": "neighbors", "factors": "tiled"}
     couplings = {
-        form: gwfast.gromov_wasserstein(*clouds, tier=tier, **few).coupling
+        form: gwfast.gromov_wasserstein(
+            *clouds, options=gwfast.SolverOptions(tier=tier), **few
+        ).coupling
         for form, tier in tiers.items()
     }
     assert [coupling.form for coupling in couplings.values()] == list(tiers)

@@ -34,7 +34,12 @@ def test_annealing_goes_down_and_ends_at_epsilon():
     cost_x, cost_y, where = spaces()
     epsilon = Epsilon(relative=0.002, anneal_from=30, anneal_by=0.8)
     result = gwfast.gromov_wasserstein(
-        cost_x, cost_y, epsilon=epsilon, init="profile", tol=1e-4, marginal_tol=1e-4
+        cost_x,
+        cost_y,
+        epsilon=epsilon,
+        init="profile",
+        tol=1e-4,
+        options=gwfast.SolverOptions(marginal_tol=1e-4),
     )
     used = np.array([step.epsilon for step in result.history])
     np.testing.assert_allclose(used[0], 30 * result.epsilon)

@@ -201,7 +201,7 @@ def test_nodes_without_mass_are_not_matched():
     graph = networkx.Graph()
     graph.add_weighted_edges_from((k, k + 1, 1 + 0.3 * k) for k in range(5))
     other = networkx.relabel_nodes(graph, dict(enumerate("abcdef")))
-    kind = dict(marginals="partial", mass=0.5, epsilon=0)
+    kind = dict(marginals=gwfast.Partial(0.5), epsilon=0)
     result = gwfast.gromov_wasserstein(graph, other, **kind)
     moved = np.flatnonzero(result.plan.sum(axis=1) > 0)
     assert 0 < len(moved) < 6

@@ -136,7 +136,7 @@ OTHERS = {
     "kl": lambda x, y: dict(x=x, y=y, loss="kl"),
     "fused": lambda x, y: dict(x=x, y=y, linear_cost=np.ones((N, N))),
     "semirelaxed": lambda x, y: dict(x=x, y=y, marginals="semirelaxed"),
-    "partial": lambda x, y: dict(x=x, y=y, marginals="partial", mass=0.5),
+    "partial": lambda x, y: dict(x=x, y=y, marginals=gwfast.Partial(0.5)),
     "cloud": lambda x, y: dict(x=x, y=PointCloud(cloud(N, 3, 9))),
     "flat": lambda x, y: dict(x=x, y=flat(N)),
 }
@@ -184,7 +184,7 @@ def test_what_is_returned_is_of_the_costs_themselves(matrices, max_outer):
     """However early the end."""
     cost_x, cost_y = matrices
     result = gwfast.gromov_wasserstein(
-        cost_x, cost_y, init="product", epsilon=0.5, max_outer=max_outer
+        cost_x, cost_y, init="product", epsilon=0.5, max_iter=max_outer
     )
     assert result.n_outer <= max_outer
     assert result.coupling.form == "array"
@@ -201,7 +201,7 @@ def test_a_plan_in_float64_is_a_start_of_it(matrices):
     """It is in float32."""
     plan = np.outer(masses(N, 8), masses(N, 9))
     result = gwfast.gromov_wasserstein(
-        *matrices, init=plan, epsilon=0.5, dtype="float64", max_outer=60
+        *matrices, init=plan, epsilon=0.5, dtype="float64", max_iter=60
     )
     assert result.converged and result.plan.dtype == np.float64
 

@@ -44,7 +44,7 @@ def test_a_graph_in_float64_does_not_crawl(epsilon, by_degree):
     costs, order = karate(), np.random.default_rng(0).permutation(34)
     p = costs.sum(axis=0) / costs.sum()
     weights = (p, p[order]) if by_degree else ()
-    tight = dict(dtype="float64", tol=1e-9, marginal_tol=1e-9)
+    tight = dict(dtype="float64", tol=1e-9, options=gwfast.SolverOptions(marginal_tol=1e-9))
     sides = costs, costs[np.ix_(order, order)]
     result = solve(*sides, *weights, epsilon=epsilon, init="product", **tight)
     assert result.status == "converged"
@@ -83,7 +83,7 @@ def test_a_noisy_cycle_of_a_race_is_ended(mass):
     a plan by a hundredth of epsilon where the steps move them by a hundred of it.
     """
     costs, order = csgraph.shortest_path(karate()), np.arange(34)[::-1]
-    result = solve(costs, costs[np.ix_(order, order)], marginals="partial", mass=mass, init="auto")
+    result = solve(costs, costs[np.ix_(order, order)], marginals=gwfast.Partial(mass), init="auto")
     assert result.status == "cycle" and result.n_outer < 150
     assert "ppa" in result.advice
 
@@ -111,8 +111,8 @@ def test_proximal_steps_that_lead_too_far_are_damped(seed, loss):
 
 def test_advice_names_the_limit_that_was_reached():
     costs = karate()
-    options = dict(epsilon=0.02, init="product", max_outer=2, tol=1e-7)
-    inner = solve(costs, costs[::-1, ::-1], **options, max_inner=2)
+    options = dict(epsilon=0.02, init="product", max_iter=2, tol=1e-7)
+    inner = solve(costs, costs[::-1, ::-1], **options, options=gwfast.SolverOptions(max_inner=2))
     outer = solve(costs, costs[::-1, ::-1], **options)
     assert inner.status == outer.status == Status.MAX_OUTER
     assert inner.advice.endswith("or marginal_tol")

@@ -34,7 +34,9 @@ RULES = {
     "partial": {"mass": 0.7},
     "unbalanced": {"rho": (0.5, 0.8)},
 }
-LIMITS = dict(epsilon=EPSILON, init="product", tol=1e-6, marginal_tol=1e-6)
+LIMITS = dict(
+    epsilon=EPSILON, init="product", tol=1e-6, options=gwfast.SolverOptions(marginal_tol=1e-6)
+)
 pytestmark = pytest.mark.filterwarnings(
     "ignore::gwfast.ConvergenceWarning", "ignore:the .* term of the fused objective"
 )
@@ -48,9 +50,9 @@ def stepped(plan, sides, marginals, given):
         array = linear.toarray() if isinstance(linear, CrossCost) else linear
         kind = dict(linear=array, alpha=given["alpha"])
     if given["marginals"] == "unbalanced":
-        kind |= dict(epsilon=EPSILON, rho=given["rho"])
+        kind |= dict(epsilon=EPSILON, marginals=gwfast.Unbalanced(given["rho"]))
         return twins.unbalanced_step(plan, *costs, *marginals, **kind)
-    kind |= dict(epsilon=EPSILON, mass=given.get("mass", 1.0))
+    kind |= dict(epsilon=EPSILON, marginals=gwfast.Partial(given.get("mass", 1.0)))
     pair = (*marginals, None)[:2]
     return twins.step(plan, *costs, *pair, marginals=given["marginals"], **kind)
 
@@ -69,7 +71,9 @@ def test_a_plan_is_a_fixed_point_of_what_is_written_out(cost, linear, rule, tier
         tier = "dense"  # it is a matrix
     else:
         assert is_factored(gwfast.QuadraticProblem(*sides, *marginals, **given))
-    result = gwfast.gromov_wasserstein(*sides, *marginals, tier=tier, **given, **LIMITS)
+    result = gwfast.gromov_wasserstein(
+        *sides, *marginals, options=gwfast.SolverOptions(tier=tier), **given, **LIMITS
+    )
     plan = result.plan.astype(np.float64)
     again = stepped(plan, sides, marginals, given)
     assert np.abs(again - plan).sum() <= 2e-4 * plan.sum()

@@ -41,7 +41,9 @@ def test_precisions_have_the_names_of_numpy(dtype):
 @pairwise(loss=["square", "kl"], symmetric=[True, False], epsilon=[0.05, 0.2])
 def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
     cost_x, cost_y, p, q = problem(18, 14, symmetric=symmetric)
-    tight = dict(tol=1e-9, marginal_tol=1e-9, dtype="float64", max_outer=5000)
+    tight = dict(
+        tol=1e-9, options=gwfast.SolverOptions(marginal_tol=1e-9), dtype="float64", max_iter=5000
+    )
     result = solve(cost_x, cost_y, p, q, epsilon=epsilon, loss=loss, **tight)
     plan = result.plan
     assert result.status in ("converged", "near_product")
@@ -59,7 +61,7 @@ def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
 
 def test_what_float32_cannot_do_float64_does():
     arguments = distances(cloud(40, 3, 4)), distances(cloud(30, 3, 20))
-    tight = dict(epsilon=0.2, tol=1e-9, marginal_tol=1e-9)
+    tight = dict(epsilon=0.2, tol=1e-9, options=gwfast.SolverOptions(marginal_tol=1e-9))
     with pytest.warns(gwfast.ConvergenceWarning, match="precision"):
         assert solve(*arguments, **tight).status == "precision"
     assert solve(*arguments, **tight, dtype="float64").marginal_error <= 1e-9
@@ -91,7 +93,11 @@ def test_auto_starts_from_a_race_in_float32():
     x = cloud(40, 3, 7)
     order = np.random.default_rng(8).permutation(40)
     result = gwfast.gromov_wasserstein(
-        distances(x), distances(x[order]), dtype="float64", tol=1e-9, marginal_tol=1e-9
+        distances(x),
+        distances(x[order]),
+        dtype="float64",
+        tol=1e-9,
+        options=gwfast.SolverOptions(marginal_tol=1e-9),
     )
     assert result.converged and result.candidates
     assert result.plan.dtype == np.float64
@@ -116,7 +122,9 @@ def test_threads_change_no_bit():
 def test_many_points_end_where_float64_alone_ends():
     sides = distances(cloud(300, 3, 9)), distances(cloud(280, 3, 10))
     given = *sides, masses(300, 11), masses(280, 12)
-    tight = dict(epsilon=0.5, dtype="float64", tol=1e-11, marginal_tol=1e-11)
+    tight = dict(
+        epsilon=0.5, dtype="float64", tol=1e-11, options=gwfast.SolverOptions(marginal_tol=1e-11)
+    )
     staged = solve(*given, **tight)
     again = solve(*given, **tight | {"init": staged.plan, "tol": 1e-10})
     assert again.n_outer <= 50
@@ -129,7 +137,7 @@ def test_many_points_end_where_float64_alone_ends():
 @pytest.mark.parametrize("max_outer", [1, 2, 49, 50, 51])
 def test_the_last_iteration_is_float64_whatever_the_limit(max_outer):
     sides = problem(260, 260)
-    result = solve(*sides, epsilon=0.001, dtype="float64", tol=1e-9, max_outer=max_outer)
+    result = solve(*sides, epsilon=0.001, dtype="float64", tol=1e-9, max_iter=max_outer)
     assert result.n_outer <= max_outer
     assert result.plan.dtype == np.float64
     if result.n_outer == max_outer:
@@ -247,7 +255,7 @@ def test_tiny_epsilon_keeps_the_plan_a_plan(seed):
     rng = np.random.default_rng(seed)
     points = [rng.normal(size=(n, 2)) for n in rng.integers(20, 50, 2)]
     costs = [np.linalg.norm(x[:, None] - x, axis=2) ** 4 for x in points]
-    options = dict(epsilon="0.0003%", dtype="float64", init="product", max_outer=60)
+    options = dict(epsilon="0.0003%", dtype="float64", init="product", max_iter=60)
     result = gwfast.gromov_wasserstein(*costs, **options)
     np.testing.assert_allclose(result.plan.sum(axis=0), 1 / len(costs[1]), rtol=1e-9)
     assert np.isfinite(np.concatenate(result.potentials)).all()

@@ -108,7 +108,7 @@ def test_a_plan_that_a_limit_ended_is_reported_as_it_is(tier):
     x = rng.normal(size=(80, 4)) * [1, 2, 3, 4]
     y = x[rng.permutation(80)] + 0.1 * rng.normal(size=x.shape)
     clouds = gwfast.PointCloud(x, "sqeuclidean"), gwfast.PointCloud(y, "sqeuclidean")
-    few = dict(init="product", max_outer=1, max_inner=1, tier=tier)
+    few = dict(init="product", max_iter=1, options=gwfast.SolverOptions(max_inner=1, tier=tier))
     result = gwfast.gromov_wasserstein(*clouds, **few)
     expected = of_plan(distances(x) ** 2, distances(y) ** 2, result.plan)
     assert result.gw_cost == pytest.approx(expected, rel=1e-3)
@@ -141,7 +141,7 @@ def test_the_product_plan_is_no_worse_than_what_a_limit_leaves(n, cloud):
     given = [gwfast.PointCloud(one, "sqeuclidean") for one in (x, y)]
     uniform = np.full((n, n), 1 / n**2)
     most = of_plan(*costs, uniform) if n < 100 else 2 * np.var(costs[0])
-    few = dict(init="product", max_outer=1, max_inner=1)
+    few = dict(init="product", max_iter=1, options=gwfast.SolverOptions(max_inner=1))
     result = gwfast.gromov_wasserstein(*(given if cloud else costs), **few)
     assert result.status == "max_outer" and result.n_outer == 1
     assert result.gw_cost <= most * 1.05

@@ -13,13 +13,15 @@ from gwfast.results.status import Status
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 RULES = {
     "balanced": dict(),
-    "ppa": dict(method="ppa", max_outer=60),
-    "bapg": dict(method="bapg", max_outer=60),
+    "ppa": dict(options=gwfast.SolverOptions(method="ppa"), max_iter=60),
+    "bapg": dict(options=gwfast.SolverOptions(method="bapg"), max_iter=60),
     "semirelaxed": dict(marginals="semirelaxed"),
-    "semirelaxed ppa": dict(marginals="semirelaxed", method="ppa", max_outer=30),
-    "partial": dict(marginals="partial", mass=0.7),
-    "unbalanced": dict(marginals="unbalanced", rho=0.1),
-    "one side given": dict(marginals="unbalanced", rho=(np.inf, 0.2)),
+    "semirelaxed ppa": dict(
+        marginals="semirelaxed", options=gwfast.SolverOptions(method="ppa"), max_iter=30
+    ),
+    "partial": dict(marginals=gwfast.Partial(0.7)),
+    "unbalanced": dict(marginals=gwfast.Unbalanced(0.1)),
+    "one side given": dict(marginals=gwfast.Unbalanced((np.inf, 0.2))),
 }
 KINDS = {
     "plain": dict(),
@@ -128,7 +130,9 @@ def test_acceleration_and_newton_save_as_many_iterations(shape):
 @pytest.mark.parametrize("method", ["pgd", "ppa"])
 def test_epsilon_falls_in_both_loops(method):
     epsilon = gwfast.Epsilon(relative=0.2, anneal_from=8.0, anneal_by=0.7)
-    options = dict(epsilon=epsilon, method=method, dtype="float64", max_outer=300)
+    options = dict(
+        epsilon=epsilon, options=gwfast.SolverOptions(method=method), dtype="float64", max_iter=300
+    )
     result, other = (one(problem(), **options) for one in (solve, in_python))
     first, others = ([step.gw_cost for step in one.history[:7]] for one in (result, other))
     np.testing.assert_allclose(first, others, rtol=1e-3)
@@ -139,7 +143,7 @@ def test_epsilon_falls_in_both_loops(method):
 
 @pytest.mark.parametrize("most", [1, 2, 3, 7])
 def test_the_last_iteration_allowed_has_its_marginals(most):
-    result = solve(problem(), max_outer=most)
+    result = solve(problem(), max_iter=most)
     assert (result.n_outer, result.status) == (most, Status.MAX_OUTER)
     assert result.marginal_error <= 1e-5
 
@@ -150,16 +154,21 @@ def test_points_without_mass_stay_without():
 
 
 def test_a_time_limit_ends_the_compiled_loop():
-    result = solve(problem((250, 250)), method="ppa", time_limit=0.05, max_outer=100_000)
+    result = solve(
+        problem((250, 250)),
+        options=gwfast.SolverOptions(method="ppa"),
+        time_limit=0.05,
+        max_iter=100_000,
+    )
     assert result.status == Status.TIME_LIMIT and result.n_outer > 0
 
 
 def test_long_descents_go_on_from_call_to_call():
     """Slices of work do not end descents, nor does another limit on their number."""
     options = dict(relative=0.02, dtype="float64", tol=1e-12)
-    whole = solve(problem((240, 240)), max_outer=60, **options)
+    whole = solve(problem((240, 240)), max_iter=60, **options)
     assert whole.n_outer > 20  # several slices
-    again = solve(problem((240, 240)), max_outer=60, **options)
+    again = solve(problem((240, 240)), max_iter=60, **options)
     assert whole.plan.tobytes() == again.plan.tobytes()
 
 
@@ -191,7 +200,7 @@ def test_the_loop_in_python_goes_on_where_the_compiled_one_ends():
 
 
 def test_larger_problems_are_left_to_the_loop_in_python():
-    assert not is_compiled(solve(problem((300, 300)), max_outer=3))
+    assert not is_compiled(solve(problem((300, 300)), max_iter=3))
 
 
 @pytest.mark.parametrize("kind", ["plain", "asymmetric", "fused"])

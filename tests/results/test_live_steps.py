@@ -27,7 +27,7 @@ def test_the_last_step_shows_the_plan_that_is_returned(costs, tier, atol):
     seen = []
     result = gwfast.gromov_wasserstein(
         *costs(x, y),
-        tier=tier,
+        options=gwfast.SolverOptions(tier=tier),
         init="product",
         callback=lambda step: seen.append(step.coupling.toarray().copy()),
     )

@@ -16,7 +16,9 @@ def shuffled():
     """An exact plan between points and themselves in another order."""
     x = np.random.default_rng(1).standard_exponential((N, 3)) * [1, 2, 3]
     order = np.random.default_rng(2).permutation(N)
-    result = gwfast.gromov_wasserstein(distances(x), distances(x[order]), epsilon=0, n_starts=4)
+    result = gwfast.gromov_wasserstein(
+        distances(x), distances(x[order]), epsilon=0, options=gwfast.SolverOptions(n_starts=4)
+    )
     assert result.gw_cost < 1e-9
     return x, order, result
 
@@ -27,7 +29,7 @@ def blurred():
     p = np.arange(20.0) / 190  # the first point has no mass
     return gwfast.gromov_wasserstein(
         *costs, p, init="product", epsilon=gwfast.Epsilon(relative=0.05),
-        dtype="float64", tol=1e-4, marginal_tol=1e-6,
+        dtype="float64", tol=1e-4, options=gwfast.SolverOptions(marginal_tol=1e-6),
     )  # fmt: skip
 
 
@@ -85,7 +87,7 @@ def test_what_rounding_leaves_is_no_match():
     """Linear programs leave 1e-16 of the mass in rows that they leave out."""
     rng = np.random.default_rng(0)
     costs = (distances(rng.normal(size=(n, 2)) * [1, 3]) for n in (30, 12))
-    result = gwfast.gromov_wasserstein(*costs, marginals="partial", mass=0.3, epsilon=0)
+    result = gwfast.gromov_wasserstein(*costs, marginals=gwfast.Partial(0.3), epsilon=0)
     alone = result.plan.sum(axis=1) < 1e-9
     assert alone.any()
     np.testing.assert_array_equal(result.match() < 0, alone)
@@ -99,11 +101,11 @@ def test_points_without_mass_have_no_match(kind):
     x = np.random.default_rng(0).normal(size=(20, 2)) * [1, 3]
     p = np.ones(20) / 19 * (np.arange(20) != 7)
     if kind == "partial":
-        solve = dict(marginals="partial", mass=0.5, epsilon=0)
+        solve = dict(marginals=gwfast.Partial(0.5), epsilon=0)
         result = gwfast.gromov_wasserstein(distances(x), distances(x), **solve)
     elif kind == "tiled":
         clouds = [gwfast.PointCloud(x, "sqeuclidean")] * 2
-        result = gwfast.gromov_wasserstein(*clouds, p, tier="tiled")
+        result = gwfast.gromov_wasserstein(*clouds, p, options=gwfast.SolverOptions(tier="tiled"))
     else:
         result = gwfast.gromov_wasserstein(distances(x), distances(x), p)
     alone = result.plan.sum(axis=1) < 1e-9

@@ -45,10 +45,16 @@ def assert_same(one, other):
 @pytest.mark.parametrize(
     "options",
     [
-        dict(init="product", max_outer=15, n_threads=1),
-        dict(max_outer=5, n_threads=3),
-        dict(init="random", seed=5, epsilon=0.05, max_outer=6, n_threads=3),
-        dict(init="profile", tol=1e-3, max_inner=50, max_outer=9, n_threads=2),
+        dict(init="product", max_iter=15, n_threads=1),
+        dict(max_iter=5, n_threads=3),
+        dict(init="random", seed=5, epsilon=0.05, max_iter=6, n_threads=3),
+        dict(
+            init="profile",
+            tol=1e-3,
+            options=gwfast.SolverOptions(max_inner=50),
+            max_iter=9,
+            n_threads=2,
+        ),
     ],
 )
 def test_results_are_those_of_single_solves_in_their_order(options):
@@ -63,11 +69,11 @@ def test_results_are_those_of_single_solves_in_their_order(options):
 @pytest.mark.parametrize("epsilon", ["auto", 0])
 def test_problems_take_all_that_single_ones_take(epsilon):
     costs = random_cost(8, 0) + 0.1, random_cost(9, 1) + 0.1
-    own = dict(loss="kl", marginals="partial", mass=0.5, epsilon=epsilon)
-    own |= dict(dtype="float64", max_outer=20)
+    own = dict(loss="kl", marginals=gwfast.Partial(0.5), epsilon=epsilon)
+    own |= dict(dtype="float64", max_iter=20)
     (result,) = batch([costs], **own)
     assert_same(result, alone(*costs, **own))
-    (result,) = batch([costs], epsilon=0.05, method="ppa", max_outer=9)
+    (result,) = batch([costs], epsilon=0.05, options=gwfast.SolverOptions(method="ppa"), max_iter=9)
     expected = alone(*costs, epsilon=0.05, method="ppa", max_outer=9, init="product")
     assert_same(result, expected)
 
@@ -76,7 +82,7 @@ def test_starts_are_counted_and_cheap_ones_not_worse_than_the_product_plan():
     costs = [(distances(cloud(n, 2, n)), distances(cloud(n + 2, 2, n + 1))) for n in range(5, 20)]
     for epsilon in (0.02, 0):
         one = batch(costs, init="product", epsilon=epsilon)
-        few = batch(costs, n_starts=2, epsilon=epsilon)
+        few = batch(costs, options=gwfast.SolverOptions(n_starts=2), epsilon=epsilon)
         more = batch(costs, epsilon=epsilon)
         mean = [np.mean([r.gw_cost for r in several]) for several in (one, few, more)]
         assert mean[0] > mean[1] >= mean[2]
@@ -102,7 +108,7 @@ def test_problems_come_in_any_form():
 def test_one_problem_may_be_there_many_times_or_never():
     assert batch([]) == batch(iter(())) == []
     problem = QuadraticProblem(*small_problems()[0])
-    results = batch([problem] * 8, n_threads=4, max_outer=3, init="product")
+    results = batch([problem] * 8, n_threads=4, max_iter=3, init="product")
     for result in results[1:]:
         assert_same(result, results[0])
     plans = {result.plan.ctypes.data for result in results}
@@ -169,7 +175,7 @@ def test_bad_option_is_named(name, value, error):
 def test_one_warning_for_all():
     problems = [(PointCloud(cloud(20, 3, k)), PointCloud(cloud(18, 3, k + 9))) for k in range(7)]
     with pytest.warns(gwfast.ConvergenceWarning) as caught:
-        results = gromov_wasserstein_batch(problems, init="product", max_outer=1)
+        results = gromov_wasserstein_batch(problems, init="product", max_iter=1)
     assert {result.status for result in results} == {"max_outer"}
     message = str(caught[0].message)
     assert len(caught) == 1 and caught[0].filename == __file__
@@ -187,7 +193,7 @@ def test_no_warning_where_all_is_well():
 
 def test_progress_is_told_how_many_are_done():
     said = []
-    batch(small_problems(), init="product", max_outer=2, progress=lambda *what: said.append(what))
+    batch(small_problems(), init="product", max_iter=2, progress=lambda *what: said.append(what))
     texts, done, totals = zip(*said, strict=True)
     assert set(texts) == {"solving"} and set(totals) == {len(SIZES)}
     assert list(done)[: len(SIZES)] == list(range(len(SIZES)))

@@ -35,18 +35,29 @@ def metric(n=150, m=140):
 LINEAR = np.random.default_rng(4).random((140, 130))
 SOLVES = {
     "dense tier": (clouds, dict(epsilon=Epsilon(relative=0.005))),
-    "tiled tier": (clouds, dict(tier="tiled", epsilon=Epsilon(relative=0.005))),
+    "tiled tier": (
+        clouds,
+        dict(options=gwfast.SolverOptions(tier="tiled"), epsilon=Epsilon(relative=0.005)),
+    ),
     "annealed": (clouds, dict(epsilon=Epsilon(relative=0.01, anneal_from=4))),
     "costs": (costs, dict(epsilon=0.01)),
     "asymmetric": (functools.partial(costs, symmetric=False), dict(epsilon=0.01)),
     "kl": (costs, dict(epsilon=0.03, loss="kl")),
-    "float64": (metric, dict(dtype="float64", tol=1e-9, marginal_tol=1e-9)),
+    "float64": (
+        metric,
+        dict(dtype="float64", tol=1e-9, options=gwfast.SolverOptions(marginal_tol=1e-9)),
+    ),
     "fused": (costs, dict(epsilon=0.005, linear_cost=LINEAR, alpha=0.6)),
     "semirelaxed": (lambda: costs()[:3], dict(epsilon=0.01, marginals="semirelaxed")),
-    "partial": (costs, dict(epsilon=0.01, marginals="partial", mass=0.6)),
-    "unbalanced": (costs, dict(epsilon=0.01, marginals="unbalanced", rho=(0.3, 2.0))),
-    "ppa": (costs, dict(epsilon=0.1, method="ppa", max_outer=60)),
-    "bapg": (costs, dict(epsilon=0.1, method="bapg", max_outer=60, dtype="float64")),
+    "partial": (costs, dict(epsilon=0.01, marginals=gwfast.Partial(0.6))),
+    "unbalanced": (costs, dict(epsilon=0.01, marginals=gwfast.Unbalanced((0.3, 2.0)))),
+    "ppa": (costs, dict(epsilon=0.1, options=gwfast.SolverOptions(method="ppa"), max_iter=60)),
+    "bapg": (
+        costs,
+        dict(
+            epsilon=0.1, options=gwfast.SolverOptions(method="bapg"), max_iter=60, dtype="float64"
+        ),
+    ),
 }
 
 

@@ -81,10 +81,10 @@ def assert_sound(result, x, y, p, q):
 def test_random_problems_end_as_their_status_says(block, random_problems):
     for seed in range(20 * block, 20 * block + 20):
         x, y, p, q = random_problem(random_problems, seed)
-        result = solve(x, y, p, q, init="product", max_outer=300)
+        result = solve(x, y, p, q, init="product", max_iter=300)
         assert_sound(result, x, y, p, q)
         if seed % 20 == 0:
-            best = solve(x, y, p, q, max_outer=300, n_starts=3)
+            best = solve(x, y, p, q, max_iter=300, options=gwfast.SolverOptions(n_starts=3))
             assert_sound(best, x, y, p, q)
             assert best.gw_cost <= result.gw_cost + 1e-13 * magnitude(x, y)
 
@@ -93,7 +93,9 @@ def test_random_problems_end_as_their_status_says(block, random_problems):
 @OFF
 def test_variants_have_their_marginals_and_objectives(name, loss, symmetric):
     options, (x, y) = EXACT[name], variant_costs(symmetric)
-    result = solve(x, y, *masses_of(options), **options, loss=loss, n_starts=2)
+    result = solve(
+        x, y, *masses_of(options), **options, loss=loss, options=gwfast.SolverOptions(n_starts=2)
+    )
     plan, mass = result.plan, options.get("mass", 1.0)
     assert (plan >= 0).all() and plan.sum() == pytest.approx(mass, rel=1e-14)
     rows, cols = plan.sum(axis=1) - P, plan.sum(axis=0) - Q
@@ -110,7 +112,9 @@ def test_variants_have_their_marginals_and_objectives(name, loss, symmetric):
     assert 0 <= result.gap <= 1e-5 * result.gw_cost or not result.converged
 
 
-@pytest.mark.parametrize("options", [dict(mass=1.0), dict(mass=None)])
+@pytest.mark.parametrize(
+    "options", [dict(marginals=gwfast.Partial(1.0)), dict(marginals=gwfast.Partial(None))]
+)
 def test_partial_plans_of_all_mass_are_balanced(options):
     balanced = solve(*pair(), init="product")
     partial = solve(*pair(), init="product", marginals="partial", **options)
@@ -163,7 +167,7 @@ def test_vertices_are_sparse(options):
 def test_the_default_is_not_above_the_product_plan(n_starts, seed):
     x, y = distances(cloud(18, 2, seed)), distances(cloud(12, 3, seed))
     product = solve(x, y, init="product")
-    best = solve(x, y, n_starts=n_starts)
+    best = solve(x, y, options=gwfast.SolverOptions(n_starts=n_starts))
     assert best.gw_cost <= product.gw_cost * (1 + 1e-12)
     table = best.candidates
     assert best.gw_cost == min(row.gw_cost for row in table)
@@ -204,7 +208,7 @@ def test_more_starts_without_more_agreement_leave_doubt():
 
 
 @OFF
-@pytest.mark.parametrize("options", [{}, SEMIRELAXED, dict(marginals="partial", mass=0.6)])
+@pytest.mark.parametrize("options", [{}, SEMIRELAXED, dict(marginals=gwfast.Partial(0.6))])
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_orders_of_points_and_sides_change_nothing(options, fused, symmetric):
@@ -294,7 +298,7 @@ HARDER = {
     "semirelaxed": (noisy_part(24, 18, 3), SEMIRELAXED),
     "partial": (
         (distances(cloud(24, 3, 5)), distances(cloud(20, 2, 55))),
-        dict(marginals="partial", mass=0.7),
+        dict(marginals=gwfast.Partial(0.7)),
     ),
 }
 
@@ -316,7 +320,12 @@ def test_the_search_ends_where_the_race_with_entropy_leads(name):
 
 def test_the_seed_is_that_of_the_random_starts():
     tables = [
-        [row.gw_cost for row in solve(*pair(), n_starts=4, seed=seed).candidates]
+        [
+            row.gw_cost
+            for row in solve(
+                *pair(), options=gwfast.SolverOptions(n_starts=4), seed=seed
+            ).candidates
+        ]
         for seed in (0, 0, 7)
     ]
     assert tables[0] == tables[1] != tables[2]
@@ -328,7 +337,7 @@ def test_threads_change_no_bit(name):
     if name == "larger":
         given, options = pair(300, 450), dict(init="product")
     else:
-        options = EXACT[name] | dict(n_starts=2)
+        options = EXACT[name] | dict(options=gwfast.SolverOptions(n_starts=2))
         given = *variant_costs(), *masses_of(options)
     alone, team = (solve(*given, **options, n_threads=k) for k in (1, 2))
     np.testing.assert_array_equal(alone.plan, team.plan)
@@ -393,7 +402,7 @@ def test_callbacks_see_every_step(init):
     assert seen[-1].gw_cost == result.gw_cost == result.history[-1].gw_cost
     for step, plan in zip(seen, plans, strict=True):
         assert step.gw_cost == pytest.approx(objective(plan, *pair()), rel=1e-11)
-    stop = dict(n_starts=2, callback=lambda step: True)
+    stop = dict(options=gwfast.SolverOptions(n_starts=2), callback=lambda step: True)
     stopped = solve(*pair(), init=init, **stop)
     assert stopped.status == "stopped" and stopped.n_outer == 1
     assert stopped.marginal_error < 1e-14
@@ -401,7 +410,7 @@ def test_callbacks_see_every_step(init):
 
 def test_a_limit_of_steps_is_kept():
     with pytest.warns(gwfast.ConvergenceWarning, match=r"a gap of .* of the objective"):
-        result = solve(*pair(), init="product", max_outer=2)
+        result = solve(*pair(), init="product", max_iter=2)
     assert result.status == "max_outer" and result.n_outer == 2
     assert result.gap > 1e-5 * result.gw_cost
 
@@ -423,7 +432,11 @@ def test_a_limit_of_time_leaves_a_valid_plan(time_limit, init, callback):
 
 def test_progress_is_told():
     events = []
-    solve(*pair(), n_starts=2, progress=lambda *event: events.append(event))
+    solve(
+        *pair(),
+        options=gwfast.SolverOptions(n_starts=2),
+        progress=lambda *event: events.append(event),
+    )
     assert len(events) > 2 and all(total is None or done <= total for _, done, total in events)
 
 
@@ -432,7 +445,7 @@ def test_progress_is_told():
     [
         dict(epsilon=-0.0),
         dict(epsilon=Epsilon(value=0)),
-        dict(dtype="float64", method="pgd", tier="dense"),
+        dict(dtype="float64", options=gwfast.SolverOptions(method="pgd", tier="dense")),
     ],
 )
 def test_other_words_for_the_same_are_taken(options):
@@ -442,13 +455,19 @@ def test_other_words_for_the_same_are_taken(options):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(method="ppa"), "method must be 'pgd'"),
-        (dict(method="bapg"), "method must be 'pgd'"),
-        (dict(tier="tiled"), "tier must be 'auto' or 'dense' with epsilon=0"),
-        (dict(tier="tiled"), "tier must be 'auto' or 'dense' with epsilon=0"),
+        (dict(options=gwfast.SolverOptions(method="ppa")), "method must be 'pgd'"),
+        (dict(options=gwfast.SolverOptions(method="bapg")), "method must be 'pgd'"),
+        (
+            dict(options=gwfast.SolverOptions(tier="tiled")),
+            "tier must be 'auto' or 'dense' with epsilon=0",
+        ),
+        (
+            dict(options=gwfast.SolverOptions(tier="tiled")),
+            "tier must be 'auto' or 'dense' with epsilon=0",
+        ),
         (dict(checkpoint="file"), "checkpoint must be None with epsilon=0"),
         (dict(dtype="float32"), "dtype must be None or 'float64' with epsilon=0"),
-        (dict(n_starts=-1), "n_starts must be at least 0"),
+        (dict(options=gwfast.SolverOptions(n_starts=-1)), "n_starts must be at least 0"),
         (dict(epsilon=-1e-9), "epsilon must be non-negative"),
         (dict(epsilon=np.nan), "epsilon must be non-negative"),
     ],

@@ -12,6 +12,7 @@ from helpers.marks import mostly_slow
 from helpers.problems import distances
 from helpers.processes import environment, run_python
 
+import gwfast
 from gwfast import PointCloud, gromov_wasserstein
 
 # Prints by how much each solve lets the interpreter grow, and what it is refused by.
@@ -65,10 +66,10 @@ for name, arguments in {footprints}.items():
 # Kind of the costs, points of both sides, of the problem, tolerance, limit of outer
 # iterations, and options.
 PRODUCT = dict(init="product")
-NEIGHBORS = PRODUCT | dict(tier="neighbors")
+NEIGHBORS = PRODUCT | dict(options=gwfast.SolverOptions(tier="neighbors"))
 SEMIRELAXED = dict(marginals="semirelaxed")
-PARTIAL = dict(marginals="partial", mass=0.7)
-UNBALANCED = dict(marginals="unbalanced", rho=(1.0, 2.0))
+PARTIAL = dict(marginals=gwfast.Partial(0.7))
+UNBALANCED = dict(marginals=gwfast.Unbalanced((1.0, 2.0)))
 DOUBLE = PRODUCT | dict(dtype="float64")
 # No room for what a search takes after its race.
 NO_MORE = dict(memory_limit="200MB")
@@ -82,11 +83,35 @@ FOOTPRINTS = {
     "asymmetric": ("asymmetric", 900, 1000, {}, 1e-3, 3, PRODUCT),
     "semirelaxed": ("symmetric", 1100, 900, SEMIRELAXED, 1e-3, 10, PRODUCT),
     "partial": ("symmetric", 1000, 900, PARTIAL, 1e-3, 60, DOUBLE),
-    "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
+    "BAPG": (
+        "symmetric",
+        1100,
+        900,
+        {},
+        1e-3,
+        3,
+        DOUBLE | dict(options=gwfast.SolverOptions(method="bapg")),
+    ),
     "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, NO_MORE),
-    "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
+    "dense": (
+        "clouds",
+        3000,
+        2500,
+        {},
+        1e-3,
+        20,
+        PRODUCT | dict(options=gwfast.SolverOptions(tier="dense")),
+    ),
     "neighbors": ("clouds", 20000, 15000, {}, 1e-3, 2, NEIGHBORS),
-    "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
+    "tiled": (
+        "clouds",
+        3000,
+        2500,
+        {},
+        1e-3,
+        5,
+        PRODUCT | dict(options=gwfast.SolverOptions(tier="tiled")),
+    ),
     "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
 }
 
@@ -130,9 +155,9 @@ GARBAGE = {
     "point clouds": (PointCloud, dict(init="auto")),
     "costs": (distances, dict(init="auto")),
     "float64": (distances, dict(dtype="float64", tol=1e-8)),
-    "neighbors": (PointCloud, dict(tier="neighbors")),
+    "neighbors": (PointCloud, dict(options=gwfast.SolverOptions(tier="neighbors"))),
     "one start": (distances, dict(init="profile")),
-    "BAPG": (distances, dict(method="bapg")),
+    "BAPG": (distances, dict(options=gwfast.SolverOptions(method="bapg"))),
 }
 
 

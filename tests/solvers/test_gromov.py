@@ -30,7 +30,9 @@ def test_rotated_and_permuted_cloud_is_matched(metric, data_seed):
     clouds = PointCloud(x, metric), PointCloud(y, metric)
     result = gromov_wasserstein(*clouds)
     epsilon = result.epsilon / 10
-    sharp = gromov_wasserstein(*clouds, epsilon=epsilon, init=result.plan, marginal_tol=1e-4)
+    sharp = gromov_wasserstein(
+        *clouds, epsilon=epsilon, init=result.plan, options=gwfast.SolverOptions(marginal_tol=1e-4)
+    )
     assert (sharp.plan.argmax(axis=1) == where).mean() > 0.9
     assert 0 <= sharp.gw_cost < result.gw_cost
 
@@ -51,7 +53,7 @@ def test_factored_and_dense_solves_agree(metric):
 
 def test_epsilon_is_half_of_pots():
     costs = random_cost(30, 1), random_cost(20, 2)
-    tight = dict(dtype="float64", tol=1e-9, marginal_tol=1e-9)
+    tight = dict(dtype="float64", tol=1e-9, options=gwfast.SolverOptions(marginal_tol=1e-9))
     result = gromov_wasserstein(*costs, epsilon=gwfast.Epsilon(relative=1 / 3), **tight)
     plan = gwfast.pot.entropic_gromov_wasserstein(*costs, epsilon=2 * result.epsilon)
     np.testing.assert_allclose(result.plan, plan, atol=1e-4 * plan.max())
@@ -86,7 +88,12 @@ def test_regularized_objective_never_rises(metric, seed):
     for _ in range(15):
         with pytest.warns(gwfast.ConvergenceWarning):
             step = gromov_wasserstein(
-                left, right, epsilon=epsilon, init=plan, max_outer=1, marginal_tol=1e-6
+                left,
+                right,
+                epsilon=epsilon,
+                init=plan,
+                max_iter=1,
+                options=gwfast.SolverOptions(marginal_tol=1e-6),
             )
         plan, epsilon = step.plan, step.epsilon
         costs.append(step.reg_cost)
@@ -121,7 +128,7 @@ def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, metric):
     p[3] = 0.0
     p /= p.sum()
     epsilon = gwfast.Epsilon(relative=relative)
-    limits = dict(max_outer=20, max_inner=1000)
+    limits = dict(max_iter=20, options=gwfast.SolverOptions(max_inner=1000))
     result = gromov_wasserstein(*costs, p, q, epsilon=epsilon, **limits)
     assert np.isfinite(result.plan).all() and (result.plan >= 0).all()
     np.testing.assert_allclose(result.plan.sum(dtype=np.float64), 1.0, atol=1e-4)
@@ -138,7 +145,7 @@ def test_a_given_start_is_taken():
     truth = np.zeros((50, 50))
     truth[np.arange(50), where] = 1.0
     result = gromov_wasserstein(
-        PointCloud(x), PointCloud(y), epsilon=1e-4, init=truth, max_outer=200
+        PointCloud(x), PointCloud(y), epsilon=1e-4, init=truth, max_iter=200
     )
     assert (result.plan.argmax(1) == where).mean() > 0.95
     assert result.gw_cost < 1e-3
@@ -171,9 +178,15 @@ def test_history_is_the_evidence_of_the_result():
 @pytest.mark.parametrize(
     "limits, statuses",
     [
-        (dict(epsilon=0.01, max_outer=4), {"max_outer"}),
-        (dict(epsilon=0.05, marginal_tol=1e-9), {"precision"}),  # beyond float32
-        (dict(epsilon=1e-4, max_inner=2, max_outer=300), {"max_inner", "max_outer"}),
+        (dict(epsilon=0.01, max_iter=4), {"max_outer"}),
+        (
+            dict(epsilon=0.05, options=gwfast.SolverOptions(marginal_tol=1e-9)),
+            {"precision"},
+        ),  # beyond float32
+        (
+            dict(epsilon=1e-4, options=gwfast.SolverOptions(max_inner=2), max_iter=300),
+            {"max_inner", "max_outer"},
+        ),
     ],
 )
 def test_limits_are_said(limits, statuses):
@@ -211,14 +224,14 @@ def test_a_small_price_comes_to_an_end(rho, seed):
     rng = np.random.default_rng(seed)
     x, y = rng.random((6, 6)), rng.random((6, 6))
     y = (y + y.T < 0.6) * 1.0
-    given = dict(marginals="unbalanced", rho=rho, epsilon="0.5%", init="product")
+    given = dict(marginals=gwfast.Unbalanced(rho), epsilon="0.5%", init="product")
     result = gwfast.gromov_wasserstein(x, y, time_limit=20, **given)
     assert result.status != "time_limit"
     assert result.plan.dtype == np.float32
     # No plan at all costs the price of both marginals, and entropy adds to it.
     assert 0 <= result.gw_cost <= 2 * rho * 1.01
     if rho == 1e-3:
-        vanishing = dict(given, rho=1e-9, time_limit=20)
+        vanishing = dict(given, marginals=gwfast.Unbalanced(1e-9), time_limit=20)
         lost = gwfast.gromov_wasserstein(x, y, **vanishing)
         assert lost.status in ("lost_mass", "converged") and 0 <= lost.mass < 0.1
     clouds = [gwfast.PointCloud(rng.normal(size=(n, 2))) for n in (6, 8)]

@@ -19,18 +19,18 @@ VALUE_ERRORS = [
     (dict(marginals="relaxed"), r"^marginals must be one of \['bal"),
     (dict(marginals=None), "^marginals must be one of .* got None"),
     (dict(marginals="unbalanced"), "^rho must be given with marg"),
-    (dict(rho=1.0), "^rho must be None unless marginals='unbalanced"),
-    (dict(mass=0.5), "^mass must be None unless marginals='partial'"),
-    (dict(mass=2, marginals="partial"), r"^mass must be at most 1, got 2\.0"),
-    (dict(mass=0, marginals="partial"), "^mass must be positive"),
-    (dict(mass=np.nan, marginals="partial"), "^mass .* got nan"),
+    (dict(marginals=gwfast.Unbalanced(1.0)), "^rho must be None unless marginals='unbalanced"),
+    (dict(marginals=gwfast.Partial(0.5)), "^mass must be None unless marginals='partial'"),
+    (dict(marginals=gwfast.Partial(2)), r"^mass must be at most 1, got 2\.0"),
+    (dict(marginals=gwfast.Partial(0)), "^mass must be positive"),
+    (dict(marginals=gwfast.Partial(np.nan)), "^mass .* got nan"),
     (dict(marginals="semirelaxed"), "^q must be None with marginals="),
     (
-        dict(marginals="partial", mass=0.5, method="bapg"),
+        dict(marginals=gwfast.Partial(0.5), options=gwfast.SolverOptions(method="bapg")),
         "^method must be 'pgd' or 'ppa' with marginals='partial', got 'bapg'",
     ),
     (
-        dict(marginals="semirelaxed", method="bapg", q=None),
+        dict(marginals="semirelaxed", options=gwfast.SolverOptions(method="bapg"), q=None),
         "^method must be 'pgd' or 'ppa' with marginals='semirelaxed', got 'bapg'",
     ),
     (dict(alpha=1.5), r"^alpha must be at most 1, got 1\.5"),
@@ -43,14 +43,17 @@ VALUE_ERRORS = [
         dict(linear_cost=np.where(BETWEEN == BETWEEN[3, 2], np.nan, BETWEEN)),
         r"^linear_cost must be finite, got nan at \[3, 2\] \(1 such",
     ),
-    (dict(method="xyz"), r"^method must be one of .*, got 'xyz'"),
-    (dict(method=1), "^method must be one of .*, got 1"),
+    (dict(options=gwfast.SolverOptions(method="xyz")), r"^method must be one of .*, got 'xyz'"),
+    (dict(options=gwfast.SolverOptions(method=1)), "^method must be one of .*, got 1"),
     (dict(dtype="float16"), r"^dtype must be one of .*, got 'float16'"),
     (dict(dtype="no such"), "^dtype must be one of .*, got 'no such'"),
-    (dict(linear_cost=BETWEEN, tier="tiled"), "^tier must be 'dense' for costs that"),
+    (
+        dict(linear_cost=BETWEEN, options=gwfast.SolverOptions(tier="tiled")),
+        "^tier must be 'dense' for costs that",
+    ),
 ]
 TYPE_ERRORS = [
-    (dict(mass="1", marginals="partial"), "^mass .* got str"),
+    (dict(marginals=gwfast.Partial("1")), "^mass .* got str"),
     (dict(alpha="1"), "^alpha must be a number, got str"),
     (dict(alpha=True), "^alpha must be a number, got bool"),
     (dict(linear_cost=BETWEEN + 0j), "^linear_cost must hold real"),
@@ -67,7 +70,9 @@ def test_errors_say_what_is_wrong(error, bad, message):
         gromov_wasserstein(*costs(), **arguments)
 
 
-@pytest.mark.parametrize("options", [dict(method="ppa"), FUSED, PARTIAL])
+@pytest.mark.parametrize(
+    "options", [dict(options=gwfast.SolverOptions(method="ppa")), FUSED, PARTIAL]
+)
 def test_negative_costs_are_refused_under_kl(options):
     cost_x, cost_y = costs()
     with pytest.raises(ValueError, match=r"^cost_y must not be negative with loss='kl"):
@@ -88,9 +93,9 @@ def pair(n=8, m=6):
 def test_partial_plans_of_little_mass_are_solved_as_well(mass):
     """Every change of them is less than the tolerance, if it isn't over the mass."""
     costs = pair()
-    problem = QuadraticProblem(*costs, marginals="partial", mass=mass)
+    problem = QuadraticProblem(*costs, marginals=gwfast.Partial(mass))
     epsilon = 0.05 * mass
-    result = gromov_wasserstein(*costs, marginals="partial", mass=mass, epsilon=epsilon)
+    result = gromov_wasserstein(*costs, marginals=gwfast.Partial(mass), epsilon=epsilon)
     assert result.n_outer > 1
     found = verify(problem, result)
     assert not result.converged or found.holds, str(found)
@@ -100,7 +105,7 @@ def test_partial_plans_of_little_mass_are_solved_as_well(mass):
 @pairwise(marginals=["balanced", "semirelaxed", "partial"], dtype=["float32", "float64"])
 def test_an_offset_of_both_costs_changes_no_plan(marginals, dtype):
     mass = 0.5 if marginals == "partial" else None
-    options = dict(marginals=marginals, mass=mass, epsilon=0.3, dtype=dtype)
+    options = dict(marginals=gwfast.Partial(mass), epsilon=0.3, dtype=dtype)
     costs = pair()
     plain = gromov_wasserstein(*costs, **options)
     offset = gromov_wasserstein(*(1e6 + cost for cost in costs), **options)
@@ -112,7 +117,13 @@ def test_an_offset_of_both_costs_changes_no_plan(marginals, dtype):
 def test_an_epsilon_below_the_rounding_of_costs_does_not_converge(dtype):
     costs = [1e6 + cost + 0.1 for cost in pair()]
     epsilon = {"float32": 3e3, "float64": 3e-5}[dtype]
-    result = gromov_wasserstein(*costs, method="bapg", dtype=dtype, epsilon=epsilon, init="product")
+    result = gromov_wasserstein(
+        *costs,
+        options=gwfast.SolverOptions(method="bapg"),
+        dtype=dtype,
+        epsilon=epsilon,
+        init="product",
+    )
     assert not result.converged
 
 
@@ -185,7 +196,7 @@ def test_costs_of_any_type_of_number_end_where_a_copy_does(form, tmp_path):
 def test_starts_that_need_an_array_are_refused_without_one(tier, init):
     x, y = (gwfast.PointCloud(cloud(n, 4, n)) for n in (20, 30))
     with pytest.raises(MemoryError, match=f"init must be .* in tier '{tier}'"):
-        gromov_wasserstein(x, y, epsilon=0.1, init=init, tier=tier)
+        gromov_wasserstein(x, y, epsilon=0.1, init=init, options=gwfast.SolverOptions(tier=tier))
 
 
 @pytest.mark.parametrize("tier", ["auto", "dense", "tiled", "neighbors"])
@@ -194,7 +205,7 @@ def test_too_little_memory_is_said_before_any_is_taken(tier):
     tracemalloc.start()
     try:
         with pytest.raises(MemoryError, match=r"2500 x 2000 takes .*_limit is 0\.001"):
-            gromov_wasserstein(x, y, tier=tier, memory_limit="1MB")
+            gromov_wasserstein(x, y, options=gwfast.SolverOptions(tier=tier), memory_limit="1MB")
         assert tracemalloc.get_traced_memory()[1] < 2e6
     finally:
         tracemalloc.stop()

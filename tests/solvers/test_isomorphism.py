@@ -58,7 +58,7 @@ GRAPHS = {
 }
 # The one has no automorphism; of the other entropy makes one optimum of all.
 STATUSES = {"regular": ["converged"], "tree": ["tie", "converged"]}
-RULES = dict(marginals="semirelaxed"), dict(marginals="partial", mass=0.5)
+RULES = dict(marginals="semirelaxed"), dict(marginals=gwfast.Partial(0.5))
 GRAPHS["grid"] = np.maximum(GRAPHS["grid"], GRAPHS["grid"].T)
 
 

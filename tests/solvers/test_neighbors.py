@@ -31,8 +31,12 @@ def test_plans_are_those_of_the_dense_tier(rule, fused):
     given = dict(marginals=rule, epsilon="0.5%", **RULES[rule])
     if fused:
         given |= dict(linear_cost=features(), alpha=0.7)
-    dense = gwfast.gromov_wasserstein(*clouds(), tier="dense", **given)
-    few = gwfast.gromov_wasserstein(*clouds(), tier=NeighborTier(80), **given)
+    dense = gwfast.gromov_wasserstein(
+        *clouds(), options=gwfast.SolverOptions(tier="dense"), **given
+    )
+    few = gwfast.gromov_wasserstein(
+        *clouds(), options=gwfast.SolverOptions(tier="neighbors", n_neighbors=80), **given
+    )
     assert few.converged and few.coupling.form == "sparse"
     assert few.gw_cost == pytest.approx(dense.gw_cost, rel=1e-4)
     assert few.reg_cost == pytest.approx(dense.reg_cost, rel=1e-4)
@@ -46,9 +50,13 @@ def test_plans_are_those_of_the_dense_tier(rule, fused):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_what_is_left_out_is_bounded_and_told():
     (x, y), last = clouds(), 1.0
-    dense = gwfast.gromov_wasserstein(x, y, tier="dense", epsilon="1%")
+    dense = gwfast.gromov_wasserstein(
+        x, y, options=gwfast.SolverOptions(tier="dense"), epsilon="1%"
+    )
     for k in (6, 12, 24, 48):
-        given = dict(tier=NeighborTier(k), epsilon="1%", max_outer=40)
+        given = dict(
+            options=gwfast.SolverOptions(tier="neighbors", n_neighbors=k), epsilon="1%", max_iter=40
+        )
         few = gwfast.gromov_wasserstein(x, y, **given)
         plan = few.coupling.csr
         # With the potentials of the plan itself.
@@ -78,7 +86,7 @@ def _state(x, y, plan):
 
 def test_a_solve_ends_with_the_neighbors_of_its_own_plan():
     """Wherever it came from: from a plan alone others are chosen first."""
-    given = dict(tier=NeighborTier(30), epsilon="0.5%")
+    given = dict(options=gwfast.SolverOptions(tier="neighbors", n_neighbors=30), epsilon="0.5%")
     result = gwfast.gromov_wasserstein(*clouds(), **given)
     again = gwfast.gromov_wasserstein(*clouds(), init=result.plan, **given)
     assert result.converged and again.converged
@@ -91,7 +99,7 @@ def test_a_solve_ends_with_the_neighbors_of_its_own_plan():
 def test_points_without_mass_have_no_entries():
     p, q = np.ones(N), np.ones(M)
     p[::9] = q[3::7] = 0.0
-    given = dict(tier="neighbors", epsilon="0.5%")
+    given = dict(options=gwfast.SolverOptions(tier="neighbors"), epsilon="0.5%")
     result = gwfast.gromov_wasserstein(*clouds(), p / p.sum(), q / q.sum(), **given)
     csr = result.coupling.csr
     assert not csr[::9].nnz and not csr[:, 3::7].nnz

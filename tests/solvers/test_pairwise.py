@@ -213,7 +213,11 @@ def test_one_space_is_compared_with_none():
         (dict(loss="cube"), ValueError, "loss must be one of"),
         (dict(epsilon=-1), ValueError, "epsilon must be"),
         (dict(k_nearest=0), ValueError, "k_nearest must be at least 1"),
-        (dict(n_starts=-1), ValueError, "n_starts must be at least 0"),
+        (
+            dict(options=gwfast.SolverOptions(n_starts=-1)),
+            ValueError,
+            "n_starts must be at least 0",
+        ),
         (dict(plans=True, checkpoint="x"), ValueError, "checkpoint must be None with"),
     ],
 )

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 RULES = {
     "balanced": {},
     "semirelaxed": dict(marginals="semirelaxed"),
-    "partial": dict(marginals="partial", mass=0.7),
-    "unbalanced": dict(marginals="unbalanced", rho=3.0),
+    "partial": dict(marginals=gwfast.Partial(0.7)),
+    "unbalanced": dict(marginals=gwfast.Unbalanced(3.0)),
 }
 
 
@@ -235,7 +235,7 @@ def test_asymmetric_costs_and_kl_are_searched(loss):
 
 def test_where_memory_is_short_there_is_no_search():
     cost, other, _ = copies(150, 2)
-    options = dict(marginals="semirelaxed", max_outer=3)
+    options = dict(marginals="semirelaxed", max_iter=3)
     alone = gwfast.gromov_wasserstein(cost, other, init="product", **options)
     for limit in np.geomspace(5e5, 6e6, 16):
         try:
@@ -252,7 +252,7 @@ def test_where_memory_is_short_there_is_no_search():
 def test_no_more_iterations_than_asked_for(dense, max_outer, max_inner, init):
     x, y, kind, _ = noisy(dense)
     init = ["product", "random"] if init == "list" else init
-    limits = dict(max_outer=max_outer, max_inner=max_inner)
+    limits = dict(max_iter=max_outer, options=gwfast.SolverOptions(max_inner=max_inner))
     result = gwfast.gromov_wasserstein(kind(x), kind(y), init=init, **limits)
     assert 1 <= result.n_outer <= max_outer
     assert max(step.n_inner for step in result.history) <= max_inner
@@ -307,7 +307,9 @@ def test_a_wrong_list_of_starts_is_refused(init, error, message):
 def test_a_few_known_pairs_are_enough(tier):
     x, y, order = rotated_pair(600, 4, 0, noise=0.01)
     pairs, costs = np.column_stack([np.arange(4), order[:4]]), (PointCloud(x), PointCloud(y))
-    result = gwfast.gromov_wasserstein(*costs, init=gwfast.Seeds(pairs), tier=tier)
+    result = gwfast.gromov_wasserstein(
+        *costs, init=gwfast.Seeds(pairs), options=gwfast.SolverOptions(tier=tier)
+    )
     assert result.converged and not result.candidates
     assert (result.plan.argmax(axis=1) == order).mean() > 0.7
 
@@ -343,7 +345,9 @@ def test_progress_is_told():
 def test_more_time_finds_no_less(epsilon):
     costs = linked(1)
     usual = gwfast.gromov_wasserstein(*costs, epsilon=epsilon)
-    longer = gwfast.gromov_wasserstein(*costs, epsilon=epsilon, search_time=1.0)
+    longer = gwfast.gromov_wasserstein(
+        *costs, epsilon=epsilon, options=gwfast.SolverOptions(search_time=1.0)
+    )
     assert longer.gw_cost <= usual.gw_cost * (1 + 1e-6)
     assert len(longer.candidates) >= len(usual.candidates)
 
@@ -351,7 +355,9 @@ def test_more_time_finds_no_less(epsilon):
 @pytest.mark.parametrize("search_time", [None, 1e6])
 def test_a_time_limit_ends_the_search(search_time):
     began = time.perf_counter()
-    result = gwfast.gromov_wasserstein(*linked(1), search_time=search_time, time_limit=1.0)
+    result = gwfast.gromov_wasserstein(
+        *linked(1), options=gwfast.SolverOptions(search_time=search_time), time_limit=1.0
+    )
     assert np.isfinite(result.gw_cost) and time.perf_counter() - began < 1e4
     x, y, _ = groups(400)
     for time_limit in (1e-9, 0.05, 0.2):
@@ -362,7 +368,9 @@ def test_a_time_limit_ends_the_search(search_time):
 @pytest.mark.parametrize("wrong", [0, -1.0, np.nan, "soon"])
 def test_a_wrong_time_to_search_is_named(wrong):
     with pytest.raises((TypeError, ValueError), match="search_time must be"):
-        gwfast.gromov_wasserstein(np.eye(3), np.eye(3), search_time=wrong)
+        gwfast.gromov_wasserstein(
+            np.eye(3), np.eye(3), options=gwfast.SolverOptions(search_time=wrong)
+        )
 
 
 def test_spaces_that_have_nothing_in_common_are_uncertain():

@@ -15,8 +15,8 @@ RULES = {
     "kl": dict(loss="kl"),
     "fused": dict(fused=True),
     "semirelaxed": dict(marginals="semirelaxed"),
-    "partial": dict(marginals="partial", mass=0.8),
-    "unbalanced": dict(marginals="unbalanced", rho=0.5),
+    "partial": dict(marginals=gwfast.Partial(0.8)),
+    "unbalanced": dict(marginals=gwfast.Unbalanced(0.5)),
 }
 
 

@@ -29,7 +29,7 @@ def test_points_that_all_look_the_same_have_the_product_plan():
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_random_starts_follow_their_seed():
     problem = QuadraticProblem(random_cost(30, 14), random_cost(20, 15), masses(30, 12))
-    few = dict(init="random", epsilon="2%", max_outer=1)
+    few = dict(init="random", epsilon="2%", max_iter=1)
     plans = [gwfast.gromov_wasserstein(problem, seed=seed, **few).plan for seed in (0, 0, 1)]
     np.testing.assert_array_equal(plans[0], plans[1])
     assert np.abs(plans[0] - plans[2]).sum() > 0.1

@@ -21,37 +21,36 @@ def clouds(n=40, m=30):
 COSTS = random_cost(24, 0), random_cost(20, 1)
 PROBLEM = QuadraticProblem(*COSTS)
 # So that a solve that no limit of time ends takes a second at most.
-FEW = dict(max_outer=4, max_inner=200)
+FEW = dict(max_iter=4, options=gwfast.SolverOptions(max_inner=200))
 
 
 def solve(**options):
     return gwfast.gromov_wasserstein(*COSTS, **options)
 
 
-PARTIAL = dict(marginals="partial", mass=0.6)
+PARTIAL = dict(marginals=gwfast.Partial(0.6))
 CALLS = {
     "race": lambda: solve(**FEW),
     "race of clouds": lambda: gwfast.gromov_wasserstein(*clouds()),
     "levels": lambda: gwfast.gromov_wasserstein(
-        *(PointCloud(z) for z in rotated_pair(2000, 3, 0)[:2]), max_outer=2
+        *(PointCloud(z) for z in rotated_pair(2000, 3, 0)[:2]), max_iter=2
     ),
     "float64": lambda: solve(dtype="float64"),
     "stages": lambda: gwfast.gromov_wasserstein(
-        *(distances(cloud(620, 3, k)) for k in (0, 1)),
-        init="product",
-        dtype="float64",
-        max_outer=60,
+        *(distances(cloud(620, 3, k)) for k in (0, 1)), init="product", dtype="float64", max_iter=60
     ),
     "product": lambda: solve(init="product"),
     "profile": lambda: solve(init="profile"),
-    "tiled": lambda: gwfast.gromov_wasserstein(*clouds(), tier="tiled"),
+    "tiled": lambda: gwfast.gromov_wasserstein(
+        *clouds(), options=gwfast.SolverOptions(tier="tiled")
+    ),
     "fused": lambda: solve(linear_cost=random_cost(24, 3)[:, :20], alpha=0.3),
     "semirelaxed": lambda: solve(marginals="semirelaxed", **FEW),
     "partial": lambda: solve(**PARTIAL, **FEW),
     "small epsilon": lambda: solve(epsilon=1e-4, **PARTIAL, **FEW),
     "cold": lambda: solve(init="product", epsilon=1e-5, **FEW),
-    "ppa": lambda: solve(method="ppa", **FEW),
-    "bapg": lambda: solve(method="bapg", **FEW),
+    "ppa": lambda: solve(options=gwfast.SolverOptions(method="ppa"), **FEW),
+    "bapg": lambda: solve(options=gwfast.SolverOptions(method="bapg"), **FEW),
     "several starts": lambda: solve(init=["random", "profile"]),
     "epsilons": lambda: gwfast.tune_epsilon(PROBLEM, epsilons=[0.1, 0.05]),
     "align": lambda: gwfast.align(cloud(60, 5, 0), cloud(50, 5, 1), refine=2).gw,
@@ -122,7 +121,9 @@ def test_batch_has_a_result_for_every_problem(looks, n_threads, monkeypatch):
     end_after(monkeypatch, looks)
     sizes = [4, 9, 2, 12] * 4
     problems = [(random_cost(n, n), random_cost(n + 3, 1)) for n in sizes]
-    options = dict(init="product", n_threads=n_threads, max_outer=4, max_inner=50)
+    options = dict(
+        init="product", n_threads=n_threads, max_iter=4, options=gwfast.SolverOptions(max_inner=50)
+    )
     results = gwfast.gromov_wasserstein_batch(problems, **options)
     assert [result.plan.shape for result in results] == [(n, n + 3) for n in sizes]
     late = [result.status == "time_limit" for result in results]

@@ -22,9 +22,11 @@ def spaces(n=N, m=M):
 
 
 def solve(*args, dtype="float64", rho=(1.0, 2.0), epsilon=0.2, **options):
-    tol = dict(tol=TIGHT[dtype], marginal_tol=TIGHT[dtype], init="product")
+    tol = dict(
+        tol=TIGHT[dtype], options=gwfast.SolverOptions(marginal_tol=TIGHT[dtype]), init="product"
+    )
     return gromov_wasserstein(
-        *args, marginals="unbalanced", rho=rho, epsilon=epsilon, dtype=dtype,
+        *args, marginals=gwfast.Unbalanced(rho), epsilon=epsilon, dtype=dtype,
         **{**tol, **options},
     )  # fmt: skip
 
@@ -43,7 +45,7 @@ def test_steps_are_those_of_the_twin(fused, loss, dtype):
     start = np.random.default_rng(6).random((N, M))
     start /= start.sum()
     plan = unbalanced_step(start, *costs, P, Q, epsilon=0.2, rho=(1.0, 2.0), **options)
-    found = solve(*costs, P, Q, loss=loss, dtype=dtype, max_outer=1, init=start, **fused)
+    found = solve(*costs, P, Q, loss=loss, dtype=dtype, max_iter=1, init=start, **fused)
     near = 1e-9 if dtype == "float64" else 2e-5
     assert np.abs(found.plan - plan).sum() < near
 
@@ -59,7 +61,7 @@ def test_the_objective_is_that_of_the_plan(alpha, shape, dtype):
     result = solve(*costs, p, q, dtype=dtype, **fused)
     options = {} if alpha is None else dict(linear=between, alpha=alpha)
     plan = result.plan.astype(np.float64)
-    given = dict(epsilon=result.epsilon, rho=(1.0, 2.0), **options)
+    given = dict(epsilon=result.epsilon, marginals=gwfast.Unbalanced((1.0, 2.0)), **options)
     expected = unbalanced_objective(plan, *costs, p, q, **given)
     near = 1e-10 if dtype == "float64" else 1e-5
     assert result.reg_cost == pytest.approx(expected, rel=near)
@@ -75,8 +77,10 @@ def test_the_objective_is_that_of_the_plan(alpha, shape, dtype):
 @pytest.mark.parametrize("rho", [1e5, 1e12, 1e300, np.inf, (np.inf, 1e5), (1e20, 1e5)])
 def test_at_a_high_price_it_is_the_balanced_problem(rho, dtype):
     costs, q = spaces(), masses(M, 2)
-    options = dict(epsilon=0.2, dtype=dtype, tol=1e-6, marginal_tol=1e-6)
-    result = solve(*costs, P, q, rho=rho, **options)
+    options = dict(
+        epsilon=0.2, dtype=dtype, tol=1e-6, options=gwfast.SolverOptions(marginal_tol=1e-6)
+    )
+    result = solve(*costs, P, q, marginals=gwfast.Unbalanced(rho), **options)
     balanced = gromov_wasserstein(*costs, P, q, init="product", **options)
     assert np.abs(result.plan - balanced.plan).sum() < 1e-3
     assert result.gw_cost == pytest.approx(balanced.gw_cost, rel=1e-3)
@@ -85,7 +89,15 @@ def test_at_a_high_price_it_is_the_balanced_problem(rho, dtype):
 
 def test_the_lower_the_price_the_less_mass(dtype):
     tried = [
-        solve(*spaces(), P, Q, rho=rho, dtype=dtype, tol=1e-5, marginal_tol=1e-5)
+        solve(
+            *spaces(),
+            P,
+            Q,
+            marginals=gwfast.Unbalanced(rho),
+            dtype=dtype,
+            tol=1e-5,
+            options=gwfast.SolverOptions(marginal_tol=1e-5),
+        )
         for rho in (10.0, 1.0, 0.3, 0.1)
     ]
     kept = [result.mass for result in tried]
@@ -95,7 +107,7 @@ def test_the_lower_the_price_the_less_mass(dtype):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_a_plan_that_is_not_worth_its_cost_vanishes(dtype):
     result = solve(
-        *spaces(), P, Q, rho=1e-3, epsilon=0.02, dtype=dtype,
+        *spaces(), P, Q, marginals=gwfast.Unbalanced(1e-3), epsilon=0.02, dtype=dtype,
         linear_cost=BETWEEN + 0.5, alpha=0.2,
     )  # fmt: skip
     assert result.status == "lost_mass" and "larger rho" in result.advice
@@ -113,7 +125,15 @@ def test_a_plan_that_vanishes_ends_the_descent():
     rng = np.random.default_rng(0)
     a, b = rng.random((6, 6)), rng.random((6, 6))
     b = (b + b.T < 0.6) * 1.0
-    result = solve(a, b, dtype="float32", rho=1e-3, epsilon="0.5%", tol=1e-5, marginal_tol=1e-5)
+    result = solve(
+        a,
+        b,
+        dtype="float32",
+        marginals=gwfast.Unbalanced(1e-3),
+        epsilon="0.5%",
+        tol=1e-5,
+        options=gwfast.SolverOptions(marginal_tol=1e-5),
+    )
     assert result.status == "lost_mass" and result.n_outer < 100
 
 
@@ -134,8 +154,8 @@ def test_outliers_are_left_out():
     x = rng.standard_normal((20, 2))
     y = np.vstack([x, x[:4] + 40.0])
     result = solve(
-        distances(x), distances(y), np.ones(20), np.ones(24), rho=2.0, epsilon=0.02,
-        init=np.eye(20, 24), tol=1e-6, marginal_tol=1e-6,
+        distances(x), distances(y), np.ones(20), np.ones(24), marginals=gwfast.Unbalanced(2.0), epsilon=0.02,
+        init=np.eye(20, 24), tol=1e-6, options=gwfast.SolverOptions(marginal_tol=1e-6),
     )  # fmt: skip
     cols = result.plan.sum(axis=0)
     assert cols[:20].min() > 0.8 and cols[20:].max() < 0.05
@@ -145,7 +165,7 @@ def test_outliers_are_left_out():
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_threads_change_no_bit():
     costs = spaces(83, 70)
-    plans = [solve(*costs, n_threads=n_threads, max_outer=5, tol=1e-3).plan for n_threads in (1, 3)]
+    plans = [solve(*costs, n_threads=n_threads, max_iter=5, tol=1e-3).plan for n_threads in (1, 3)]
     np.testing.assert_array_equal(*plans)
 
 
@@ -162,8 +182,8 @@ def test_where_time_is_up_there_is_the_product_plan():
 def test_other_methods_and_verify_refuse_it():
     for method in ("ppa", "bapg"):
         with pytest.raises(ValueError, match=r"^method must be 'pgd' with marginals="):
-            solve(*spaces(), P, Q, method=method)
-    problem = gwfast.QuadraticProblem(*spaces(), P, Q, marginals="unbalanced", rho=1.0)
+            solve(*spaces(), P, Q, options=gwfast.SolverOptions(method=method))
+    problem = gwfast.QuadraticProblem(*spaces(), P, Q, marginals=gwfast.Unbalanced(1.0))
     with pytest.raises(ValueError, match=r"^problem must not have marginals="):
         gwfast.verify(problem, np.outer(P, Q), epsilon=0.1)
 
@@ -179,7 +199,9 @@ def test_plans_at_any_price_are_numbers(epsilon, rho, given, dtype):
     total, init = given
     cost = random_cost(20, 0, symmetric=True)
     q = np.full(9, total / 9)
-    kind = dict(rho=rho, epsilon=epsilon, dtype=dtype, init=init, time_limit=0.3)
+    kind = dict(
+        marginals=gwfast.Unbalanced(rho), epsilon=epsilon, dtype=dtype, init=init, time_limit=0.3
+    )
     try:
         result = solve(cost, cost[:9, :9], np.full(20, 0.05), q, **kind)
     except ValueError as refused:

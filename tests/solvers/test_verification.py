@@ -39,7 +39,7 @@ def test_all_holds_for_what_solvers_find(variant, loss, dtype):
     assert found.holds, str(found)
     assert found.stationarity.bound < 1e-3
     # The plan alone, as a peer's would come.
-    alone = dict(epsilon=result.epsilon, method=result.method)
+    alone = dict(epsilon=result.epsilon, options=gwfast.SolverOptions(method=result.method))
     assert verify(problem, result.plan, **alone).holds
     assert verify(problem, result.coupling, **alone).holds
 
@@ -49,7 +49,7 @@ def test_every_perturbation_of_a_plan_is_caught(variant, dtype):
     problem, result = solved(**VARIANTS[variant], dtype=dtype)
     plan, rng = result.plan, np.random.default_rng(0)
     noisy = plan * rng.uniform(0.99, 1.01, plan.shape).astype(plan.dtype)
-    given = dict(epsilon=result.epsilon, method=result.method)
+    given = dict(epsilon=result.epsilon, options=gwfast.SolverOptions(method=result.method))
     # Where the plan is nearly a vertex, only its marginals can be wrong.
     vertex = variant in ("fused ppa", "semirelaxed ppa")
     expected = "marginals" if vertex else "stationarity"
@@ -82,7 +82,7 @@ def test_other_masses_costs_losses_and_methods_are_caught():
         verify(others, result)
     with pytest.raises(ValueError, match=r"^problem must have the p that result was"):
         verify(QuadraticProblem(x, y, None, Q), result)
-    partial = QuadraticProblem(x, y, P, Q, marginals="partial", mass=0.7)
+    partial = QuadraticProblem(x, y, P, Q, marginals=gwfast.Partial(0.7))
     with pytest.raises(ValueError, match=r"^problem must have marginals='balanced', a"):
         verify(partial, result)
     assert result.marginals == "balanced"
@@ -132,7 +132,7 @@ def test_a_partial_plan_that_favors_points_is_caught():
     """One that is a Gibbs plan, but of other masses than all that there are."""
     problem, _ = solved(**VARIANTS["partial"])
     p, q = P * np.linspace(0.3, 1.0, len(P)), Q
-    less = dict(marginals="partial", mass=0.6 / p.sum(), epsilon=0.05 * p.sum())
+    less = dict(marginals=gwfast.Partial(0.6 / p.sum()), epsilon=0.05 * p.sum())
     other = gromov_wasserstein(*costs(), p / p.sum(), q, **less)
     plan = other.plan * p.sum()
     assert verify(problem, plan, epsilon=0.05).failed
@@ -165,7 +165,7 @@ def test_a_verification_reads_as_a_table():
     assert "all hold" in str(found) and "stationarity" in repr(found)
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.mass = 0
-    early = solved(max_outer=2)[1]
+    early = solved(max_iter=2)[1]
     assert early.status == "max_outer"
     assert "stationarity" in verify(problem, early).failed
     wrong = verify(problem, result, epsilon=1.0)
@@ -189,9 +189,13 @@ def test_costs_that_do_not_fit_are_refused_with_numbers():
         (dict(result=None), TypeError, "result must hold real numbers"),
         (dict(epsilon=None), ValueError, "epsilon must be given"),
         (dict(epsilon=-1.0), ValueError, "epsilon must be non-negative"),
-        (dict(method="sgd"), ValueError, "method must be one of"),
+        (dict(options=gwfast.SolverOptions(method="sgd")), ValueError, "method must be one of"),
         (dict(tol=0.0), ValueError, "tol must be positive"),
-        (dict(marginal_tol=0.0), ValueError, "marginal_tol must be positive"),
+        (
+            dict(options=gwfast.SolverOptions(marginal_tol=0.0)),
+            ValueError,
+            "marginal_tol must be positive",
+        ),
         (dict(max_iter=0), ValueError, "max_iter must be at least 1"),
     ],
 )
@@ -228,11 +232,11 @@ SOME = dict(
 KINDS = {
     "balanced": dict(p=P, q=Q),
     "semirelaxed": dict(p=P, marginals="semirelaxed"),
-    "partial": dict(p=P, q=Q, marginals="partial", mass=0.6),
+    "partial": dict(p=P, q=Q, marginals=gwfast.Partial(0.6)),
     "partial of all mass": dict(p=P, q=Q, marginals="partial"),
     "uniform": {},
     "without some points": SOME,
-    "partial without some points": dict(**SOME, marginals="partial", mass=0.7),
+    "partial without some points": dict(**SOME, marginals=gwfast.Partial(0.7)),
 }
 
 
@@ -335,7 +339,7 @@ def test_a_looser_tolerance_is_that_of_the_gap():
     x, y = (distances(cloud(n, 2, n)) for n in (20, 15))
     problem = QuadraticProblem(x, y)
     with pytest.warns(gwfast.ConvergenceWarning):
-        result = gromov_wasserstein(x, y, epsilon=0, init="product", max_outer=1)
+        result = gromov_wasserstein(x, y, epsilon=0, init="product", max_iter=1)
     value = verify(problem, result).stationarity.value
     assert value > 1e-5
     assert not verify(problem, result, tol=value / 1.001).holds

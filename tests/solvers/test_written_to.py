@@ -8,7 +8,13 @@ import gwfast
 from gwfast import DenseCost, PointCloud, QuadraticProblem
 
 N = 60
-FEW = dict(epsilon=0.05, n_threads=1, max_outer=60, tol=1e-3, marginal_tol=1e-3)
+FEW = dict(
+    epsilon=0.05,
+    n_threads=1,
+    max_iter=60,
+    tol=1e-3,
+    options=gwfast.SolverOptions(marginal_tol=1e-3),
+)
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
 
@@ -41,7 +47,7 @@ CALLS = {
         problem, init=["product", "profile"], **FEW
     ),
     "several epsilons": lambda problem: gwfast.tune_epsilon(
-        problem, epsilons=[0.05], init="product", max_outer=9, n_threads=1
+        problem, epsilons=[0.05], init="product", max_iter=9, n_threads=1
     ),
     "all pairs": lambda problem: gwfast.pairwise_gromov_wasserstein([problem.x, problem.y]),
     "a check": lambda problem: gwfast.verify(problem, np.outer(problem.p, problem.q), epsilon=2.0),

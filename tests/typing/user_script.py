@@ -56,8 +56,7 @@ gw = gwfast.gromov_wasserstein(
     cloud,
     costs,
     epsilon=gwfast.Epsilon(relative=0.02),
-    marginals="partial",
-    mass=0.5,
+    marginals=gwfast.Partial(0.5),
     memory_limit="2GB",
     callback=stop_early,
     progress=tell,
@@ -73,7 +72,7 @@ assert_type(gw.coupling.marginals[0], NDArray[np.float64])
 f, g = gw.potentials
 assert_type(f, NDArray[np.float64])
 gwfast.gromov_wasserstein(cloud, costs, loss="huber")  # type: ignore[arg-type]
-gwfast.gromov_wasserstein(cloud, costs, tier="all")  # type: ignore[arg-type]
+gwfast.gromov_wasserstein(cloud, costs, options=gwfast.SolverOptions(tier="all"))  # type: ignore[arg-type]
 gwfast.PointCloud(x, "euclid")  # type: ignore[arg-type]
 
 problem = gwfast.QuadraticProblem(cloud, gwfast.DenseCost(costs), loss="square")

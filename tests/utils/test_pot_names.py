@@ -63,7 +63,7 @@ def test_the_table_has_all_of_pots_names(theirs):
 
 def test_warnings_name_the_line_of_the_caller():
     with pytest.warns(gwfast.ConvergenceWarning) as caught:
-        gwfast.gromov_wasserstein(COST, COST, init="product", max_outer=1)
+        gwfast.gromov_wasserstein(COST, COST, init="product", max_iter=1)
         gwfast.sinkhorn(COST, epsilon=0.1, max_iter=1, tol=1e-9)
-        gwfast.gromov_wasserstein_batch([(COST, COST)], max_outer=1, init="product")
+        gwfast.gromov_wasserstein_batch([(COST, COST)], max_iter=1, init="product")
     assert [one.filename for one in caught] == 3 * [__file__]

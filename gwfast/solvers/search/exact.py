@@ -200,7 +200,7 @@ def check_exact(problem, options):
     take, or raise a MemoryError if these are too few.
     """
     if problem.marginals == "unbalanced":
-        raise ValueError("epsilon must be positive with marginals='unbalanced', got 0")
+        raise ValueError("epsilon must be positive with unbalanced marginals, got 0")
     if options.method != "pgd":
         raise ValueError(f"method must be 'pgd' with epsilon=0, got {options.method!r}")
     if options.tier not in ("auto", "dense"):

@@ -35,7 +35,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
         raise TypeError(
             f"{name} must be the name of a start, a start or a plan (an array), got {came}"
         )
-    init = in_order(init, name, *problem.orders, of="cost_x and cost_y")
+    init = in_order(init, name, *problem.orders, of="x and y")
     return given(as_plan(init, name, problem.shape, dtype))
 
 
