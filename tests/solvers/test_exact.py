@@ -208,30 +208,6 @@ def test_more_starts_without_more_agreement_leave_doubt():
 
 
 @OFF
-@pytest.mark.parametrize("options", [{}, SEMIRELAXED, dict(marginals=gwfast.Partial(0.6))])
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_orders_of_points_and_sides_change_nothing(options, fused, symmetric):
-    rng = np.random.default_rng(0)
-    x, y = (random_cost(n, n, symmetric=symmetric) for n in (22, 17))
-    linear = rng.random((22, 17))
-    rows, cols = rng.permutation(22), rng.permutation(17)
-
-    def found(x, y, linear):
-        return solve(x, y, linear_cost=linear if fused else None, **options)
-
-    usual = found(x, y, linear)
-    other = found(x[np.ix_(rows, rows)], y[np.ix_(cols, cols)], linear[np.ix_(rows, cols)])
-    np.testing.assert_allclose(other.plan, usual.plan[np.ix_(rows, cols)], atol=1e-12)
-    assert other.status == usual.status
-    np.testing.assert_allclose(other.potentials[0], usual.potentials[0][rows], atol=1e-9)
-    if options is not SEMIRELAXED:
-        other = found(y, x, linear.T)
-        np.testing.assert_allclose(other.plan, usual.plan.T, atol=1e-12)
-        np.testing.assert_allclose(other.potentials[1], usual.potentials[0], atol=1e-9)
-
-
-@OFF
 def test_callbacks_see_plans_in_the_order_of_the_points():
     seen, (x, y) = [], pair()
     result = solve(x, y, callback=lambda step: seen.append(step.coupling.toarray().copy()))

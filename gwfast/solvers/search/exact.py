@@ -20,8 +20,6 @@ from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
 from ...quadratic.small_descent import descend_small
-from ...results.coupling import ArrayCoupling
-from ...results.result import LiveStep
 from ...results.status import Status
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import NEVER, OutOfTime, Patience
@@ -31,7 +29,7 @@ from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import all_tie, doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
-from .isomorphism import Canonical, are_apart, has_symmetry, isomorphisms
+from .isomorphism import are_apart, has_symmetry, isomorphisms
 from .starts import PRODUCT, Start, as_plan, checked, random
 
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
@@ -233,8 +231,8 @@ def solve_exact(problem, start, options, report, solve, limit):
         plan = checked(plan, start, problem.shape)
         plan = plan.toarray() if hasattr(plan, "toarray") else plan
         return solver.solve(plan, limits, options.callback).result(threads)
-    canonical, at_once = Canonical(problem), resolve_n_threads(options.n_threads)
-    search = ExactSearch(canonical.problem, at_once, limits, options.seed, report)
+    at_once = resolve_n_threads(options.n_threads)
+    search = ExactSearch(problem, at_once, limits, options.seed, report)
     # Plans and products of the starts that are annealed together.
     annealed = 32 * (16 + (options.n_starts or 16)) * math.prod(problem.shape)
     if math.prod(problem.shape) <= 100_000 and nbytes(problem) + annealed <= limit:
@@ -244,17 +242,11 @@ def solve_exact(problem, start, options, report, solve, limit):
     solution = search.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
-        def callback(step):
-            def coupling():
-                return ArrayCoupling(canonical.plan(step.coupling.toarray()), 1)
-
-            return LiveStep.stops(options.callback, step, coupling, step.moved)
-
-        seen = search.solver.solve(search.led_by, limits, callback)
+        seen = search.solver.solve(search.led_by, limits, options.callback)
         solution = solution if seen.status == Status.TIME_LIMIT else seen
-    tie = search.is_tie or has_symmetry(search.problem, search.solution.plan)
+    tie = search.is_tie or has_symmetry(problem, search.solution.plan)
     tie = all_tie(problem) or (problem.is_balanced and tie)
-    result = canonical.restore(solution).result(threads, candidates=search.candidates)
+    result = solution.result(threads, candidates=search.candidates)
     if tie and result.status == Status.CONVERGED:
         result = dataclasses.replace(result, status=Status.TIE, advice=Status.TIE.advice)
     if whole is None:
