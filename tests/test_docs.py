@@ -43,9 +43,7 @@ def get(module, name):
 
 
 PUBLIC = list(public_names())
-CALLABLES = [
-    (module, name) for module, name in PUBLIC if name not in ("CONVENTIONS", "__version__", *ROOMS)
-]
+CALLABLES = [(module, name) for module, name in PUBLIC if name not in ("__version__", *ROOMS)]
 
 
 @pytest.mark.parametrize("module, name", [*CALLABLES])

@@ -49,15 +49,10 @@ def dictionary(source, target):
     """Both lists of a pair of languages, or by way of English."""
 
     def both(one, other):
-        lists = []
-        for a, b in ((one, other), (other, one)):
-            path = FOLDER / "muse" / f"{a}-{b}.txt"
-            if path.exists():
-                made = words.read_dictionary(path)
-                lists.append(made if a == one else words.invert(made))
-        if not lists:
+        found = _both_ways(one, other)
+        if not found:
             raise FileNotFoundError(f"{one}-{other}")
-        return words.merge(*lists)
+        return found
 
     if "en" in (source, target):
         return both(source, target)
@@ -76,9 +71,37 @@ def language_pair(name):
     """
     pattern, a, b = LANGUAGES[name]
     x, y = (words.read_embeddings(FOLDER / pattern.format(code)) for code in (a, b))
-    lists = (FOLDER / "muse" / f"{one}-{two}.txt" for one, two in ((a, b), (b, a)))
-    forth, back = (words.read_dictionary(path) for path in lists)
-    return x, y, words.merge(forth, words.invert(back))
+    return x, y, _both_ways(a, b)
+
+
+def _both_ways(a, b):
+    """Return the union of the dictionaries of both ways that are there, from `a` to `b`."""
+    found = {}
+    for source, target in ((a, b), (b, a)):
+        path = FOLDER / "muse" / f"{source}-{target}.txt"
+        for word, translations in words.read_dictionary(path).items() if path.exists() else ():
+            for translation in translations:
+                ends = (word, translation) if source == a else (translation, word)
+                found.setdefault(ends[0], set()).add(ends[1])
+    return found
+
+
+def translations(dictionary, source_words, target_words):
+    """Return the rows of the translations of each source row that has translations."""
+    rows = {word: row for row, word in enumerate(target_words)}
+    found = {}
+    for row, word in enumerate(source_words):
+        right = sorted(rows[target] for target in dictionary.get(word, ()) if target in rows)
+        if right:
+            found[row] = right
+    return found
+
+
+def known_pairs(dictionary, source_words, target_words, count):
+    """Return rows of `count` random words and of a translation of each, an array (count, 2)."""
+    right = translations(dictionary, source_words, target_words)
+    some = np.random.default_rng(0).permutation(list(right))[:count]
+    return np.array([(row, right[row][0]) for row in some])
 
 
 def cells(name):

@@ -2,8 +2,8 @@
 
 import gwfast
 from gwfast.plot import plot_dynamics
-from gwfast.words import gold_standard
 
+from ..common.pairs import translations
 from . import published
 from .files import MUSE, percent, print_table, read
 
@@ -16,12 +16,12 @@ def run(options, _):
         if data is None:
             continue
         x, y, dictionary = data
-        gold = gold_standard(dictionary, x.words, y.words, convention=options.convention)
+        right = translations(dictionary, x.words, y.words)
         histories, accuracies = {}, {}
         for epsilon in options.epsilon:
             label = f"epsilon {epsilon}"
             accuracies[label] = []
-            histories[label] = trace(x, y, gold, epsilon, accuracies[label], options)
+            histories[label] = trace(x, y, right, epsilon, accuracies[label], options)
         rows = {}
         for label, history in histories.items():
             for step, share in zip(history, accuracies[label], strict=True):
@@ -34,13 +34,13 @@ def run(options, _):
     print(published.DYNAMICS)
 
 
-def trace(x, y, gold, epsilon, accuracy, options):
+def trace(x, y, right, epsilon, accuracy, options):
     """Return the history of a solve; append the accuracy of each iteration to a list."""
 
     def score(step):
-        best = step.coupling.topk(1, gold.rows).indices[:, 0].tolist()
-        hits = sum(at in right for at, right in zip(best, gold.targets, strict=True))
-        accuracy.append(hits / len(gold.rows))
+        best = step.coupling.topk(1, list(right)).indices[:, 0].tolist()
+        hits = sum(at in right[row] for row, at in zip(right, best, strict=True))
+        accuracy.append(hits / len(right))
 
     result = gwfast.align(
         x.vectors,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gwfast.alignment.normalize import Normalizer
-from gwfast.words import CONVENTIONS, read_dictionary, read_embeddings
+from gwfast.words import read_dictionary, read_embeddings
 
 
 class Layout(NamedTuple):
@@ -64,14 +64,10 @@ def read(folder, layout, direction, options, fold="test", max_words=None):
         absent = ", ".join(need for need, name in zip(needs, names, strict=True) if name is None)
         print(f"{direction} is not run: no {absent} in {folder}; see {layout.source}")
         return None
-    convention = CONVENTIONS[options.convention]
-    given = {
-        "max_words": max_words or options.max_vocab,
-        "lower": convention.lower,
-        "errors": "replace",
-    }
+    lower = options.convention == "muse"
+    given = {"max_words": max_words or options.max_vocab, "lower": lower, "errors": "replace"}
     sides = [read_embeddings(name, **given) for name in names[:2]]
-    return *sides, read_dictionary(names[2], first_only=convention.first_only)
+    return *sides, read_dictionary(names[2], lower=lower)
 
 
 def print_table(title, columns, rows, note=""):

@@ -6,8 +6,9 @@ import time
 import numpy as np
 
 import gwfast
-from gwfast.words import evaluate, gold_standard
+from gwfast.words import evaluate, precision_at_k
 
+from ..common.pairs import translations
 from . import published
 from .files import DINU, MUSE, normalized, percent, print_table, read
 
@@ -55,19 +56,18 @@ def supervised(x, y, train, layout, direction, options):
     data = read(options.data, layout, direction, options)
     if data is None:
         return None
-    known = gold_standard(train, x.words, y.words, convention=options.convention)
-    rows = np.repeat(known.rows, [len(right) for right in known.targets])
-    columns = np.concatenate([sorted(right) for right in known.targets])
+    known = translations(train, x.words, y.words).items()
+    rows, columns = np.array([(row, column) for row, right in known for column in right]).T
     began = time.perf_counter()
     source, target = (normalized(side.vectors) for side in (x, y))
     mapping = gwfast.procrustes(source[rows], target[columns])
     seconds = time.perf_counter() - began
-    queries = gold_standard(data[2], x.words, y.words, convention=options.convention)
+    lists = data[2], x.words, y.words
     shares = {}
     for method in ("nn", "csls"):
-        best = gwfast.nearest_neighbors(source @ mapping, target, method=method, k=1).indices[:, 0]
-        hits = [best[at] in right for at, right in zip(queries.rows, queries.targets, strict=True)]
-        shares[method] = float(np.mean(hits))
+        best = gwfast.nearest_neighbors(source @ mapping, target, method=method, k=1).indices
+        score = precision_at_k(best, *lists, ks=(1,), convention=options.convention)
+        shares[method] = score.at[1]
     return shares, seconds
 
 

@@ -62,7 +62,7 @@ def measured(name, n_words, n_vocabulary, n_scored):
     scored = set(x.words[:n_scored])
     dictionary = {word: dictionary[word] for word in dictionary if word in scored}
     plain = gwfast.align(x.vectors, y.vectors, n_words=n_words)
-    ceiling = supervised(plain, words.gold_standard(dictionary, x.words, y.words))
+    ceiling = supervised(plain, pairs.translations(dictionary, x.words, y.words))
     title = f"{name}, {n_words:,} of {len(x):,} x {len(y):,} words"
     if n_scored is not None:
         title += f", first {n_scored:,} scored"
@@ -74,18 +74,15 @@ def measured(name, n_words, n_vocabulary, n_scored):
         yield [title, label, *shares, queries, f"{ceiling:.3f}"]
 
 
-def supervised(result, gold):
+def supervised(result, translations):
     """P@1 of CSLS on one half of the queries after Procrustes on the other."""
     x, y = result.source.rows, result.target.rows
-    order = np.random.default_rng(0).permutation(len(gold))
-    known, asked = np.array_split(order, 2)
-    rows, columns = np.array(
-        [(gold.rows[i], target) for i in known for target in sorted(gold.targets[i])]
-    ).T
+    known, asked = np.array_split(np.random.default_rng(0).permutation(list(translations)), 2)
+    rows, columns = np.array([(row, target) for row in known for target in translations[row]]).T
     mapped = x @ gwfast.procrustes(x[rows], y[columns])
-    found = gwfast.nearest_neighbors(mapped[gold.rows[asked]], y, k=1, sources=mapped)
-    right = [gold.targets[i] for i in asked]
-    hits = [j in r for j, r in zip(found.indices[:, 0].tolist(), right, strict=True)]
+    found = gwfast.nearest_neighbors(mapped[asked], y, k=1, sources=mapped)
+    best = zip(asked, found.indices[:, 0].tolist(), strict=True)
+    hits = [column in translations[row] for row, column in best]
     return float(np.mean(hits))
 
 

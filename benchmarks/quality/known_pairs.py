@@ -4,8 +4,6 @@ Procrustes on them alone, either with and without the same refinement.
 
 import sys
 
-import numpy as np
-
 import gwfast
 from gwfast import words
 
@@ -25,9 +23,8 @@ def known_pairs_table():
         except FileNotFoundError as error:
             print(f"{name} left out: no {error.filename}", file=sys.stderr)
             continue
-        gold = words.gold_standard(dictionary, x.words[:N_WORDS], y.words[:N_WORDS])
-        some = np.random.default_rng(0).permutation(len(gold))[: max(COUNTS)]
-        known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
+        taking_part = x.words[:N_WORDS], y.words[:N_WORDS]
+        known = pairs.known_pairs(dictionary, *taking_part, max(COUNTS))
         told = {x.words[row] for row in known[:, 0]}
         asked = {word: dictionary[word] for word in dictionary if word not in told}
         rows += [_row(name, x, y, asked, known[:count]) for count in COUNTS]

@@ -38,16 +38,16 @@ class Words:
     def __init__(self, name, n):
         self.x, self.y, dictionary = pairs.language_pair(name)
         self.name, self.n_words = f"{name}, {n} words", n
-        self.taking_part = words.gold_standard(dictionary, self.x.words[:n], self.y.words[:n])
+        self.taking_part = dictionary, self.x.words[:n], self.y.words[:n]
         # The rarest words are hardly in the dictionaries, and not what is asked for.
-        self.all = words.gold_standard(dictionary, self.x.words[:5000], self.y.words)
+        self.all = dictionary, self.x.words[:5000], self.y.words
 
     def solve(self, **options):
         result = gwfast.align(self.x.vectors, self.y.vectors, n_words=self.n_words, **options)
         found = []
-        for gold, method in ((self.taking_part, "coupling"), (self.all, "csls")):
-            best = result.translate(gold.rows, method=method, k=1).indices
-            found.append(words.precision_at_k(best, gold, (1,)).at[1])
+        for lists, method in ((self.taking_part, "coupling"), (self.all, "csls")):
+            best = result.translate(range(len(lists[1])), method=method, k=1).indices
+            found.append(words.precision_at_k(best, *lists, ks=(1,)).at[1])
         return result.gw, found
 
     def turned(self, rng):

@@ -138,10 +138,7 @@ def languages_table(sizes=N_WORDS):
 
 
 def _language_rows(name, x, y, dictionary, n_words):
-    gold = words.gold_standard(dictionary, x.words[:n_words], y.words[:n_words])
-    rng = np.random.default_rng(0)
-    some = rng.choice(len(gold), min(N_KNOWN, len(gold)), replace=False)
-    known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
+    known = pairs.known_pairs(dictionary, x.words[:n_words], y.words[:n_words], N_KNOWN)
     for label, options in (
         ("auto", {}),
         (f"{len(known)} known pairs", dict(init=gwfast.Seeds(known))),

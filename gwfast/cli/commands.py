@@ -9,6 +9,8 @@ import gwfast
 
 from .. import words
 from ..utils.config import config as facts
+from ..words.dictionaries import merge
+from ..words.evaluation import CONVENTIONS
 from .menu import cli
 from .options import FILE, JSON, SPACE, reader_options, solver_options
 from .outputs import check_output
@@ -101,13 +103,13 @@ def align(
     lists = *dictionaries, *reverse_dictionaries
     check_output(settings, source, target, *lists, seeds, source_counts, target_counts)
     # The small files first: a mistake in them shows before a minute of reading.
-    first_only = words.CONVENTIONS[settings.convention].first_only
+    first_only = CONVENTIONS[settings.convention].first_only
     read_list = functools.partial(
         words.read_dictionary, first_only=first_only, max_bytes=reading.max_bytes
     )
-    dictionary = words.merge(
+    dictionary = merge(
         *map(read_list, dictionaries),
-        *(words.invert(read_list(path)) for path in reverse_dictionaries),
+        *(read_list(path, reverse=True) for path in reverse_dictionaries),
     )
     known = None if seeds is None else read_list(seeds)
     inputs = []

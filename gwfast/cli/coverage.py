@@ -1,7 +1,6 @@
 """Whether a dictionary is of these two vocabularies, and the right way round."""
 
-from ..words import CONVENTIONS, gold_standard
-from ..words.evaluation import turned
+from ..words.evaluation import gold_standard, turned
 
 # Share of the dictionary's words, and of the vocabulary's, below which the two have
 # hardly anything to do with each other. Of Spanish and English words MUSE's lists of
@@ -14,8 +13,7 @@ def looked_up(dictionary, names, vocabularies, convention):
     """The gold standard, and a list of at most one warning; a ValueError if there is no
     pair in it.
     """
-    rules = CONVENTIONS[convention]
-    gold = gold_standard(dictionary, *vocabularies, convention=rules)
+    gold = gold_standard(dictionary, *vocabularies, convention)
     n_turned = turned(dictionary, gold, *vocabularies)
     if not len(gold):
         advice = "is it of other languages?"
@@ -33,7 +31,7 @@ def looked_up(dictionary, names, vocabularies, convention):
     if n_turned:
         way = f", and for {n_turned:,} the other way round: --reverse-dictionary?"
         return gold, [share + way]
-    n_words = min(len(vocabularies[0]), rules.max_words or len(vocabularies[0]))
+    n_words = min(len(vocabularies[0]), gold.convention.max_words or len(vocabularies[0]))
     if len(gold) < _LEAST * min(gold.n_words, n_words):
         doubt = ": is it of other languages, or the wrong way round"
         return gold, [f"{share}{doubt} (--reverse-dictionary)?"]

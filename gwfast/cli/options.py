@@ -11,7 +11,7 @@ from ..alignment.normalize import NormalizeStep
 from ..problems.epsilon import as_epsilon
 from ..problems.geometry import Statistic
 from ..quadratic.linearize import TierName
-from ..words import CONVENTIONS
+from ..words.evaluation import CONVENTIONS
 from .wording import METHOD_LABELS
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

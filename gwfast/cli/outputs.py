@@ -10,7 +10,7 @@ from ..alignment.saving import IN_FOLDER
 from ..results.coupling import shares_of
 from ..utils.atomic_files import check_folder, naming, temporary_folder
 from ..utils.config import versions
-from ..words import write_dictionary, write_embeddings
+from ..words import Embeddings, write_dictionary, write_embeddings
 from .plain import plain, write_json
 from .wording import METHOD_LABELS, best_targets, counted
 
@@ -112,7 +112,7 @@ def write(outcome, folder):
     suffix = {"text": "vec", "binary": "bin"}.get(outcome.settings.write_vectors)
     if suffix is not None:
         for side, words in (("source", x), ("target", y)):
-            mapped = _tokens(words), getattr(result, f"mapped_{side}")
+            mapped = Embeddings(_tokens(words), getattr(result, f"mapped_{side}"))
             write_embeddings(folder / f"{side}.{suffix}", mapped)
     draw_dynamics(outcome, folder / "dynamics.png")
     write_json(folder / "result.json", summary(outcome))

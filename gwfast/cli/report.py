@@ -18,7 +18,8 @@ import gwfast
 
 from ..solvers.search.seeds import alike, known_pairs
 from ..utils.progress import ProgressListener, console, reporting_on_terminal
-from ..words import Embeddings, GoldStandard, Precision, evaluate
+from ..words import Embeddings, evaluate
+from ..words.evaluation import GoldStandard, Precision
 from .coverage import looked_up
 from .outputs import staged, summary, write
 from .plain import json_line

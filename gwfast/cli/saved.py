@@ -159,7 +159,7 @@ def map_vectors(folder, source, reading, output, side, space, force, as_json):
         vectors = mapped(embeddings.vectors)
     except ValueError as error:
         raise click.ClickException(f"{source}: {error}") from error
-    made = words.as_embeddings((embeddings.words, vectors))
+    made = words.Embeddings(embeddings.words, vectors)
     if output is not None:
         words.write_embeddings(output, made, space=space)
         report_file(output, made, as_json)

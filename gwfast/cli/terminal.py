@@ -12,7 +12,8 @@ from rich.text import Text
 
 from ..kernels._rows import openmp_version
 from ..utils.progress import console
-from ..words import CONVENTIONS, Embeddings
+from ..words import Embeddings
+from ..words.evaluation import CONVENTIONS
 from .wording import (
     METHOD_LABELS,
     best_targets,

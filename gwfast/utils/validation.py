@@ -24,8 +24,12 @@ LEAST_MASS = 1e-30
 
 
 def as_any_array(x: Any, name: str) -> NDArray[Any]:
-    """Return `x` as an array of any dtype."""
+    """Return `x` as an array of any dtype; nullable columns of pandas as floats."""
     try:
+        if hasattr(x, "iloc"):
+            dtypes = np.atleast_1d(x.dtypes)
+            if any(hasattr(dtype, "na_value") and dtype.kind in "biuf" for dtype in dtypes):
+                return x.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(x)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} must be an array: {error}") from None

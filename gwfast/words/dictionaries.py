@@ -22,30 +22,13 @@ Format: TypeAlias = Literal["auto", "muse", "dinu", "xling", "zhang"]
 Translations: TypeAlias = Mapping[str, Collection[str]]
 
 
-class DictionaryFileError(EmbeddingsFileError):
-    """A word list is malformed. The message is ``path:line: expected, came``.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from gwfast.words import DictionaryFileError, read_dictionary
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "empty.txt")
-    ...     open(path, "w").close()
-    ...     try:
-    ...         read_dictionary(path)
-    ...     except DictionaryFileError:
-    ...         print("refused")
-    refused
-    """
-
-
 def read_dictionary(
     path: PathLike,
     *,
     format: Format = "auto",
     lower: bool = False,
     first_only: bool = False,
+    reverse: bool = False,
     max_bytes: int | None = None,
 ) -> dict[str, set[str]]:
     """Read a word list.
@@ -53,46 +36,43 @@ def read_dictionary(
     Parameters
     ----------
     path : str or path-like
-        UTF-8 text, plain or compressed by gzip, bzip2 or xz, whatever its name; a byte
-        order mark, either kind of line end and blank lines are no part of the words.
+        UTF-8 text, plain or compressed by gzip, bzip2 or xz, whatever its name. A byte order mark,
+        line ends of either kind and blank lines do not belong to words.
     format : {"auto", "muse", "dinu", "xling", "zhang"}, default="auto"
-        How a line reads. Fields are cut at spaces and tabs only, so that words may
-        hold a no-break space.
+        Format of a line, whose fields are cut at spaces and tabs only: words may hold a no-break
+        space.
 
-        - "muse" (Conneau et al., ICLR 2018) and "dinu" (Dinu et al. 2015, with the
-          lists that vecmap added): ``source target``, with spaces or tabs between,
-          several lines a source word;
-        - "xling" (Glavaš et al., ACL 2019): ``source<tab>target``, where both may
-          contain spaces;
-        - "zhang" (Zhang et al., ACL 2017): ``source target1 target2 ...``, with
-          spaces or tabs between; these lists also name words without any
-          translation, which are left out;
+        - "muse" (Conneau et al., ICLR 2018) and "dinu" (Dinu et al. 2015, with the lists that
+          vecmap added): ``source target``, several lines for a source word;
+        - "xling" (Glavaš et al., ACL 2019): ``source<tab>target``, both may contain spaces;
+        - "zhang" (Zhang et al., ACL 2017): ``source target1 target2 ...``; words without a
+          translation are left out;
         - "auto": "zhang" for a name in ``.lex`` (or ``.lex.gz``), otherwise "xling"
-          for lines with a tab, "muse" for the others.
+          for lines with a tab and "muse" for other lines.
     lower : bool, default=False
-        Put all words in lower case; the translations of words that become one are
-        joined.
+        Put all words in lower case, and join the translations of words that become equal.
     first_only : bool, default=False
-        Keep the first translation of each line and not the others, as the script of
-        Alvarez-Melis and Jaakkola does with "zhang". Further lines still add theirs.
+        Keep only the first translation of each line, as the script of Alvarez-Melis and Jaakkola
+        does with "zhang".
+    reverse : bool, default=False
+        Return the list in the opposite direction, from target to source words.
     max_bytes : int, optional
-        The most bytes to read of what is in the file, as of `read_embeddings`.
+        Limit of the unpacked size in bytes, see `read_embeddings`.
 
     Returns
     -------
     dict of str to set of str
-        The translations of every source word, in the file's order of source words. A
-        pair that comes twice counts once.
+        The translations of every source word, in the file's order of source words.
 
     Raises
     ------
-    DictionaryFileError
-        If a line does not have the fields it should, is not UTF-8, or if the file
-        holds no pair or more than `max_bytes`, or what is compressed is damaged.
+    EmbeddingsFileError
+        If a line lacks a field or has too many, is not UTF-8, or if the file holds no pair or more
+        than `max_bytes`, or compressed data are damaged.
     MemoryError, OSError
-        If the file cannot be opened, or there is no memory for it.
+        If the file cannot be opened, or does not fit memory.
     TypeError, ValueError
-        If `format` is none of these, or `max_bytes` no number above 0.
+        If `format` is unknown, or `max_bytes` is not a number above 0.
 
     Examples
     --------
@@ -102,8 +82,8 @@ def read_dictionary(
     ...     path = os.path.join(folder, "es-fr.txt")
     ...     with open(path, "w") as file:
     ...         print("sol soleil", "rey roi", sep="\\n", file=file)
-    ...     read_dictionary(path)
-    {'sol': {'soleil'}, 'rey': {'roi'}}
+    ...     read_dictionary(path), read_dictionary(path, reverse=True)
+    ({'sol': {'soleil'}, 'rey': {'roi'}}, {'soleil': {'sol'}, 'roi': {'rey'}})
     """
     one_of(format, "format", get_args(Format))
     path = Path(os.fsdecode(path))
@@ -117,13 +97,13 @@ def read_dictionary(
                 continue
         elif len(targets) != 1 or not source or not targets[0]:
             between = "<tab>" if format == "xling" else " "
-            raise DictionaryFileError(
+            raise EmbeddingsFileError(
                 path, number, f"expected 'source{between}target', got {line[:60]!r}"
             )
         pairs.setdefault(source, set()).update(targets[:1] if first_only else targets)
     if not pairs:
-        raise DictionaryFileError(path, None, "expected pairs of words, got none")
-    return pairs
+        raise EmbeddingsFileError(path, None, "expected pairs of words, got none")
+    return invert(pairs) if reverse else pairs
 
 
 def _fields(line, format):
@@ -138,18 +118,18 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
     Parameters
     ----------
     path : str or path-like
-        Overwritten. Gzip where the name ends in ``.gz``.
+        Overwritten. Compressed by gzip if the name ends in ``.gz``.
     dictionary : mapping of str to iterable of str
-        Its source words keep their order; the translations of each are sorted.
+        Source words keep their order; the translations of each word are sorted.
 
     Raises
     ------
     TypeError
-        If translations are one string, or no words.
+        If translations are a single string, or not words.
     ValueError
-        If there is no pair, or a word could not be read back: an empty one, one with
-        a tab, a line end or a lone surrogate in it, or with a space or a byte order
-        mark at an end. Nothing is written.
+        If there is no pair, or a word could not be read back: an empty word, a word with a tab, a
+        line end or a lone surrogate, or with a space or a byte order mark at an end. Nothing is
+        written.
     OSError
         If the file cannot be written.
 
@@ -182,28 +162,29 @@ def write_dictionary(path: PathLike, dictionary: Translations) -> None:
 
 
 def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, float]:
-    """Read word counts, ``word count`` a line.
+    """Read word counts, a ``word count`` in each line.
 
     Parameters
     ----------
     path : str or path-like
+        Plain or compressed, see `read_dictionary`.
     max_bytes : int, optional
-        The most bytes to read of what is in the file, as of `read_embeddings`.
+        Limit of the unpacked size in bytes, see `read_embeddings`.
 
     Returns
     -------
     dict of str to float
-        Where a word comes twice, its first count.
+        The first count of each word.
 
     Raises
     ------
-    DictionaryFileError
+    EmbeddingsFileError
         If a line is not a word and a count above 0, or the file is empty or holds
         more than `max_bytes`.
     MemoryError, OSError
-        If the file cannot be opened, or there is no memory for it.
+        If the file cannot be opened, or does not fit memory.
     TypeError, ValueError
-        If `max_bytes` is no number above 0.
+        If `max_bytes` is not a number above 0.
 
     Examples
     --------
@@ -226,28 +207,13 @@ def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, fl
             value = math.nan
         if not (word and 0 < value < math.inf):
             message = f"expected 'word count', got {line[:60]!r}"
-            raise DictionaryFileError(path, number, message)
+            raise EmbeddingsFileError(path, number, message)
         counts.setdefault(word, value)
     return counts
 
 
 def invert(dictionary: Translations) -> dict[str, set[str]]:
-    """Swap source and target words.
-
-    Parameters
-    ----------
-    dictionary : mapping of str to set of str
-
-    Returns
-    -------
-    dict of str to set of str
-
-    Examples
-    --------
-    >>> from gwfast.words import invert
-    >>> invert({"sol": {"soleil"}, "rey": {"roi"}})
-    {'soleil': {'sol'}, 'roi': {'rey'}}
-    """
+    """Return a word list with source and target words swapped."""
     inverted: dict[str, set[str]] = {}
     for source, targets in dictionary.items():
         for target in sorted(targets):
@@ -256,27 +222,7 @@ def invert(dictionary: Translations) -> dict[str, set[str]]:
 
 
 def merge(*dictionaries: Translations) -> dict[str, set[str]]:
-    """Join word lists of the same direction.
-
-    ``merge(read_dictionary("es-en.txt"), invert(read_dictionary("en-es.txt")))``
-    is a fuller gold standard than either list, as each misses pairs.
-
-    Parameters
-    ----------
-    *dictionaries : mapping of str to set of str
-        Unchanged.
-
-    Returns
-    -------
-    dict of str to set of str
-        The union of the translations of every word.
-
-    Examples
-    --------
-    >>> from gwfast.words import merge
-    >>> merge({"sol": {"soleil"}}, {"rey": {"roi"}})
-    {'sol': {'soleil'}, 'rey': {'roi'}}
-    """
+    """Return the union of word lists of the same direction."""
     merged: dict[str, set[str]] = {}
     for dictionary in dictionaries:
         for source, targets in dictionary.items():
@@ -285,19 +231,19 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
 
 
 def _read_lines(path: PathLike, max_bytes: int | None) -> Iterator[tuple[int, str]]:
-    """Numbers and text of the lines that are not blank; at least one."""
+    """Return the numbers and texts of the lines that are not blank, of which there must be some."""
     path, empty = Path(os.fsdecode(path)), True
     try:
-        for number, raw in Source.of(path, max_bytes).lines(DictionaryFileError):
+        for number, raw in Source.of(path, max_bytes).lines():
             line = raw.decode("utf-8").strip(" \r\n")
             if line.strip("\t"):
                 empty = False
                 yield number, line
     except UnicodeDecodeError as error:
         message = f"expected UTF-8, got byte {error.object[error.start]:#04x}"
-        raise DictionaryFileError(path, number, message) from None
+        raise EmbeddingsFileError(path, number, message) from None
     except MemoryError as error:
         reason = str(error) or "out of memory"
         raise MemoryError(f"{path}: cannot be read: {reason}") from error
     if empty:
-        raise DictionaryFileError(path, None, "expected words, got an empty file")
+        raise EmbeddingsFileError(path, None, "expected words, got an empty file")

@@ -1,29 +1,27 @@
-"""Words with their vectors, and how they are made of arrays and of other objects.
-
-`read_embeddings` in `reading` makes them from files.
-"""
+"""Words with their vectors, and how they are made of arrays; `read_embeddings` reads files."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..utils.types import Float32Array, Float64Array, PathLike
-from .vocabulary import BadRow, Options, Vocabulary, show
+from ..utils.validation import as_matrix, as_vector
+from .vocabulary import BadRow, Vocabulary, show
 
 # Rows that are converted at once.
 _BLOCK = 4096
 
 
 class EmbeddingsFileError(ValueError):
-    """A file of vectors, words or counts is not what it should be.
+    """A file of vectors, words or counts is damaged or not in its format.
 
-    The message is ``path:line: what was expected, what came``, without the line
-    where none makes sense.
+    The message is ``path:line: expected CONDITION, got VALUE``, without the line in formats that
+    have no lines. ``path`` and ``line`` are attributes.
 
     Examples
     --------
@@ -50,27 +48,31 @@ class EmbeddingsFileError(ValueError):
 class Embeddings:
     """Words and their vectors, most frequent word first.
 
+    Vectors in memory become embeddings by ``Embeddings(words, vectors)``, such as
+    ``Embeddings(kv.index_to_key, kv.vectors)`` of gensim's ``KeyedVectors``.
+
     Attributes
     ----------
     words : tuple of str, length n
+        Distinct and not empty.
     vectors : ndarray (n, d), float32, C-contiguous
+        Finite; an array of this type is shared, not copied.
     counts : ndarray (n,), float64, or None
-        How often each word occurs, where that is known.
+        How often each word occurs, if known.
     n_duplicates : int
         Rows of the file that were dropped as their word had come before.
     n_undecodable : int
-        Rows of the file whose word cannot be decoded; it was skipped, or has
-        replacement characters, as `errors` says.
+        Rows of the file whose word cannot be decoded: the row was skipped, or the word has
+        replacement characters, see `errors` of `read_embeddings`.
     n_skipped : int
         Rows of the file that ``errors="skip"`` left out.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from gwfast.words import Embeddings
-    >>> two = Embeddings(("sol", "luna"), np.eye(2, dtype=np.float32))
-    >>> len(two), two.vectors.shape
-    (2, (2, 2))
+    >>> two = Embeddings(["sol", "luna"], [[1.0, 0.0], [0.0, 1.0]])
+    >>> len(two), two.vectors.dtype
+    (2, dtype('float32'))
     """
 
     words: tuple[str, ...]
@@ -79,6 +81,28 @@ class Embeddings:
     n_duplicates: int = 0
     n_undecodable: int = 0
     n_skipped: int = 0
+
+    def __post_init__(self) -> None:
+        words = tuple(self.words)
+        for word in words:
+            if not isinstance(word, str) or not word:
+                raise TypeError(f"words must be str and not empty, got {word!r}")
+        vectors = as_matrix(self.vectors, "vectors")
+        if len(vectors) != len(words):
+            raise ValueError(
+                f"vectors must have a row for each of the {len(words)} words,"
+                f" got shape {vectors.shape}"
+            )
+        if len(set(words)) < len(words):
+            word, n = Counter(words).most_common(1)[0]
+            raise ValueError(f"words must be distinct, got {word!r} {n} times")
+        with np.errstate(over="ignore"):  # too large numbers become infinite
+            vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "vectors", as_matrix(vectors, "vectors"))
+        if self.counts is not None:
+            counts = as_vector(self.counts, "counts", len(words))
+            object.__setattr__(self, "counts", counts)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -89,12 +113,12 @@ class Embeddings:
         return f"Embeddings({n} words x {d}, {self.vectors.dtype}{counts})"
 
     def with_counts(self, counts: Mapping[str, float]) -> "Embeddings":
-        """Add counts to every word.
+        """Return embeddings with a count of every word.
 
         Parameters
         ----------
         counts : mapping of str to float
-            As `read_counts` returns it; it may hold more words.
+            Counts of at least these words, see `read_counts`.
 
         Returns
         -------
@@ -113,84 +137,6 @@ class Embeddings:
             )
         values = np.array([counts[word] for word in self.words], dtype=np.float64)
         return replace(self, counts=values)
-
-
-def as_embeddings(obj: Any, *, max_words: int | None = None) -> Embeddings:
-    """Take words and vectors as other libraries hold them.
-
-    Where a word comes twice the first row is kept and the others are counted in
-    `n_duplicates`. An array that needs no change is shared, not copied.
-
-    Parameters
-    ----------
-    obj : Embeddings, gensim KeyedVectors, model, pair or mapping
-        Vectors with `index_to_key` and `vectors`, as gensim's `KeyedVectors` has
-        them, or a model that holds such as `wv`; a pair of n words and an array
-        (n, d) of real numbers; or a mapping of words to vectors of one length.
-    max_words : int, optional
-        Stop after this many words.
-
-    Returns
-    -------
-    Embeddings
-        Counts are kept where `obj` is an Embeddings.
-
-    Raises
-    ------
-    TypeError
-        If `obj` is none of these, a word is no str, or `max_words` no whole number.
-    ValueError
-        If there are no words, an empty word, not a word for every row, vectors of several lengths,
-        or numbers that are not finite in float32; or if `max_words` is below 1.
-
-    Examples
-    --------
-    >>> from gwfast.words import as_embeddings
-    >>> as_embeddings({"sol": [1.0, 0.0], "luna": [0.0, 1.0]}).words
-    ('sol', 'luna')
-    """
-    options = Options(max_words)
-    if isinstance(obj, Embeddings):
-        if max_words is None or max_words >= len(obj):
-            return obj
-        kept, vectors = obj.words[:max_words], obj.vectors[:max_words]
-        counts = None if obj.counts is None else obj.counts[:max_words]
-        return replace(obj, words=kept, vectors=vectors, counts=counts)
-    words, vectors = _parts(obj, max_words)
-    words = words.tolist() if isinstance(words, np.ndarray) else list(words)
-    for word in words:
-        if not isinstance(word, str):
-            raise TypeError(f"words must be str, got {word!r}")
-    try:
-        vectors = np.asarray(vectors)
-    except ValueError as error:  # rows of different lengths
-        raise ValueError(f"vectors must be an array: {error}") from None
-    return from_arrays(words, vectors, options)
-
-
-def _parts(obj, max_words):
-    """Words and vectors of what other libraries hold."""
-    if isinstance(obj, Mapping):
-        words = list(islice(obj, max_words))
-        vectors = [np.asarray(obj[word]) for word in words]
-        for word, vector in zip(words, vectors, strict=True):
-            if vector.shape != vectors[0].shape or vector.ndim != 1:
-                raise ValueError(
-                    "vectors must be 1-d and of one length, got shapes"
-                    f" {vectors[0].shape} and {vector.shape} ({word!r})"
-                )
-        return words, vectors
-    if isinstance(obj, (tuple, list)):
-        if len(obj) == 2:
-            return obj
-        raise TypeError(f"obj must be a pair (words, vectors), got {len(obj)} items")
-    vectors = getattr(obj, "wv", obj)
-    if not (hasattr(vectors, "index_to_key") and hasattr(vectors, "vectors")):
-        raise TypeError(
-            "obj must be Embeddings, gensim KeyedVectors or a model with them, a"
-            f" pair (words, vectors) or a mapping, got {type(obj).__name__}"
-        )
-    return vectors.index_to_key, vectors.vectors
 
 
 def from_arrays(words, vectors, options, path=None):

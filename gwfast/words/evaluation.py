@@ -1,9 +1,8 @@
 """Precision of word translation, by the conventions of several evaluators.
 
-Published figures differ by who counted: which words are looked at, in which case, and
-what the hits are divided by. `CONVENTIONS` names the rules of the evaluators that
-papers use, checked against their code, so that figures can be set beside theirs; the
-default is "gwfast". Compare figures of one convention only.
+Published figures differ by their evaluators: by the words that count, in which case, and by the
+number that hits are divided by. `CONVENTIONS` has the rules of the evaluators that papers use,
+checked against their code. Compare figures of one convention only.
 """
 
 from __future__ import annotations
@@ -28,64 +27,34 @@ from .dictionaries import Translations, invert
 
 @dataclass(frozen=True)
 class Convention:
-    """Rules of an evaluator. `dataclasses.replace` makes others from them.
+    """Rules of an evaluator.
 
-    In all of them a source word is a query when at least one of its translations is in
-    the target vocabulary, a hit is any of its translations, and vectors are compared
-    by their angle as they are, without centering them again. `CONVENTIONS` has
-
-    - "gwfast": words as they are, of which none may come twice; all are looked at.
-    - "vecmap": ``eval_translation.py`` of vecmap (Artetxe et al., ACL 2018). The same
-      but for duplicates. It prints P@1 and the coverage only. With ``--retrieval csls``
-      it leaves out the source's own term, which does not change the ranking; its
-      inverted softmax has the inverse temperature 1.
-    - "muse": ``evaluate.py`` of MUSE (Conneau et al., ICLR 2018) with its defaults: the
-      first 200,000 words in lower case, without duplicates. Its log tells how many
-      pairs of the dictionary were found, which is the coverage here. It refuses
-      dictionaries with capitals; here they are put in lower case.
-    - "paper": ``main_gw_bli.py`` of otalign, the script of Alvarez-Melis and Jaakkola
-      (EMNLP 2018): the words that took part, 2000 of each side by its default. It reads
-      the *training* fold (``.0-5000.txt``) of MUSE's dictionaries, and that of Dinu et
-      al., inverted where the source is not English. Tables of the paper may also come
-      from the evaluators above, for which it writes 200,000 mapped vectors.
+    In all conventions a source word is a query if at least one of its translations is in the target
+    vocabulary, a hit is any of its translations, and vectors are compared by their angle without
+    centering them again. ``docs/words.md`` says how the conventions differ.
 
     Attributes
     ----------
     name : str
     max_words : int or None
-        The evaluator looks at this many words of each side, the most frequent ones,
-        and knows no others: neither as queries, nor as candidates, nor as neighbors
-        for CSLS. None is all.
+        Only the first `max_words` words of each side are queries, candidates and neighbors of CSLS;
+        None is all words.
     taking_part : bool
-        It looks only at words that took part in the alignment, for every method.
-        `evaluate` heeds this; `gold_standard` is given the words to look at.
+        Whether every method looks only at words that took part in the alignment.
     lower : bool
         Vocabularies and dictionary are put in lower case first.
     duplicates : {"error", "drop", "last", "word"}
-        What to do with a word that comes twice in a vocabulary (in lower case, if
-        `lower`). "error": refuse it. "drop": the first row counts, the others are not
-        looked at. "last": the last row stands for the word; the others are
-        candidates that are never right. "word": the last row is translated, and any
-        row of a right word is right.
+        Treatment of a word that comes twice in a vocabulary (in lower case, if `lower`). "error":
+        refuse it. "drop": keep the first row. "last": the last row stands for the word; the first
+        rows are candidates that are never right. "word": the last row is translated, and any row of
+        a right word is right.
     first_only : bool
-        Of several translations in one line of a file only the first counts: for such
-        files give `read_dictionary` this. Nothing else heeds it.
-    denominator : {"covered", "all"}
-        What hits are divided by: the covered source words, which have a translation
-        in the target vocabulary, or all source words of the dictionary.
+        Whether only the first of several translations in a line of a file counts.
     coverage : {"words", "pairs"}
         Whether the coverage is the fraction of the dictionary's source words that are
         covered, or of its pairs that have both words in the vocabularies.
-    hood : int
-        Size of the neighborhoods of CSLS.
     inverse_temperature : float
-        Of the inverted softmax.
-
-    Examples
-    --------
-    >>> from gwfast.words import CONVENTIONS
-    >>> CONVENTIONS["vecmap"].name
-    'vecmap'
+        Inverse temperature of the inverted softmax.
     """
 
     name: str
@@ -94,20 +63,10 @@ class Convention:
     lower: bool = False
     duplicates: Literal["error", "drop", "last", "word"] = "error"
     first_only: bool = False
-    denominator: Literal["covered", "all"] = "covered"
     coverage: Literal["words", "pairs"] = "words"
-    hood: int = retrieval.N_NEIGHBORS
     inverse_temperature: float = retrieval.INVERSE_TEMPERATURE
 
-    def __post_init__(self) -> None:
-        if self.max_words is not None:
-            as_count(self.max_words, "max_words")
-        one_of(self.duplicates, "duplicates", ("error", "drop", "last", "word"))
-        one_of(self.denominator, "denominator", ("covered", "all"))
-        one_of(self.coverage, "coverage", ("words", "pairs"))
 
-
-#: The conventions by name, see `Convention`.
 CONVENTIONS = {
     rules.name: rules
     for rules in (
@@ -118,7 +77,6 @@ CONVENTIONS = {
     )
 }
 ConventionName: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"]
-ConventionLike: TypeAlias = ConventionName | Convention
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,23 +88,14 @@ class GoldStandard:
     rows : ndarray (n_queries,), int64
         Source rows that count, ascending.
     targets : tuple of frozenset of int, length n_queries
-        The target rows that are right for each.
+        The target rows that are right for each source row.
     n_words : int
         Source words of the dictionary, covered or not.
     coverage : float
-        As the convention defines it; nan for an empty dictionary.
+        As the convention defines it; NaN for an empty dictionary.
     sources, candidates : ndarray, int64
-        Source and target rows that the convention looks at, ascending: all of them, if
-        it has no limit and meets no duplicates to drop. What is scored should be
-        ranked among `candidates`, and CSLS look for neighbors among both.
+        Source and target rows that the convention looks at, ascending.
     convention : Convention
-
-    Examples
-    --------
-    >>> from gwfast.words import gold_standard
-    >>> gold = gold_standard({"sol": {"soleil"}, "rey": {"roi"}}, ["sol"], ["soleil"])
-    >>> gold.rows, gold.targets, gold.coverage
-    (array([0]), (frozenset({0}),), 0.5)
     """
 
     rows: IntArray
@@ -170,57 +119,53 @@ class Precision:
     hits : dict of int to int
         Queries with a right translation among the first k, for each k.
     n_queries : int
-        Source words that were translated and compared.
+        Source words that were translated and compared: hits are divided by this number.
     n_words : int
         Source words of the dictionary.
-    n_scored : int
-        What hits are divided by: `n_queries`, or `n_words` where the convention says
-        so.
     coverage : float
-        See `GoldStandard`.
+        Fraction of the dictionary's source words (of its pairs, by the convention "muse") that the
+        vocabularies cover.
     convention : str
-        Its name.
+        Name of the convention.
 
     Examples
     --------
-    >>> from gwfast.words import gold_standard, precision_at_k
-    >>> gold = gold_standard({"sol": {"soleil"}}, ["sol"], ["roi", "soleil"])
-    >>> score = precision_at_k([[0, 1]], gold, ks=(1, 2))
+    >>> from gwfast.words import precision_at_k
+    >>> lists = {"sol": {"soleil"}, "rey": {"roi"}}, ["sol", "rey"], ["roi", "soleil"]
+    >>> score = precision_at_k([[0, 1], [0, 1]], *lists, ks=(1, 2))
     >>> score.at[1], score.at[2]
-    (0.0, 1.0)
+    (0.5, 1.0)
     """
 
     hits: dict[int, int]
     n_queries: int
     n_words: int
-    n_scored: int
     coverage: float
     convention: str
 
     @property
     def at(self) -> dict[int, float]:
-        """dict of int to float: the fraction for each k; nan without queries."""
-        n = self.n_scored
+        """dict of int to float: the fraction for each k; NaN without queries."""
+        n = self.n_queries
         return {k: hits / n if n else math.nan for k, hits in self.hits.items()}
 
     def interval(self, k: int, level: float = 0.95) -> tuple[float, float]:
-        """The Wilson score interval of the fraction for a k.
+        """Return the Wilson score interval of the fraction for a k (Wilson, JASA 1927).
 
-        Where the words of the dictionary are a sample of those one cares for, it
-        covers the fraction among these in about `level` of the cases (Wilson, JASA
-        1927). It says nothing about how good the dictionary is.
+        If the dictionary is a random sample of words, the interval covers the fraction among all
+        words in about `level` of the cases.
 
         Parameters
         ----------
         k : int
-            One of those that were scored.
+            One of the ks that were scored.
         level : float, default=0.95
             Above 0 and below 1.
 
         Returns
         -------
         low, high : float
-            nan without queries.
+            NaN without queries.
 
         Raises
         ------
@@ -231,7 +176,7 @@ class Precision:
             raise ValueError(f"k must be one of {list(self.hits)}, got {k!r}")
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
-        n = self.n_scored
+        n = self.n_queries
         if not n:
             return math.nan, math.nan
         share, z2 = self.hits[k] / n, NormalDist().inv_cdf(0.5 + level / 2) ** 2
@@ -250,49 +195,14 @@ class Precision:
         )
 
 
-def as_convention(convention: ConventionLike) -> Convention:
-    """A `Convention`, given itself or its name."""
-    if isinstance(convention, Convention):
-        return convention
-    return CONVENTIONS[one_of(convention, "convention", CONVENTIONS)]
-
-
 def gold_standard(
     dictionary: Translations,
     source_words: Sequence[str],
     target_words: Sequence[str],
-    *,
-    convention: ConventionLike = "gwfast",
+    convention: str = "gwfast",
 ) -> GoldStandard:
-    """Look a dictionary up in two vocabularies.
-
-    Parameters
-    ----------
-    dictionary : mapping of str to iterable of str
-    source_words, target_words : sequence of str
-        Most frequent first. To score a coupling, the words that took part in it.
-    convention : {"gwfast", "vecmap", "muse", "paper"} or Convention, default="gwfast"
-        See `Convention`.
-
-    Returns
-    -------
-    GoldStandard
-
-    Raises
-    ------
-    TypeError
-        If translations are one string instead of several.
-    ValueError
-        If the convention is unknown, or refuses duplicates and a vocabulary has some.
-
-    Examples
-    --------
-    >>> from gwfast.words import gold_standard
-    >>> gold = gold_standard({"sol": {"soleil"}, "rey": {"roi"}}, ["sol"], ["soleil"])
-    >>> gold.n_words, gold.coverage
-    (2, 0.5)
-    """
-    rules = as_convention(convention)
+    """Look a dictionary up in two vocabularies, the most frequent words first."""
+    rules = CONVENTIONS[one_of(convention, "convention", CONVENTIONS)]
     sources, source_rows = _vocabulary(source_words, rules, "source_words")
     candidates, target_rows = _vocabulary(target_words, rules, "target_words")
     wanted: dict[str, set[str]] = {}
@@ -322,17 +232,22 @@ def gold_standard(
     )
 
 
-def turned(dictionary, gold, source_words, target_words):
-    """The number of queries of the inverted dictionary if these are more than twice as
-    many as the queries `gold`, else 0: words that are spelt alike fit either way."""
-    other = gold_standard(
-        invert(dictionary), source_words, target_words, convention=gold.convention
-    )
-    return len(other) if len(other) > 2 * len(gold) else 0
+def turned(
+    dictionary: Translations,
+    gold: GoldStandard,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+) -> int:
+    """Return the number of queries of the inverted dictionary if it is more than twice the number
+    of queries in `gold`, else 0: words that are spelt alike fit either way.
+    """
+    vocabularies = source_words, target_words
+    backward = gold_standard(invert(dictionary), *vocabularies, gold.convention.name)
+    return len(backward) if len(backward) > 2 * len(gold) else 0
 
 
 def _vocabulary(words, rules, name):
-    """The rows that are looked at, and those that stand for each word in them."""
+    """Return the rows that are looked at, and the rows that stand for each word."""
     kept, rows = [], {}
     for row, word in enumerate(words):
         if len(kept) == rules.max_words:
@@ -355,48 +270,65 @@ def _vocabulary(words, rules, name):
 
 
 def precision_at_k(
-    indices: ArrayLike, gold: GoldStandard, ks: Sequence[int] = (1, 5, 10)
+    indices: ArrayLike,
+    dictionary: Translations,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    *,
+    ks: Sequence[int] = (1, 5, 10),
+    convention: ConventionName = "gwfast",
 ) -> Precision:
-    """Score translations, from wherever they come, against a gold standard.
+    """Score translations, from wherever they come, against a dictionary.
 
     Parameters
     ----------
-    indices : ndarray (n_queries, k), integer
-        Target rows for each of ``gold.rows``, best first, as ``translate`` of an
-        alignment returns them for these rows. Rows below 0 stand for none.
-    gold : GoldStandard
-    ks : sequence of int
+    indices : array-like of int, shape (n, k)
+        Rows of `target_words` for each of the `source_words`, best first, as ``translate`` of an
+        alignment or `nearest_neighbors` returns them. Rows below 0 stand for no translation.
+    dictionary : mapping of str to iterable of str
+        Translations of source words, see `read_dictionary`.
+    source_words : sequence of str, length n
+        The words that were translated.
+    target_words : sequence of str
+    ks : sequence of int, default=(1, 5, 10)
         A k above the number of columns is scored on all columns.
+    convention : {"gwfast", "vecmap", "muse", "paper"}, default="gwfast"
+        How to count, see `evaluate`.
 
     Returns
     -------
     Precision
+        With the fractions in `at`, a dict by k, and `interval(k)`.
 
     Raises
     ------
     TypeError, ValueError
-        If the shape of `indices` does not fit `gold`, or a k is not a positive integer.
+        If an argument has the wrong type, shape or value; the message names it.
 
     Examples
     --------
-    >>> from gwfast.words import gold_standard, precision_at_k
-    >>> gold = gold_standard({"sol": {"soleil"}}, ["sol"], ["roi", "soleil"])
-    >>> precision_at_k([[0, 1]], gold, ks=(1, 2)).at
+    >>> from gwfast.words import precision_at_k
+    >>> precision_at_k([[0, 1]], {"sol": {"soleil"}}, ["sol"], ["roi", "soleil"], ks=(1, 2)).at
     {1: 0.0, 2: 1.0}
     """
-    ks = [as_count(k, "ks") for k in ks]
+    gold = gold_standard(dictionary, source_words, target_words, convention)
     indices = np.asarray(indices)
-    if indices.ndim != 2 or len(indices) != len(gold):
+    if indices.ndim != 2 or len(indices) != len(source_words):
         raise ValueError(
-            f"indices must have a row for each of the {len(gold)} queries,"
+            f"indices must have a row for each of the {len(source_words)} source words,"
             f" got shape {indices.shape}"
         )
+    return _scored(indices[gold.rows], gold, ks)
+
+
+def _scored(indices, gold, ks):
+    """Return the `Precision` of the translations of ``gold.rows``."""
+    ks = [as_count(k, "ks") for k in ks]
     rows = list(zip(indices.tolist(), gold.targets, strict=True))
     return Precision(
         hits={k: sum(not right.isdisjoint(row[:k]) for row, right in rows) for k in ks},
         n_queries=len(gold),
         n_words=gold.n_words,
-        n_scored=gold.n_words if gold.convention.denominator == "all" else len(gold),
         coverage=gold.coverage,
         convention=gold.convention.name,
     )
@@ -405,37 +337,38 @@ def precision_at_k(
 def evaluate(
     result: AlignmentResult,
     dictionary: Translations,
-    source_words: Sequence[str],
-    target_words: Sequence[str],
+    source_words: Sequence[str] | None = None,
+    target_words: Sequence[str] | None = None,
     *,
     methods: Sequence[Ranking] | None = None,
     ks: Sequence[int] = (1, 5, 10),
-    convention: ConventionLike = "gwfast",
+    convention: ConventionName = "gwfast",
 ) -> dict[str, Precision]:
     """Score the translations of an alignment against a dictionary.
 
-    The plan tells about the words that took part in it only: "coupling" and
-    "barycentric" are scored on the queries whose word and at least one translation
-    took part, the other methods on all (with the convention "paper" on those of the
-    coupling, and among words that took part). Each `Precision` says on how many.
+    "coupling" and "barycentric" are scored on the queries whose word and at least one translation
+    took part in the transport, the other methods on all queries.
 
     Parameters
     ----------
-    result : AlignmentResult or AlignedSpaces
+    result : alignment, from `gwfast.align`
     dictionary : mapping of str to iterable of str
-    source_words, target_words : sequence of str
-        A word for each row that was given to `align`.
+        Translations of source words, see `read_dictionary`.
+    source_words, target_words : sequence of str or None, default=None
+        A word for each row that was given to `align`; None takes the words of the alignment.
     methods : sequence of str or None, default=None
-        Methods of `AlignmentResult.translate`; None is "coupling", "nn" and "csls",
-        without "coupling" if `result` was loaded, as no plan is saved.
+        Methods of ``result.translate``; None is "coupling", "nn" and "csls", without "coupling" if
+        `result` was loaded, as no plan is saved.
     ks : sequence of int, default=(1, 5, 10)
-    convention : {"gwfast", "vecmap", "muse", "paper"} or Convention, default="gwfast"
-        See `Convention`. Candidates and the neighborhoods of CSLS are its as well.
+    convention : {"gwfast", "vecmap", "muse", "paper"}, default="gwfast"
+        Whose rules to count by: words as they are, the evaluators of vecmap and MUSE, or the script
+        of Alvarez-Melis and Jaakkola. The guide to words lists the rules.
 
     Returns
     -------
     dict of str to Precision
-        By method.
+        By method. A `Precision` has the fractions in `at`, a dict by k, `interval(k)`, the number
+        of queries and the coverage of the dictionary.
 
     Raises
     ------
@@ -457,7 +390,6 @@ def evaluate(
     >>> list(scores), scores["csls"].n_queries
     (['coupling', 'nn', 'csls'], 396)
     """
-    rules = as_convention(convention)
     if isinstance(methods, str):
         raise TypeError(f"methods must be a sequence of names, got {methods!r}")
     by_plan = get_args(ByPlan) if isinstance(result, AlignmentResult) else ()
@@ -465,6 +397,10 @@ def evaluate(
         methods = (*by_plan[:1], "nn", "csls")
     for method in methods:
         one_of(method, "methods", (*get_args(retrieval.Retrieval), *by_plan))
+    if source_words is None:
+        source_words = _words_of(result, 0, "source_words")
+    if target_words is None:
+        target_words = _words_of(result, 1, "target_words")
     for words, side, name in (
         (source_words, result.source, "source_words"),
         (target_words, result.target, "target_words"),
@@ -474,14 +410,14 @@ def evaluate(
                 f"{name} must have a word for each of the {len(side.rows)} rows, got {len(words)}"
             )
     n, m = result.n_words
-    part = gold_standard(dictionary, source_words[:n], target_words[:m], convention=rules)
+    part = gold_standard(dictionary, source_words[:n], target_words[:m], convention)
     whole = part
-    if not rules.taking_part:
-        whole = gold_standard(dictionary, source_words, target_words, convention=rules)
+    if not part.convention.taking_part:
+        whole = gold_standard(dictionary, source_words, target_words, convention)
     if n_turned := turned(dictionary, whole, source_words, target_words):
         warnings.warn(
             f"dictionary: more pairs fit the other way round, of {n_turned} words; from"
-            f" source to target of {len(whole)}. See gwfast.words.invert",
+            f" source to target of {len(whole)}; read_dictionary(path, reverse=True) turns it",
             stacklevel=outside(),
         )
     k = max((as_count(k, "ks") for k in ks), default=1)
@@ -489,20 +425,27 @@ def evaluate(
     for method in methods:
         gold = part if method in get_args(ByPlan) else whole
         found = _translations(result, method, k, gold, whole.candidates)
-        precision[method] = precision_at_k(found, gold, ks)
+        precision[method] = _scored(found, gold, ks)
     return precision
 
 
+def _words_of(result, side, name):
+    """Return the words of a side of an alignment."""
+    words = result.words
+    if words is None:
+        raise ValueError(f"{name} must be given, as the alignment has no words")
+    return words[side]
+
+
 def _translations(result, method, k, gold, candidates):
-    """The best `k` of the candidates for every query, or all of them."""
+    """Return the best `k` of the candidates, or all candidates, for every query."""
     if not len(gold):
         return np.empty((0, k), dtype=np.int64)
     rules = gold.convention
     if method in get_args(retrieval.Retrieval) and not (
-        # Nothing that `translate` would do otherwise, and it may know the hubs already.
+        # `translate` does the same then, and may know the hubs already.
         len(candidates) == len(result.target.rows)
         and len(gold.sources) == len(result.source.rows)
-        and rules.hood == retrieval.N_NEIGHBORS
         and rules.inverse_temperature == retrieval.INVERSE_TEMPERATURE
     ):
         mapped = result.mapped_source
@@ -511,7 +454,6 @@ def _translations(result, method, k, gold, candidates):
             _take(result.mapped_target, candidates),
             method=method,
             k=k,
-            hood=rules.hood,
             inverse_temperature=rules.inverse_temperature,
             sources=_take(mapped, gold.sources),
             n_threads=result.n_threads,
@@ -526,12 +468,12 @@ def _translations(result, method, k, gold, candidates):
         if allowed.sum(axis=1).min() >= k or found.shape[1] < asked:
             break
         asked *= 2
-    # A stable sort moves the candidates to the front, in their order. What is no
-    # candidate may follow where these are few: it is never right.
+    # A stable sort moves the candidates to the front, in their order. Other rows may follow if
+    # there are few candidates; they are never right.
     order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(found, order, axis=1)
 
 
 def _take(rows, chosen):
-    """Some of the rows, ascending; no copy where that is all."""
+    """Return the chosen rows, ascending; without a copy if all are chosen."""
     return rows if len(chosen) == len(rows) else rows[chosen]

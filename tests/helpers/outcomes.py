@@ -7,7 +7,8 @@ import numpy as np
 
 import gwfast
 from gwfast.cli.report import Input
-from gwfast.words import Embeddings, gold_standard, precision_at_k
+from gwfast.words import Embeddings, precision_at_k
+from gwfast.words.evaluation import gold_standard
 
 N, N_TAKING_PART = 80, 60
 
@@ -90,8 +91,8 @@ def outcome(
         pairs = {word: {other} for word, other in words}
         standard = gold_standard(pairs, source.words, target.words)
         for method in ("nn", "csls", "inverted_softmax"):
-            found = result.translate(standard.rows, method=method)
-            precision[method] = precision_at_k(found.indices, standard)
+            found = result.translate(range(len(source)), method=method).indices
+            precision[method] = precision_at_k(found, pairs, source.words, target.words)
     rows = np.arange(len(source))
     return SimpleNamespace(
         source=Input(names[0], source),

@@ -166,7 +166,7 @@ def test_what_is_no_dictionary_is_refused_as_evaluate_does(dictionary):
         Seeds.known(dictionary, ["haus"], ["house"])
     if not isinstance(dictionary, list):
         with pytest.raises(TypeError) as evaluated:
-            gwfast.words.gold_standard(dictionary, ["haus"], ["house"])
+            gwfast.words.precision_at_k([[0]], dictionary, ["haus"], ["house"])
         assert str(evaluated.value) == str(known.value)
 
 

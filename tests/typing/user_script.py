@@ -95,7 +95,7 @@ words.read_embeddings("a.vec", errors="ignore")  # type: ignore[arg-type]
 scores = words.evaluate(result, dictionary, source.words, target.words, ks=[1, 5])
 assert_type(scores["csls"].at[1], float)
 assert_type(scores["csls"].interval(1), tuple[float, float])
-assert_type(words.CONVENTIONS["muse"], words.Convention)
+assert_type(words.precision_at_k([[0]], dictionary, ["sol"], ["soleil"]).at[1], float)
 
 # --- POT's functions, pictures --------------------------------------------------------
 

@@ -5,7 +5,7 @@ import pytest
 from helpers.problems import cloud
 
 import gwfast
-from gwfast.words import Embeddings, gold_standard
+from gwfast.words import Embeddings, precision_at_k
 
 X = cloud(9, 3, 0)
 WORDS = [f"w{row}" for row in range(9)]
@@ -40,7 +40,7 @@ WORDS = [f"w{row}" for row in range(9)]
             r"^rows must hold real numbers, got .*; that of a word is words.index",
         ),
         (
-            lambda: gold_standard(["casa maison"], WORDS, WORDS),
+            lambda: precision_at_k([[0]] * 9, ["casa maison"], WORDS, WORDS),
             TypeError,
             r"^dictionary must be a mapping of words to their translations, got list",
         ),

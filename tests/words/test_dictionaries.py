@@ -9,11 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gwfast.words import (
-    DictionaryFileError,
     EmbeddingsFileError,
-    invert,
     load_sample,
-    merge,
     read_counts,
     read_dictionary,
     write_dictionary,
@@ -87,7 +84,7 @@ def test_names_and_options(tmp_path, name, content, options, expected):
 )
 def test_malformed_lists(tmp_path, format, content, message):
     path = write(tmp_path / "d", content)
-    with pytest.raises(DictionaryFileError) as caught:
+    with pytest.raises(EmbeddingsFileError) as caught:
         read_dictionary(path, format=format)
     assert str(caught.value).startswith(f"{path}{message}")
 
@@ -112,7 +109,7 @@ def test_compressed(tmp_path):
     assert read_counts(path) == {"casa": 3}
     for damaged in (packed[:-9], packed[:30] + bytes(20) + packed[50:], packed[:4]):
         path = write(tmp_path / "d.gz", damaged)
-        with pytest.raises(DictionaryFileError, match=r"d\.gz:\d+: expected whole gzip"):
+        with pytest.raises(EmbeddingsFileError, match=r"d\.gz:\d+: expected whole gzip"):
             read_dictionary(path)
 
 
@@ -166,15 +163,12 @@ def test_nothing_unreadable_is_written(tmp_path, dictionary, error, message):
     assert path.read_text() == "former\tcontent\n"
 
 
-def test_invert_and_merge():
-    forward = {"a": {"x", "y"}, "b": {"x"}}
-    backward = {"y": {"a", "c"}}
-    assert invert(forward) == {"x": {"a", "b"}, "y": {"a"}}
-    assert invert(invert(forward)) == forward
-    union = {"a": {"x", "y"}, "b": {"x"}, "c": {"y"}}
-    assert merge(forward, invert(backward)) == union
-    assert forward == {"a": {"x", "y"}, "b": {"x"}}
-    assert merge() == {}
+def test_the_opposite_direction(tmp_path):
+    path = write(tmp_path / "d", "a x y\nb x\n")
+    found = read_dictionary(path, format="zhang", reverse=True)
+    assert found == {"x": {"a", "b"}, "y": {"a"}}
+    first = read_dictionary(path, format="zhang", reverse=True, first_only=True)
+    assert first == {"x": {"a", "b"}}
 
 
 def test_counts(tmp_path):

@@ -5,99 +5,56 @@ import gzip
 import io
 import lzma
 import pickle
-import types
 
 import numpy as np
 import pytest
 from helpers.marks import pairwise
 from helpers.vector_files import WORDS, check, points, write
 
-from gwfast.words import (
-    Embeddings,
-    EmbeddingsFileError,
-    as_embeddings,
-    load_sample,
-    read_embeddings,
-)
+from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings
 
 
-def shapes_of(words, vectors):
-    """The same as all kinds of objects."""
-    keyed = types.SimpleNamespace(index_to_key=list(words), vectors=vectors)
-    return {
-        "embeddings": Embeddings(tuple(words), vectors),
-        "keyed vectors": keyed,
-        "model": types.SimpleNamespace(wv=keyed),
-        "pair": (words, vectors),
-        "list": [list(words), vectors.tolist()],
-        "arrays": (np.array(words), np.asfortranarray(vectors)),
-        "double": (iter(words), vectors.astype(np.float64)),
-        "mapping": dict(zip(words, vectors, strict=True)),
-        "mapping of lists": dict(zip(words, vectors.tolist(), strict=True)),
-    }
-
-
-@pytest.mark.parametrize("max_words", [None, 1, 4, 99])
-def test_as_embeddings(max_words):
+def test_lists_and_arrays():
     vectors = points(len(WORDS), 5)
-    for made in shapes_of(WORDS, vectors).values():
-        found = as_embeddings(made, max_words=max_words)
-        check(found, WORDS[:max_words], vectors[:max_words])
-        assert found.n_duplicates == found.n_undecodable == 0
+    for made in (
+        Embeddings(WORDS, vectors),
+        Embeddings(iter(WORDS), vectors.tolist()),
+        Embeddings(np.array(WORDS), np.asfortranarray(vectors)),
+        Embeddings(list(WORDS), vectors.astype(np.float64), np.arange(1, 10)),
+    ):
+        check(made, WORDS, vectors)
+        assert made.n_duplicates == made.n_undecodable == 0
+        assert made.counts is None or made.counts.dtype == np.float64
 
 
-def test_what_needs_no_change_is_shared():
+def test_frames_are_read_as_arrays():
+    pandas = pytest.importorskip("pandas")
     vectors = points(4, 3)
-    for kind in ("embeddings", "keyed vectors", "pair"):
-        found = as_embeddings(shapes_of("abcd", vectors)[kind])
-        assert np.shares_memory(found.vectors, vectors)
-    source = load_sample()[0]
-    assert as_embeddings(source) is source
+    frame = pandas.DataFrame(vectors, index=list("abcd")).astype("Float32")
+    check(Embeddings(frame.index, frame), "abcd", vectors)
 
 
-def test_embeddings_keep_their_counts():
-    given = Embeddings(("a", "b"), points(2, 3), np.array([5.0, 2.0]), n_duplicates=7)
-    found = as_embeddings(given, max_words=1)
-    check(found, "a", given.vectors[:1])
-    assert found.counts.tolist() == [5]
-    assert found.n_duplicates == 7
+def test_an_array_that_needs_no_change_is_shared():
+    vectors = points(4, 3)
+    assert np.shares_memory(Embeddings("abcd", vectors).vectors, vectors)
 
 
-def test_duplicates():
-    vectors = points(5, 3)
-    for max_words, n_duplicates in ((None, 2), (3, 1)):
-        found = as_embeddings((list("abacb"), vectors), max_words=max_words)
-        check(found, "abc", vectors[[0, 1, 3]])
-        assert found.n_duplicates == n_duplicates
-
-
-@pytest.mark.parametrize("obj, error, message", [
-    (7, TypeError, "obj must be Embeddings, gensim KeyedVectors or .* got int"),
-    ("file.vec", TypeError, "got str"),
-    (np.ones((2, 2)), TypeError, "got ndarray"),
-    ((["a"], [[1]], 3), TypeError, "got 3 items"),
-    (([b"a"], [[1]]), TypeError, "words must be str, got b'a'"),
-    ({1: [1, 2]}, TypeError, "words must be str, got 1"),
-    ({}, ValueError, "vectors"),
-    (([], np.ones((0, 3))), ValueError, "got none"),
-    ((["a"], [[1, 2], [3, 4]]), ValueError, "got 1 words for 2 rows"),
-    ((["a", "b"], [[1, 2], [3]]), ValueError, "vectors must be an array"),
-    ((["a"], [1]), ValueError, "2-d array of real numbers"),
-    ((["a"], [["1"]]), ValueError, "2-d array of real numbers"),
-    ((["a"], [[1j]]), ValueError, "2-d array of real numbers"),
-    (([""], [[1]]), ValueError, "expected a word in row 0"),
-    ((["a", "b"], [[1.0], [np.nan]]), ValueError, r"nan or inf in row 1 \('b'\)"),
-    ((["a", "b"], [[1.0], [1e39]]), ValueError, r"nan or inf in row 1 \('b'\)"),
-    ((["a", "a", "b"], [[1.0], [2], [1e39]]), ValueError, r"in row 2 \('b'\)"),
-    ({"a": [1, 2], "b": [1]}, ValueError, r"got shapes \(2,\) and \(1,\) \('b'\)"),
-    ({"a": 1.0}, ValueError, r"got shapes \(\)"),
-    ({"a": [[1]], "b": [[2]]}, ValueError, "vectors must be 1-d"),
+@pytest.mark.parametrize("words, vectors, error, message", [
+    ([b"a"], [[1]], TypeError, "words must be str and not empty, got b'a'"),
+    ([""], [[1]], TypeError, "words must be str and not empty, got ''"),
+    (["a", "b", "a"], [[1], [2], [3]], ValueError, "words must be distinct, got 'a' 2 times"),
+    ([], np.ones((0, 3)), ValueError, "vectors must not be empty"),
+    (["a"], [[1, 2], [3, 4]], ValueError, "vectors must have a row for each of the 1 words"),
+    (["a", "b"], [[1, 2], [3]], ValueError, "vectors must be an array"),
+    (["a"], [1], ValueError, "vectors must be a 2-D array"),
+    (["a"], [["1"]], TypeError, "vectors must hold real numbers"),
+    (["a"], [[1j]], TypeError, "vectors must hold real numbers"),
+    (["a", "b"], [[1.0], [np.nan]], ValueError, r"vectors must be finite, got nan at \[1, 0\]"),
+    (["a", "b"], [[1.0], [1e39]], ValueError, r"vectors must be finite, got inf at \[1, 0\]"),
 ])  # fmt: skip
-def test_what_is_no_embeddings(obj, error, message):
+def test_what_is_no_embeddings(words, vectors, error, message):
     with pytest.raises(error, match=message):
-        as_embeddings(obj)
-    with pytest.raises(ValueError, match="max_words must be at least 1, got 0"):
-        as_embeddings(obj, max_words=0)
+        Embeddings(words, vectors)
 
 
 # --- gensim ---------------------------------------------------------------------------
@@ -119,10 +76,8 @@ def keyed(gensim, words, vectors):
 
 def test_gensim_objects(gensim):
     vectors = points(len(WORDS), 5)
-    check(as_embeddings(keyed(gensim, WORDS, vectors)), WORDS, vectors)
-    model = gensim.models.Word2Vec([["a", "b", "c"]] * 9, min_count=1, vector_size=4)
-    found = as_embeddings(model)
-    check(found, model.wv.index_to_key, model.wv.vectors)
+    made = keyed(gensim, WORDS, vectors)
+    check(Embeddings(made.index_to_key, made.vectors), WORDS, vectors)
 
 
 @pairwise(
@@ -150,7 +105,6 @@ def test_gensim_model_file(gensim, tmp_path, sep_limit):
 
 def test_gensim_model_of_parts_of_words(gensim, tmp_path):
     model = gensim.models.FastText([["a", "b", "c"]] * 9, min_count=1, vector_size=4, bucket=50)
-    check(as_embeddings(model), model.wv.index_to_key, model.wv.vectors)
     model.save(str(tmp_path / "m.model"))
     with pytest.raises(EmbeddingsFileError, match="use its save_word2vec_format"):
         read_embeddings(tmp_path / "m.model")

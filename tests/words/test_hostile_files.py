@@ -17,13 +17,7 @@ from helpers.readers import READERS
 from helpers.vector_files import binary_of, check, points, text_of, write
 
 import gwfast
-from gwfast.words import (
-    DictionaryFileError,
-    EmbeddingsFileError,
-    read_counts,
-    read_dictionary,
-    read_embeddings,
-)
+from gwfast.words import EmbeddingsFileError, read_counts, read_dictionary, read_embeddings
 from gwfast.words.files.source import LINE_BYTES
 
 READ_ALL = """
@@ -119,7 +113,7 @@ def test_long_lines_are_no_lines(tmp_path):
     for content, line in ((long, 1), (b"a 1\n" * 40 + long, 41)):
         path = write(tmp_path / "v", content)
         for read in (read_counts, read_dictionary):
-            with pytest.raises(DictionaryFileError, match="lines of at most") as caught:
+            with pytest.raises(EmbeddingsFileError, match="lines of at most") as caught:
                 read(path)
             assert caught.value.line == line
     path = write(tmp_path / "v.bin", b"2 1\na 1234" + long)
@@ -222,7 +216,7 @@ def test_max_bytes_of_word_lists(tmp_path, read, compress):
     path = write(tmp_path / "d", compress(b"".join(b"w%d 1\n" % i for i in range(200))))
     assert read(path, max_bytes=1 << 14) == read(path)
     for max_bytes in (100, 2000):
-        with pytest.raises(DictionaryFileError, match=f"at most {max_bytes} bytes"):
+        with pytest.raises(EmbeddingsFileError, match=f"at most {max_bytes} bytes"):
             read(path, max_bytes=max_bytes)
 
 

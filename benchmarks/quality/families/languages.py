@@ -6,7 +6,6 @@ import itertools
 import numpy as np
 
 import gwfast
-from gwfast import words
 
 from ...common import pairs
 from .problem import Problem, Sides, identity
@@ -26,9 +25,7 @@ def word_sides(x, y, dictionary, rows, change=None):
     ``change(x, y)`` is done to the vectors first.
     """
     names = [[one.words[row] for row in some] for one, some in zip((x, y), rows, strict=True)]
-    gold = words.gold_standard(dictionary, *names)
-    some = np.random.default_rng(0).permutation(len(gold))[:N_KNOWN]
-    known = np.array([(gold.rows[k], min(gold.targets[k])) for k in some])
+    known = pairs.known_pairs(dictionary, *names, N_KNOWN)
     vectors = [
         centered(one.vectors[some].astype(np.float64))
         for one, some in zip((x, y), rows, strict=True)

@@ -29,88 +29,51 @@ def read_embeddings(
 ) -> Embeddings:
     """Read a file of word vectors.
 
-    The format follows from the first bytes, never from the name alone:
-
-    - text: word2vec and fastText ``.vec``, GloVe: ``word x1 ... xd`` a line, with or
-      without a first line ``n d``;
-    - word2vec binary: a line ``n d``, then words and float32;
-    - what gensim's ``KeyedVectors.save`` or ``Word2Vec.save`` wrote, with the files
-      beside it. Nothing in it is run, and gensim is not needed;
-    - ``.npz`` with arrays ``words`` and ``vectors``;
-    - ``.npy``, the vectors, with the words one a line in ``STEM.words`` or
-      ``STEM.txt``.
-
-    All but NumPy's may be compressed by gzip, bzip2 or xz.
+    The format follows from the first bytes, never from the name alone: text of word2vec, fastText
+    and GloVe, word2vec binary, files of gensim's ``KeyedVectors.save`` and ``Word2Vec.save`` (read
+    as data, gensim is not needed), ``.npz`` with arrays ``words`` and ``vectors``, and ``.npy``.
+    All formats but NumPy's may be compressed by gzip, bzip2 or xz. The guide to words has the
+    rules for duplicates, words with spaces, and broken lines.
 
     Parameters
     ----------
     path : str or path-like
     max_words : int, optional
-        Stop after this many words. The rest of the file is not parsed, so that
-        neither it nor the number of rows in the header is checked.
+        Stop after this many distinct words; the rest of the file is not parsed.
     words : str or path-like, optional
-        The word list of an ``.npy`` file, one word a line.
+        Word list of an ``.npy`` file, a word in each line; by default ``STEM.words`` or
+        ``STEM.txt`` beside it.
     lower : bool, default False
-        Turn words into lower case. Of those that become equal the first is kept, as
-        MUSE does.
+        Turn words into lower case, and keep the first of words that become equal, as MUSE does.
     errors : {"strict", "replace", "skip"}
-        What to do about a word that cannot be decoded: raise an error, put U+FFFD in
-        place of the bytes, or skip the row; `n_undecodable` counts these words. "skip"
-        also skips every other row that cannot be used: no word, missing or further
-        numbers, another separator, numbers that are not finite or all zero, and
-        does not check the number of rows in the header. `n_skipped` counts all rows
-        that were skipped.
+        Treatment of a word that cannot be decoded: raise an error, put U+FFFD in place of the
+        bytes, or skip the row. "skip" also skips every other row that cannot be used: without a
+        word, with missing or further numbers, and with numbers that are not finite or all zero.
     encoding : str, default "utf-8"
         Encoding of the words, such as "latin-1". It must extend ASCII.
     cache : bool, default False
-        For text and binary: take what an earlier call left in ``PATH.npz`` if that
-        was made from this file, of the same size and time of change, with the same
-        `lower`, `errors` and `encoding`, and goes as far as `max_words`; otherwise read the file
-        and write ``PATH.npz``. One that is damaged or out of date is replaced, a file
-        of that name that is no such cache is left alone, and one that cannot be
-        written does not matter.
+        Keep a copy of a text or binary file in ``PATH.npz``, which loads faster, and read the copy
+        if it was made from the same file with the same arguments.
     max_bytes : int, optional
-        The most bytes to read of what is in the file, once it is unpacked; of an
-        archive, for each array. Every row of text or binary counts as at least 32. By
-        default 16 MiB and 64 times the file's size, which vectors do not reach, but a
-        few kilobytes made to unpack to gigabytes do.
+        Limit of the unpacked size in bytes; of an archive, for each array. By default 16 MiB and 64
+        times the file's size: a few kilobytes may unpack to gigabytes.
 
     Returns
     -------
     Embeddings
+        With the numbers of rows that were dropped: `n_duplicates`, `n_undecodable`, `n_skipped`.
 
     Raises
     ------
     EmbeddingsFileError
-        If the file is damaged or not in its format, with file and line (or, where it
-        has no lines, row); or if it holds more than `max_bytes`.
+        If the file is damaged, not in its format or larger than `max_bytes`, with file and line (or
+        row, in formats without lines).
     MemoryError
-        If there is no memory for what it rightly holds.
+        If the vectors do not fit memory.
     OSError
-        If it cannot be opened.
-    TypeError
-        If `max_words` or `max_bytes` is no whole number.
-    ValueError
-        If `max_words` or `max_bytes` is below 1, `errors` or `encoding` unknown, or
-        `words` given and not needed.
-
-    Notes
-    -----
-    The rules for what files have in them:
-
-    - a word that comes twice: the first row is kept, the others are counted in
-      `n_duplicates`. `max_words` counts distinct words;
-    - words with spaces, in text: numbers are taken from the right, and the rest is the
-      word, but its last part may not look like a number. In a file without a header
-      the number of columns is the most frequent one in the first 64 KiB;
-    - short and long lines, blank lines but at the end, numbers that are none, NaN, or
-      infinite as float32, and more or fewer rows than the header says: errors, unless
-      ``errors="skip"``. Rows of zeros are read, unless ``errors="skip"``;
-    - a line, or a word in binary, of more than 32 MiB: an error;
-    - a byte order mark at the beginning and carriage returns at line ends are left
-      out; any other character, such as a no-break space, belongs to a word.
-
-    Numbers are those that ``float`` reads, rounded to float32.
+        If the file cannot be opened.
+    TypeError, ValueError
+        If an argument has the wrong type or value, or `words` is given and not needed.
 
     Examples
     --------

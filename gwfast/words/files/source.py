@@ -89,9 +89,10 @@ class Source:
                 # Who reads on gets there again.
         return b"".join(pieces)
 
-    def lines(self, kind=EmbeddingsFileError):
-        """Numbers and bytes of the lines, without a byte order mark and line ends; an
-        error of a `kind` names the line that cannot be read."""
+    def lines(self):
+        """Return numbers and bytes of the lines, without a byte order mark and line ends; an error
+        names the line that cannot be read.
+        """
         number = 1
         try:
             with self.open() as stream:
@@ -104,7 +105,7 @@ class Source:
                     yield number, line.removeprefix(codecs.BOM_UTF8 * (number == 1))
                     number += 1
         except ValueError as error:
-            raise kind(self.path, number, str(error)) from error
+            raise EmbeddingsFileError(self.path, number, str(error)) from error
 
 
 class _Limited(io.RawIOBase):

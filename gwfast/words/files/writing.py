@@ -5,13 +5,13 @@ import os
 import re
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import numpy as np
 
 from ...utils.atomic_files import replacing
 from ...utils.types import PathLike
-from ..embeddings import Embeddings, as_embeddings
+from ..embeddings import Embeddings
 
 FORMATS = {".vec": "text", ".txt": "text", ".bin": "binary", ".npz": "npz"}
 # Significant digits that bring every float32 back.
@@ -22,7 +22,7 @@ _BREAKS = re.compile("[ \n\r]")
 
 def write_embeddings(
     path: PathLike,
-    embeddings: Any,
+    embeddings: Embeddings,
     *,
     format: Literal["auto", "text", "binary", "npz"] = "auto",
     precision: int | None = None,
@@ -30,45 +30,46 @@ def write_embeddings(
 ) -> None:
     """Write words and vectors to a file.
 
-    The file is there whole or not at all, and what was there before is kept until
-    then. Counts are not written.
+    The file appears complete or not at all, and replaces an older file only then. Counts are not
+    written.
 
     Parameters
     ----------
     path : str or path-like
         Compressed by gzip if it ends in ``.gz``.
-    embeddings : Embeddings, or what `as_embeddings` takes
+    embeddings : Embeddings
+        ``Embeddings(words, vectors)`` makes them of arrays.
     format : {"auto", "text", "binary", "npz"}
         word2vec text, word2vec binary, or an archive with arrays ``words`` (strings)
         and ``vectors``. "auto" goes by the end of the name: ``.vec`` and ``.txt``,
         ``.bin``, ``.npz``.
     precision : int, optional
-        Significant digits of the numbers in text, 1 to 9. By default 9, which read
-        back as the same float32.
+        Significant digits of the numbers in text, 1 to 9. By default 9, which bring back the same
+        float32.
     space : str, optional
-        What to write for every space in a word, "_" for instance, in text and binary,
-        as a space ends a word there. Without it such a word is an error:
-        `read_embeddings` would read it from text, but gensim and others would not.
+        Replacement for every space in a word, such as "_", in text and binary, where a space ends a
+        word. Without it words with spaces are an error: `read_embeddings` would read them from
+        text, but gensim and other programs would not.
 
     Raises
     ------
     OSError
         If the file cannot be written.
     TypeError
-        If `embeddings` is none.
+        If `embeddings` is no `Embeddings`.
     ValueError
-        If the format is unknown, `precision` or `space` is not as above, a vector is
-        not finite, or a word cannot be held: one with a space, line feed or carriage
-        return (text and binary), with a NUL at its end (``.npz``), or without a UTF-8
-        form. The message names the first one, and nothing is written.
+        If the format is unknown, `precision` or `space` is not as above, or a word cannot be held:
+        a word with a space, line feed or carriage return (text and binary), with a NUL at its end
+        (``.npz``), or without a UTF-8 form. The message names the first one, and nothing is
+        written.
 
     Examples
     --------
     >>> import os, tempfile
-    >>> from gwfast.words import read_embeddings, write_embeddings
+    >>> from gwfast.words import Embeddings, read_embeddings, write_embeddings
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "two.npz")
-    ...     write_embeddings(path, {"sol": [1, 0], "luna": [0, 1]})
+    ...     write_embeddings(path, Embeddings(["sol", "luna"], [[1, 0], [0, 1]]))
     ...     read_embeddings(path).words
     ('sol', 'luna')
     """
@@ -76,7 +77,12 @@ def write_embeddings(
     format = _format(path, format)
     if precision is not None and precision not in range(1, _EXACT + 1):
         raise ValueError(f"precision must be 1 to {_EXACT}, got {precision!r}")
-    vectors, words = _checked(embeddings, format, space)
+    if not isinstance(embeddings, Embeddings):
+        raise TypeError(
+            f"embeddings must be Embeddings, got {type(embeddings).__name__};"
+            " Embeddings(words, vectors) makes them of arrays"
+        )
+    vectors, words = embeddings.vectors, _held(embeddings.words, format, space)
     with replacing(path) as stream, _compressed(stream, path) as stream:
         if format == "npz":
             np.savez(stream, words=np.array(words), vectors=vectors)
@@ -87,16 +93,8 @@ def write_embeddings(
 
 def write_text(stream: BinaryIO, embeddings: Embeddings, *, space: str | None = None) -> None:
     """Write word2vec text to a stream; see `write_embeddings`."""
-    vectors, words = _checked(embeddings, "text", space)
-    _write_rows(stream, words, vectors, _text, None)
-
-
-def _checked(embeddings, format, space):
-    """Vectors, and their words as `format` can hold them."""
-    given = as_embeddings(embeddings)
-    # Also checks what was made by hand.
-    embeddings = as_embeddings((given.words, given.vectors))
-    return embeddings.vectors, _held(embeddings.words, format, space)
+    words = _held(embeddings.words, "text", space)
+    _write_rows(stream, words, embeddings.vectors, _text, None)
 
 
 def _write_rows(stream, words, vectors, rows, precision):
@@ -124,7 +122,7 @@ def _format(path, format):
 
 
 def _held(words, format, space):
-    """The words as `format` can hold them."""
+    """Return the words as `format` can hold them."""
     if space is not None and _BREAKS.search(space):
         raise ValueError(f"space must be text without breaks, got {space!r}")
     if space is not None and format != "npz":
