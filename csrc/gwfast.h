@@ -19,7 +19,7 @@
 /* Descents of small problems (descent.inc): the rules of their marginals; the status at the end of
  * a call, which is more to do after the iterations or the slice of work asked for, a settled plan,
  * or a problem for another solver; and the fields recorded for each iteration. */
-enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL, GWF_UNBALANCED };
+enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL };
 enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
 enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS };
 
@@ -27,16 +27,15 @@ enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS }
  * quadratic/small_descent.py). */
 /* clang-format off */
 #define GWF_LIMITS(X)                                                                            \
-    X(rule) X(mass) X(rho_x) X(rho_y) X(proximal) X(alternating) X(marginal_terms) X(epsilon)    \
-    X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled)     \
-    X(rounding) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least)         \
-    X(marginal) X(exact) X(rough) X(relative) X(least_error) X(max_inner) X(first_limit)         \
-    X(max_outer) X(max_tightening) X(stalled_after) X(clearly_less) X(most_stands) X(look_every) \
-    X(stalled_rate) X(most_omega) X(level_ratio) X(level_iterations) X(level_settled)            \
-    X(most_kernels) X(all_moves) X(vanished) X(kept_mass) X(most_priced) X(farthest)             \
-    X(newton_below) X(newton_leaves) X(newton_price) X(newton_price_of_point) X(accelerates)     \
-    X(depth) X(turn_floor) X(singular) X(max_change) X(clear) X(max_foretold) X(max_growth)      \
-    X(first_reach) X(max_reach) X(shrinks)
+    X(rule) X(mass) X(proximal) X(alternating) X(marginal_terms) X(epsilon) X(first_epsilon)     \
+    X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled) X(rounding)          \
+    X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least) X(marginal)         \
+    X(exact) X(rough) X(relative) X(max_inner) X(first_limit) X(max_outer) X(max_tightening)     \
+    X(stalled_after) X(clearly_less) X(most_stands) X(look_every) X(stalled_rate) X(most_omega)  \
+    X(level_ratio) X(level_iterations) X(level_settled) X(most_kernels) X(all_moves)             \
+    X(farthest) X(newton_below) X(newton_leaves) X(newton_price) X(newton_price_of_point)        \
+    X(accelerates) X(depth) X(turn_floor) X(singular) X(max_change) X(clear) X(max_foretold)     \
+    X(max_growth) X(first_reach) X(max_reach) X(shrinks)
 /* clang-format on */
 #define GWF_FIELD(name) double name;
 #define GWF_QUOTED(name) #name,

@@ -52,7 +52,7 @@ FIELDS = "value", "change", "moved", "error", "n_inner"
 # Reasons to end: the number of iterations or the time is reached; the plan has settled, with its
 # marginals; the next iteration needs another solver.
 MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
-RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2, "unbalanced": 3}
+RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2}
 # Most iterations of a first call, whose steps take 5 KB (later calls: twice the number so far and
 # these), and seconds after which no descent of a call begins.
 cdef ptrdiff_t FIRST = 128

@@ -14,7 +14,7 @@ from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import MARGIN, in_units
 from ..results.status import Status
 from ..utils.precision import DOUBLE, SINGLE
-from . import acceleration, judge, methods, state
+from . import acceleration, judge, state
 
 # Multiplications of an iteration up to which the compiled loop, on one thread, pays: of 150 points
 # descents took .07 to .5 of the time of the outer loop on two threads, of 250 .6 to 1.4.
@@ -39,9 +39,6 @@ SHARED = dict(
     level_settled=log_domain.SETTLED,
     most_kernels=sinkhorn_solver.MOST_KERNELS,
     all_moves=rules.ALL_MOVES,
-    vanished=rules.VANISHED,
-    kept_mass=sinkhorn_solver.KEPT_MASS,
-    most_priced=methods.MAX_RATIO,
     farthest=newton.FARTHEST,
     newton_leaves=newton.LEAVES,
     newton_price=newton.PRICE,
@@ -81,7 +78,7 @@ def descend_small(descents, limits, n_threads=1):
 def suits_descent(at):
     """Return whether the compiled loop can make the iterations of a linearization, and pays."""
     (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK:
+    if n * m * (n + m) > MOST_WORK or at.problem.rule.name not in RULES:
         return False
     return allowed.small_descents and allowed.newton
 
@@ -130,14 +127,11 @@ def _compiled(descent, limits, precision, judged):
     epsilon, warm = (
         in_units(each, unit, precision) for each in (epsilons.last, epsilons.at(first))
     )
-    rho_x, rho_y = rule.rho or (np.inf, np.inf)
     numbers = dict(
         epsilon=epsilon,
         first_epsilon=warm,
         cooling=epsilons.factor,
         mass=rule.mass,
-        rho_x=rho_x / unit,
-        rho_y=rho_y / unit,
         rule=RULES[rule.name],
         proximal=method.proximal,
         alternating=method.alternating,
@@ -151,7 +145,6 @@ def _compiled(descent, limits, precision, judged):
         floor=precision.rounding / epsilon,
         stalled=precision.stalled,
         rounding=precision.cost_rounding * at.magnitude(start) / unit,
-        least_error=precision.inner_tol,
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
