@@ -43,9 +43,15 @@ typedef struct {
     GWF_LIMITS(GWF_FIELD)
 } gwf_limits;
 
-/* Room for the steps that acceleration uses, and for numbers of each pair of steps. */
+/* Room for the steps that acceleration uses, and for numbers of each pair of steps: inner products
+ * of moves, of moves and differences of steps, of these differences, and of both with the last step.
+ */
 #define GWF_MOST_STEPS 8
 typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
+typedef struct {
+    gwf_square moved, mixed, gram;
+    double along[GWF_MOST_STEPS], right[GWF_MOST_STEPS], size;
+} gwf_products;
 
 #define real void
 #define GWF_TYPE any
