@@ -215,9 +215,9 @@ class Case:
     def problem(self):
         terms = {"loss": self.loss, "marginals": self.rule}
         if self.rule == "partial":
-            terms["mass"] = 0.7
+            terms["marginals"] = gwfast.Partial(0.7)
         if self.rule == "unbalanced":
-            terms["rho"] = self.rho()
+            terms["marginals"] = gwfast.Unbalanced(self.rho())
         if self.linear != "plain":
             terms |= {"linear_cost": self.linear_cost(), "alpha": 0.6}
         q = None if self.rule == "semirelaxed" else self.y.masses
@@ -227,12 +227,10 @@ class Case:
         exact = self.method == "cg"
         fraction = {"ppa": 0.02, "bapg": 0.1}.get(self.method, 0.04)
         epsilon = (0.02 if self.tier == "neighbors" else fraction) * self.size_of_objective()
+        method = "pgd" if exact else self.method
         return dict(
             epsilon=0 if exact else epsilon,
-            options=gwfast.SolverOptions(
-                method="pgd" if exact else self.method,
-                tier=gwfast.NeighborTier(100) if self.tier == "neighbors" else self.tier,
-            ),
+            options=gwfast.SolverOptions(method=method, tier=self.tier, n_neighbors=100),
             dtype=None if exact else self.dtype,
             init=self.init if self.start is None else self.start,
             n_threads=n_threads,

@@ -6,10 +6,18 @@ from helpers.marks import pairwise
 from helpers.problems import masses
 from helpers.twins import unbalanced
 
+import gwfast
 from gwfast.kernels._rows import aligned_empty
 from gwfast.linear.gibbs_kernel import StoredKernel
 from gwfast.linear.log_domain import Potentials
-from gwfast.linear.rules import Balanced, Partial, Relaxation, Semirelaxed, Unbalanced, as_rule
+from gwfast.linear.rules import (
+    Balanced,
+    PartialRule,
+    Relaxation,
+    Semirelaxed,
+    UnbalancedRule,
+    as_rule,
+)
 from gwfast.linear.sinkhorn_solver import SinkhornSolver
 from gwfast.utils.deadline import Deadline
 from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
@@ -57,7 +65,7 @@ def test_unbalanced_plan_is_that_of_plain_iterations(shape, rho, dtype):
     total = cost - base.f[:, None] - base.g
     expected = unbalanced(total + 0.1, p, q, 0.1, rho)
     expected *= np.sqrt(0.8 / expected.sum())
-    args = cost, base, Unbalanced.of(p, q, rho), 0.1, precision
+    args = cost, base, UnbalancedRule.of(p, q, rho), 0.1, precision
     relaxation = Relaxation(rho, 0.1, 0.8)
     plan, solution = solved(*args, relaxation=relaxation)
     near = 1e-9 if precision is DOUBLE else 3e-5
@@ -76,7 +84,7 @@ def test_unbalanced_potentials_are_those_of_the_plan(epsilon, precision):
     cost, base, p, q = problem(20, 15, 3, scale=3.0)
     rho = 0.5, 0.7
     relaxation = Relaxation(rho, 0.0, 1.0)
-    args = cost, base, Unbalanced.of(p, q, rho), epsilon, precision
+    args = cost, base, UnbalancedRule.of(p, q, rho), epsilon, precision
     plan, solution = solved(*args, relaxation=relaxation)
     f, g = solution.potentials.f, solution.potentials.g
     np.testing.assert_allclose(
@@ -97,7 +105,7 @@ def test_points_without_mass_have_none():
     cost, base, p, q = problem(9, 7, 4)
     p[[0, 5]], q[3] = 0.0, 0.0
     rho = 1.0, 2.0
-    rule, relaxation = Unbalanced.of(p, q, rho), Relaxation(rho, 0.0, 1.0)
+    rule, relaxation = UnbalancedRule.of(p, q, rho), Relaxation(rho, 0.0, 1.0)
     plan, _ = solved(cost, base, rule, 0.1, DOUBLE, relaxation=relaxation)
     assert plan[[0, 5]].max() == 0.0 and plan[:, 3].max() == 0.0
     rows, cols = np.flatnonzero(p), np.flatnonzero(q)
@@ -105,7 +113,7 @@ def test_points_without_mass_have_none():
     part = unbalanced(total[np.ix_(rows, cols)], p[rows], q[cols], 0.1, rho)
     part /= np.sqrt(part.sum())
     assert np.abs(plan[np.ix_(rows, cols)] - part).sum() < 1e-9
-    for rule in (Semirelaxed(p, q), Partial(p, q, 0.5)):
+    for rule in (Semirelaxed(p, q), PartialRule(p, q, 0.5)):
         plan, _ = solved(cost, base, rule, 0.1, DOUBLE)
         assert plan[[0, 5]].max() == 0.0 and plan[:, 3].max() == 0.0
         assert rule.error(plan.sum(axis=1), plan.sum(axis=0)) < 1e-9
@@ -117,7 +125,7 @@ def test_scalings_of_a_solve_that_is_cut_short_are_numbers():
     cost, base, p, q = problem(20, 9, 0)
     rho = 0.006, 0.006
     plan, solution = solved(
-        cost, base, Unbalanced.of(p, q, rho), 0.006, SINGLE,
+        cost, base, UnbalancedRule.of(p, q, rho), 0.006, SINGLE,
         relaxation=Relaxation(rho, -1.5, 1.0), deadline=Deadline.after(1e-9),
     )  # fmt: skip
     assert solution.n_iter == 1 and np.isfinite(plan).all() and plan.sum() > 0
@@ -126,7 +134,7 @@ def test_scalings_of_a_solve_that_is_cut_short_are_numbers():
 def test_a_plan_without_mass_is_the_answer_where_all_is_too_dear():
     cost, base, p, q = problem(6, 5, 0)
     rho = 1e-3, 1e-3
-    rule, relaxation = Unbalanced.of(p, q, rho), Relaxation(rho, 50.0, 1.0)
+    rule, relaxation = UnbalancedRule.of(p, q, rho), Relaxation(rho, 50.0, 1.0)
     plan, solution = solved(cost, base, rule, 0.01, DOUBLE, relaxation=relaxation)
     assert plan.max() <= 1e-3 and solution.n_iter < 1000
 
@@ -163,8 +171,8 @@ def test_partial_plan_keeps_within_its_caps(whole, epsilon, precision):
     sums = [p, q]
     if whole is not None:
         sums[whole] = 0.6 * sums[whole] / sums[whole].sum()
-    rule = Partial.of(*sums, 0.6)
-    assert type(rule) is Partial
+    rule = PartialRule.of(*sums, 0.6)
+    assert type(rule) is PartialRule
     plan, solution = solved(cost, base, rule, epsilon, precision)
     near = 1e-9 if precision is DOUBLE else 2e-5
     assert plan.sum() == pytest.approx(0.6, abs=near)
@@ -184,9 +192,9 @@ def test_partial_plan_keeps_within_its_caps(whole, epsilon, precision):
 
 def test_all_mass_of_both_sides_is_the_balanced_rule():
     p, q = masses(30, 1), masses(20, 2)
-    assert type(Partial.of(p, q)) is Balanced
-    assert type(Partial.of(p, q, 1 - 1e-6)) is Partial
-    assert type(Partial.of(p, 0.5 * q, 0.5)) is Partial
+    assert type(PartialRule.of(p, q)) is Balanced
+    assert type(PartialRule.of(p, q, 1 - 1e-6)) is PartialRule
+    assert type(PartialRule.of(p, 0.5 * q, 0.5)) is PartialRule
 
 
 # --- Arguments ------------------------------------------------------------------------
@@ -195,25 +203,32 @@ def test_all_mass_of_both_sides_is_the_balanced_rule():
 @pytest.mark.parametrize(
     "rho, error, message",
     [
-        (None, ValueError, "^rho must be given with marginals='unbalanced'"),
         (0, ValueError, r"^rho must be positive and finite, got 0\.0"),
         ((1.0, -1.0), ValueError, r"^rho must be positive and finite, got -1\.0"),
         (np.nan, ValueError, "^rho must be positive and finite, got nan"),
         ((1, 2, 3), ValueError, "^rho must be a number or a pair of them, got 3"),
         ("1", TypeError, "^rho must be a number or a pair of them, got str"),
+        (None, TypeError, "^rho must be a number or a pair of them, got NoneType"),
         (True, TypeError, "^rho must be a number, got bool"),
         ((1.0, "2"), TypeError, "^rho must be a number, got str"),
     ],
 )
 def test_bad_prices_are_refused(rho, error, message):
     with pytest.raises(error, match=message):
-        as_rule("unbalanced", None, None, None, (3, 4), rho)
+        gwfast.Unbalanced(rho)
+
+
+@pytest.mark.parametrize("mass, message", [(0, "positive"), (1.1, "at most 1, got 1.1")])
+def test_bad_masses_are_refused(mass, message):
+    with pytest.raises(ValueError, match=f"^mass must be {message}"):
+        gwfast.Partial(mass)
 
 
 def test_masses_of_different_totals_need_a_price():
+    masses = np.ones(3), np.ones(4)
     with pytest.raises(ValueError, match=r"^rho must be finite on one side at least"):
-        as_rule("unbalanced", np.ones(3), np.ones(4), None, (3, 4), np.inf)
-    rule = as_rule("unbalanced", np.ones(3), np.ones(4), None, (3, 4), (np.inf, 1.0))
+        as_rule(gwfast.Unbalanced(np.inf), *masses, (3, 4))
+    rule = as_rule(gwfast.Unbalanced((np.inf, 1.0)), *masses, (3, 4))
     assert rule.mass == pytest.approx(np.sqrt(12))
     assert rule.penalty(rule.p, rule.q * 0.75) > 0
     assert rule.penalty(rule.p, rule.q) == 0
