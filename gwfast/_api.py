@@ -15,7 +15,8 @@ from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
 from .results.coupling import Coupling
 from .results.pairwise import PairwiseResult
-from .results.result import ConvergenceWarning, GWResult, LabelTransfer, OuterStep, SinkhornResult
+from .results.records import OuterStep
+from .results.result import ConvergenceWarning, GWResult, LabelTransfer, SinkhornResult
 from .results.tables import Candidate, Neighbors
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein

@@ -144,7 +144,7 @@ refine, scale_costs, checkpoint
         one_of(options.pop("retrieval"), "retrieval", get_args(Retrieval))
         self.result_ = align(source, target, p=p, q=q, **options)
         self.mapping_ = self.result_.mapping
-        self.n_iter_ = self.result_.gw.n_outer
+        self.n_iter_ = self.result_.gw.n_iter
         return self
 
     def transform(self, X: ArrayLike) -> Float32Array:

@@ -231,7 +231,7 @@ def summary(outcome):
             name: getattr(gw, name)
             for name in (
                 "status", "converged", "gw_cost", "reg_cost", "epsilon",
-                "marginal_error", "n_outer", "n_inner", "seconds", "advice",
+                "marginal_error", "n_iter", "seconds", "advice",
                 "confidence",
             )
         },

@@ -112,11 +112,12 @@ def _facts(outcome):
     result, gw = outcome.result, outcome.result.gw
     n, m = gw.coupling.shape
     sizes = [len(given.embeddings) for given in (outcome.source, outcome.target)]
+    n_inner = sum(step.n_inner for step in gw.history)
     n_mutual, n_rows = int(np.sum(outcome.mutual)), len(outcome.rows)
     facts = [
         ("gw_cost", f"{gw.gw_cost:.6g}", f"at epsilon {gw.epsilon:.3g}"),
         ("marginal error", f"{gw.marginal_error:.1e}", "of a mass of 1"),
-        ("iterations", f"{gw.n_outer:,}", f"with {gw.n_inner:,} Sinkhorn iterations"),
+        ("iterations", f"{gw.n_iter:,}", f"with {n_inner:,} Sinkhorn iterations"),
         ("words in the transport", f"{n:,} × {m:,}", "the most frequent ones"),
         ("words mapped", f"{sizes[0]:,}", f"onto {sizes[1]:,}"),
         ("mutual pairs", f"{n_mutual:,}", f"{n_mutual / n_rows:.1%} of the words"),

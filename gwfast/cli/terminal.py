@@ -96,7 +96,7 @@ def _facts(outcome):
         threads = "one core: this gwfast was built without OpenMP"
     transport = f"{n:,} x {m:,} words, {result.seconds:.1f} s on {threads}"
     facts.append(("transport", transport))
-    status = f"{gw.status}, after {gw.n_outer} outer iterations"
+    status = f"{gw.status}, after {gw.n_iter} outer iterations"
     if np.isfinite(gw.confidence):
         status += f", confidence {gw.confidence:.2f}"
     facts.append(("status", status))

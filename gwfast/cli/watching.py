@@ -4,7 +4,7 @@ import math
 import time
 from collections import deque
 
-from ..results.result import OuterStep
+from ..results.records import OuterStep
 from ..utils.progress import ProgressEvent
 
 

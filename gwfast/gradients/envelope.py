@@ -24,7 +24,7 @@ def refuse_gradients(names: Collection[str], marginals: Marginals) -> None:
     marginals = as_marginals(marginals)
     has = True, marginals != "semirelaxed"
     if isinstance(marginals, Unbalanced):
-        has = tuple(price < np.inf for price in marginals.rho)
+        has = marginals.prices[0] < np.inf, marginals.prices[1] < np.inf
     elif isinstance(marginals, Partial) and marginals.mass < 1.0:
         has = False, False
     for name, is_free in zip("pq", has, strict=True):

@@ -90,7 +90,7 @@ def gromov_wasserstein_loss(
     """
     if as_options(options).method == "bapg":
         raise ValueError("method must be 'pgd' or 'ppa', got 'bapg', whose plans are no minimum")
-    given = dict(x=x, y=y, p=p, q=q, linear_cost=linear_cost, alpha=alpha)
+    given: dict[str, Any] = dict(x=x, y=y, p=p, q=q, linear_cost=linear_cost, alpha=alpha)
 
     def solved(arrays: dict[str, Any]) -> Minimum:
         now = given | arrays

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..utils.validation import as_positive
 
@@ -60,9 +60,15 @@ class Unbalanced:
 
     rho: float | tuple[float, float]
 
+    @property
+    def prices(self) -> tuple[float, float]:
+        """Price of the row sums and of the column sums."""
+        rho = self.rho
+        return rho if isinstance(rho, tuple) else (rho, rho)
+
     def __post_init__(self) -> None:
         rho = self.rho
-        pair = (rho, rho) if isinstance(rho, numbers.Real) else rho
+        pair: Any = (rho, rho) if isinstance(rho, numbers.Real) else rho
         if isinstance(pair, str) or not hasattr(pair, "__len__"):
             raise TypeError(f"rho must be a number or a pair of them, got {type(rho).__name__}")
         if len(pair) != 2:

@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ..results.records import Masses
 from ..utils.validation import MASS_TOLERANCE, as_marginal, as_masses
 from .marginals import Partial, Unbalanced, as_marginals
 
@@ -113,6 +114,10 @@ class Balanced:
         """Return the rule for costs of this size, with prices that can be computed."""
         return self
 
+    def asked(self):
+        """Return the `Masses` of results."""
+        return Masses(self.name, self.p, self.q, self.mass, self.rho)
+
     def product(self):
         """Return the marginals of the product plan, which is their product over its mass."""
         return self.mass * self.p, self.mass * self.q
@@ -132,10 +137,6 @@ class Balanced:
     def error(self, rows, cols):
         """Return the L1 distance of these marginals from the masses."""
         return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
-
-    def asked(self):
-        """Return the arguments of results about the marginals."""
-        return {"marginals": self.name, "p": self.p, "q": self.q}
 
     def terms(self, base, epsilon, relaxation=None):
         """Return the `Terms` of a linear problem whose cost lacks minus `base`, the separable
@@ -292,7 +293,7 @@ def as_rule(marginals, p, q, shape):
     """
     marginals = as_marginals(marginals)
     if isinstance(marginals, Unbalanced):
-        p, q, rho = as_masses(p, "p", shape[0]), as_masses(q, "q", shape[1]), marginals.rho
+        p, q, rho = as_masses(p, "p", shape[0]), as_masses(q, "q", shape[1]), marginals.prices
         off = abs(p.sum() - q.sum()) > MASS_TOLERANCE * p.sum()
         if rho == (math.inf, math.inf) and off:
             raise ValueError(

@@ -103,7 +103,7 @@ def sinkhorn(
     error = rule.error(*marginals)
     status = Status.CONVERGED
     if not error <= tol:
-        status = Status.TIME_LIMIT if late else Status.PRECISION
+        status = Status.TIME_LIMIT if late else Status.STALLED
         status = Status.MAX_ITER if n_iter >= max_iter else status
         limit = status if status == Status.TIME_LIMIT else "max_iter"
         warnings.warn(

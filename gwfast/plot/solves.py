@@ -13,7 +13,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from ..results.result import GWResult, OuterStep
+from ..results.records import OuterStep
+from ..results.result import GWResult
 from ..results.tables import Candidate
 from ..utils.types import PathLike
 from ..utils.validation import as_array

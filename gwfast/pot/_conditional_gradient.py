@@ -14,7 +14,7 @@ import numpy as np
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
-from ..results.status import Status
+from ..results.status import Ending
 from ..solvers.search.isomorphism import isomorphisms
 from . import gradients
 from ._problem import Problem
@@ -134,7 +134,7 @@ def solve_exact(given: Problem) -> ExactAnswer:
     least = -np.inf if one else 0.0
     losses = [solution.first, *solution.trace[:, 0].tolist()]
     last = np.inf if len(losses) < 2 else abs(losses[-1] - losses[-2])
-    ended = one and solution.status == Status.CONVERGED
+    ended = one and solution.status == Ending.CONVERGED
     if ended and last >= max(limits.min_change, limits.min_relative * abs(losses[-1])):
         losses.append(losses[-1])  # POT makes one more step, by nothing
     losses = [(x if fused else max(x, least)) * total**2 for x in losses]

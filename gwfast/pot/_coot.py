@@ -15,7 +15,7 @@ from ..linear.rules import Balanced
 from ..linear.sinkhorn_solver import SinkhornSolver, in_units
 from ..problems.geometry import within_range
 from ..quadratic.certificate import LinearProgram
-from ..results.status import Status
+from ..results.status import Ending
 from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix, as_vector
 from ._conditional_gradient import NOTHING
@@ -50,7 +50,7 @@ class CoOptimal:
         shapes = zip(X.shape, Y.shape, strict=True)
         each = zip(KINDS, shapes, *pairs, strict=True)
         self.sides = [Side(self, *one) for one in each]
-        self.distances, self._status = [], Status.MAX_OUTER
+        self.distances, self._ending = [], Ending.MAX_OUTER
         self._solve()
 
     def number(self, name):
@@ -103,14 +103,14 @@ class CoOptimal:
             value += float(samp.penalty() + feat.penalty())
             self.distances.append(value)
             if abs(samp.plan - before).sum() < tol or abs(value - former) < least:
-                self._status = Status.CONVERGED
+                self._ending = Ending.CONVERGED
                 break
             if self._given["verbose"]:
                 print(f"CO-Optimal Transport cost at iteration {k + 1}: {value}")
         if samp.missed or feat.missed:
-            self._status = Status.MAX_INNER
-        if self._status not in EXPECTED:
-            warn_of(self._status, "", "Co-optimal transport")
+            self._ending = Ending.MAX_INNER
+        if self._ending not in EXPECTED:
+            warn_of(self._ending, "", "Co-optimal transport")
 
     def log(self):
         """POT's log, and the status."""
@@ -118,7 +118,7 @@ class CoOptimal:
         duals = (tuple(map(back, side.duals())) for side in self.sides)
         return dict(zip(STARTS[2:], duals, strict=True)) | {
             "distances": list(map(back, self.distances)),
-            "status": self._status,
+            "status": self._ending.status,
         }
 
     def gradient(self, upstream):

@@ -20,7 +20,7 @@ from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
 from ..quadratic.linearize import linearize
 from ..quadratic.methods import BAPG, as_method
 from ..results.result import ConvergenceWarning
-from ..results.status import Status
+from ..results.status import Ending
 from ..solvers.options import Settings
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
@@ -47,9 +47,9 @@ SMOOTH = {
     ("ppa", "balanced"): ("C1", "C2", "M", "alpha"),
     ("ppa", "semirelaxed"): ("C1", "C2", "M", "p", "alpha"),
 }
-# The status of plans that need no warning: POT's users limit iterations on purpose, and
+# The endings of plans that need no warning: POT's users limit iterations on purpose, and
 # its default tolerances are beyond float32.
-EXPECTED = (Status.CONVERGED, Status.MAX_OUTER, Status.PRECISION, Status.STOPPED)
+EXPECTED = (Ending.CONVERGED, Ending.MAX_OUTER, Ending.PRECISION, Ending.STOPPED)
 
 
 class FrobeniusChange(RelativeChange):
@@ -96,7 +96,7 @@ class Answer:
     linear: float  # ``<M, T>``
     separable: float  # ``sum(constC * T)``; NaN where no one asked
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
-    status: Status
+    ending: Ending
     advice: str
 
     @classmethod
@@ -159,7 +159,7 @@ class Answer:
             entries["quad_loss"] = back(self.quad_loss)
         if not problem.take("marginal_loss", True):
             entries["loss"] = back(self.value - problem.alpha * self.separable)
-        entries["status"] = self.status
+        entries["status"] = self.ending.status
         return made, entries
 
     def _traced(self, plan, log):
@@ -196,9 +196,9 @@ def solve(problem: Problem, method: str | None = None) -> Answer:
     limits = entropic_limits(problem) if problem.limit("max_iter", minimum=0) else None
     report = table(every=10) if problem.take("verbose") else None
     answer = solved(problem, method, epsilon, limits, report)
-    dubious = answer.advice or answer.status not in EXPECTED
+    dubious = answer.advice or answer.ending not in EXPECTED
     if dubious and problem.take("warn", True):
-        warn_of(answer.status, answer.advice)
+        warn_of(answer.ending, answer.advice)
     return answer
 
 
@@ -212,8 +212,8 @@ def solve_all(problems: list[Problem]) -> list[Answer]:
         problem.refuse_gradients(SMOOTH.get((method, problem.marginals), ()))
     answers = solved_together(problems, method, first.number("epsilon"), entropic_limits)
     for answer in answers if first.take("warn", True) else ():
-        if answer.advice or answer.status not in EXPECTED:
-            warn_of(answer.status, answer.advice)
+        if answer.advice or answer.ending not in EXPECTED:
+            warn_of(answer.ending, answer.advice)
     return answers
 
 
@@ -243,9 +243,9 @@ def marginal_tol(problem, shape):
     return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)
 
 
-def warn_of(status, advice, what="Gromov-Wasserstein"):
+def warn_of(ending, advice, what="Gromov-Wasserstein"):
     """Warn of a plan that should not be trusted as it is."""
-    message = f"{what} ended as {status!r}" + (advice and f": {advice}")
+    message = f"{what} ended as {ending.status!r}" + (advice and f": {advice}")
     warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
@@ -365,7 +365,7 @@ def _unsolved(problem, start, method):
     quad, linear = _value_of(plan, linearization)
     marginals = plan.sum(axis=1), plan.sum(axis=0)
     separable = _separable(problem, *marginals)
-    return plan, quad, linear, separable, [], Status.MAX_OUTER, ""
+    return plan, quad, linear, separable, [], Ending.MAX_OUTER, ""
 
 
 def _solved(problem, options):

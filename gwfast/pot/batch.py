@@ -180,16 +180,16 @@ def _shape(stacks):
 
 def _result(answers, arrays):
     """What is returned."""
-    bad = [k for k, one in enumerate(answers) if one.advice or one.status not in EXPECTED]
+    bad = [k for k, one in enumerate(answers) if one.advice or one.ending not in EXPECTED]
     if bad:
         first = answers[bad[0]]
         why = f"{len(bad)} of {len(answers)} problems, the first is number {bad[0]}"
-        warn_of(first.status, f"{why}; {first.advice}" if first.advice else why)
+        warn_of(first.ending, f"{why}; {first.advice}" if first.advice else why)
 
     def stacked(name):
         return arrays.back(np.array([getattr(one, name) for one in answers]))
 
-    statuses = [one.status for one in answers]
+    statuses = [one.ending.status for one in answers]
     others = [status for status in statuses if status != "converged"]
     return as_result(
         "solve_gromov_batch",

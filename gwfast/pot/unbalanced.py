@@ -178,7 +178,7 @@ class _Call:
         reg_marginals = given["reg_marginals"]
         if isinstance(reg_marginals, list | tuple) and len(reg_marginals) == 1:
             reg_marginals = reg_marginals[0]
-        self._rho = Unbalanced(reg_marginals).rho
+        self._rho = Unbalanced(reg_marginals).prices
         self._epsilon = as_number(_first(given["epsilon"]), "epsilon")
         self._errors, self._n_seen, data = [], 0, self._data
         self._p, self._q = (x.astype(np.float64) for x in (data.p, data.q))
@@ -233,8 +233,8 @@ class _Call:
             value -= (1.0 - share) / 2 * np.vdot(self._plans[-2], problem.linear_cost)
         self._quadratic = value / share
         self.status = result.status
-        if result.status not in EXPECTED:
-            warn_of(result.status, result.advice)
+        if result.ending not in EXPECTED:
+            warn_of(result.ending, result.advice)
 
     def _look(self, step):
         """Keep the last plans; after every second, whether the first of two stays."""

@@ -263,7 +263,7 @@ def _result(answer, alpha):
         value=value,
         value_linear=linear,
         value_quad=quadratic,
-        status=answer.status,
+        status=answer.ending.status,
         log=log,
         potentials=potentials,
     )

@@ -17,8 +17,9 @@ from ..kernels import _kernels
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import in_units
 from ..problems.epsilon import Schedule
-from ..results.result import GWResult, LiveStep, OuterStep
-from ..results.status import Status
+from ..results.records import LiveStep, OuterStep
+from ..results.result import GWResult
+from ..results.status import Ending
 from . import certificate
 from .acceleration import Anderson, Going
 from .judge import MAX_ROUNDED, Step, Verdict, judge
@@ -36,7 +37,7 @@ class Descent:
     epsilons: Schedule
     going: Going  # the start of the next iteration
     steps: tuple[Step, ...] = ()
-    status: Status | None = None  # why it ended; None before the first iteration
+    status: Ending | None = None  # why it ended; None before the first iteration
     seconds: float = 0.0  # of all iterations
     verdict: Verdict | None = None  # on the last step, if the outer loop made it
     moves: Anderson | SampleMoves | None = None
@@ -52,7 +53,7 @@ class Descent:
         if after is None:
             return cls(linearization, epsilons, going)
         # A callback may have stopped the warm start.
-        status = after.status if after.status == Status.STOPPED else None
+        status = after.status if after.status == Ending.STOPPED else None
         going = going._replace(change=after.steps[-1].change)
         return cls(linearization, epsilons, going, after.steps, status, after.seconds)
 
@@ -231,23 +232,17 @@ class Descent:
         last, potentials, marginals = self.steps[-1], self.potentials, self.marginals
         rule = self.problem.rule
         fields = dict(
-            coupling=self.coupling,
+            coupling=self.coupling.replace(left_out=self.left_out),
             potentials=(potentials.f, potentials.g),
             gw_cost=self.objective,
-            linear_cost=self.linear_value,
-            penalty=rule.penalty(*marginals),
             reg_cost=rule.regularized(self.objective, last.epsilon, self.entropy, *marginals),
-            **rule.asked(),
-            mass=float(marginals[0].sum()),
-            lost=tuple(lost for _, lost in self.kept),
+            linear_cost=self.linear_value,
             epsilon=last.epsilon,
             marginal_error=last.marginal_error,
-            n_outer=len(self.steps),
-            n_inner=sum(step.n_inner for step in self.steps),
-            status=self.status,
-            left_out=self.left_out,
-            method=self.linearization.method.name,
+            ending=self.status,
             history=self.history,
+            marginals=rule.asked(),
+            method=self.linearization.method.name,
             seconds=self.seconds,
         )
         return GWResult(**fields | more)
@@ -340,16 +335,16 @@ def _follow(at, taken, step, limits, before, callback):
     # A linear problem that was cut short ends the loop.
     ended = None
     if limits.late(max(at.update_seconds, taken.seconds)):
-        ended = Status.TIME_LIMIT
+        ended = Ending.TIME_LIMIT
     trail = (*at.trail, taken.state.potentials)[-2:]
     at = dataclasses.replace(at, steps=(*at.steps, step), taken=known, trail=trail)
     if callback is not None:
         shown = outer_step(len(at.steps), step)
         snapshot = functools.partial(at._coupling, linearization.snapshot)
         if LiveStep.stops(callback, shown, snapshot, step.moved):
-            ended = Status.STOPPED
+            ended = Ending.STOPPED
         elif limits.late(taken.seconds):  # a callback takes time as well
-            ended = Status.TIME_LIMIT
+            ended = Ending.TIME_LIMIT
     rest = dict(final=step.epsilon == at.epsilons.last, ended=ended)
     verdict = judge(at.steps, linearization, limits, before, **rest)
     if verdict.sharpens:

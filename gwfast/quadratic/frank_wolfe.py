@@ -24,8 +24,9 @@ from ..problems.dense_cost import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..results.coupling import ArrayCoupling
-from ..results.result import GWResult, LiveStep, OuterStep
-from ..results.status import Status
+from ..results.records import LiveStep, OuterStep
+from ..results.result import GWResult
+from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
 from .certificate import MAX_ERROR, objective
 from .dense import Side, common_shift
@@ -221,15 +222,15 @@ class FrankWolfe:
                 stops = LiveStep.stops(callback, step, self._coupling)
             asked = limits.min_change or limits.min_relative
             if stops:
-                status = Status.STOPPED
+                status = Ending.STOPPED
             elif ended == _frank_wolfe.CONVERGED or (ended == _frank_wolfe.STALLED and asked):
-                status = Status.CONVERGED
+                status = Ending.CONVERGED
             elif ended == _frank_wolfe.STALLED:
-                status = Status.PRECISION
+                status = Ending.PRECISION
             elif limits.deadline.passed():
-                status = Status.TIME_LIMIT
+                status = Ending.TIME_LIMIT
             elif steps.n_steps >= limits.max_outer:
-                status = Status.MAX_OUTER
+                status = Ending.MAX_OUTER
         # From the last linear program, with the separable terms.
         potentials = tuple(np.full(size, -np.inf) for size in problem.shape)
         sides = zip(potentials, self._points, steps.potentials(), self._constants, strict=True)
@@ -269,7 +270,7 @@ class ExactSolution:
     potentials: tuple[np.ndarray, np.ndarray]
     gw_cost: float
     gap: float
-    status: Status
+    status: Ending
     first: float
     trace: np.ndarray
     seconds: float
@@ -277,7 +278,7 @@ class ExactSolution:
     def result(self, n_threads, **more):
         """Return the `GWResult`; `more` are fields to set."""
         problem, linear, advice = self.problem, 0.0, self.status.advice
-        if self.status == Status.PRECISION:
+        if self.status == Ending.PRECISION:
             advice = "no step makes the objective smaller, beyond rounding; try a larger tol"
         sums = self.plan.sum(axis=1), self.plan.sum(axis=0)
         if problem.is_fused:
@@ -290,20 +291,13 @@ class ExactSolution:
             reg_cost=self.gw_cost,
             epsilon=0.0,
             marginal_error=problem.rule.error(*sums),
-            n_outer=len(self.trace),
-            n_inner=0,
-            status=self.status,
+            ending=self.status,
             advice=advice,
             history=tuple(outer_step(k + 1, step) for k, step in enumerate(self.trace)),
-            seconds=self.seconds,
+            marginals=problem.rule.asked(),
             method="cg",
             gap=self.gap,
-            **problem.rule.asked(),
-            mass=float(self.plan.sum()),
-            lost=tuple(
-                float(np.maximum(masses - found, 0.0).sum())
-                for masses, found in zip((problem.p, problem.q), sums, strict=True)
-            ),
+            seconds=self.seconds,
         )
         return GWResult(**fields | more)
 

@@ -5,7 +5,7 @@ import itertools
 import math
 from typing import NamedTuple
 
-from ..results.status import Status
+from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
 from ..utils.validation import as_count, as_positive
 
@@ -163,7 +163,7 @@ class Limits:
 class Verdict(NamedTuple):
     """How a descent goes on after its last step."""
 
-    status: Status | None = None  # why it ends; None if it goes on
+    status: Ending | None = None  # why it ends; None if it goes on
     settled: bool = False  # whether nothing moves
     confirms: bool = False  # whether one more iteration has to confirm that
     accelerates: bool = False  # whether acceleration may move the state
@@ -248,8 +248,8 @@ def judge(history, at, limits, before, *, final=True, ended=None):
     n_cycles, waits, damps = before.n_cycles, before.waits, False
     n_steady = before.n_steady + 1
     if n_cycles > MOST_DAMPED:
-        if status in (None, Status.MAX_OUTER) and last.thorough and low:
-            status = Status.CYCLE
+        if status in (None, Ending.MAX_OUTER) and last.thorough and low:
+            status = Ending.CYCLE
     elif status is None and rounds and not at.method.alternating:
         # Unless the objective is concave plain steps may go back and forth between plans, and
         # proximal steps that are too large may raise the objective.
@@ -281,25 +281,25 @@ def judge(history, at, limits, before, *, final=True, ended=None):
 def _status(history, at, limits, ended, settled, stalled):
     """Return why the descent ends after its last step, or None."""
     last, recent = history[-1], history[-STALLED_AFTER:]
-    if ended == Status.STOPPED:
+    if ended == Ending.STOPPED:
         return ended
     if settled and last.error <= max(limits.marginal_tol, last.least_error):
         # Where rounding is as large as the plan nothing has converged, unless the product plan is
         # right, as it is if all costs are equal.
         rounded = at.change_is_rounded and last.floor >= 1.0 and last.deviates
         moving = last.change > max(limits.tol, MAX_ROUNDED)
-        return Status.PRECISION if rounded or moving else Status.CONVERGED
+        return Ending.PRECISION if rounded or moving else Ending.CONVERGED
     if ended is not None:
         return ended
     # Below this fraction of the mass of the product plan an unbalanced plan is lost.
     if len(recent) == STALLED_AFTER and all(step.mass < 1e-4 for step in recent):
-        return Status.LOST_MASS
+        return Ending.LOST_MASS
     if settled and last.thorough:
         # Neither the plan nor its marginals change.
-        return Status.MAX_INNER if last.n_inner >= limits.max_inner else Status.PRECISION
+        return Ending.MAX_INNER if last.n_inner >= limits.max_inner else Ending.PRECISION
     if stalled:
-        return Status.PRECISION
-    return Status.MAX_OUTER if len(history) >= limits.max_outer else None
+        return Ending.PRECISION
+    return Ending.MAX_OUTER if len(history) >= limits.max_outer else None
 
 
 def _may_leave(history, before, tol):

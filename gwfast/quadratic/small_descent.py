@@ -12,7 +12,7 @@ from ..kernels._products import Panels
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import MARGIN, in_units
-from ..results.status import Status
+from ..results.status import Ending
 from ..utils.precision import DOUBLE, SINGLE
 from . import acceleration, judge, state
 
@@ -177,11 +177,11 @@ def _after(descent, compiled, ended, limits, seconds):
     at, status = descent.linearization, None
     dtype, steps = at.precision.dtype, compiled.steps.T
     if ended == SETTLED and compiled.plan.dtype == dtype:
-        status = Status.CONVERGED
+        status = Ending.CONVERGED
     elif len(descent.steps) + compiled.done >= limits.max_outer:
-        status = Status.MAX_OUTER
+        status = Ending.MAX_OUTER
     elif limits.deadline.passed():
-        status = Status.TIME_LIMIT
+        status = Ending.TIME_LIMIT
     gw_costs = (at.cost_scale * steps[VALUE]).tolist()
     change, moved, error = steps[CHANGE : ERROR + 1].tolist()
     product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)

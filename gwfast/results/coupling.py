@@ -31,7 +31,9 @@ class Coupling:
     ----------
     shape, n_threads, form : (int, int), int, {"array", "sparse", "factors"}
     nbytes, limit : int, float or None
-        Bytes in memory, and bytes that `toarray` may take, see `with_limit`.
+        Bytes in memory, and bytes that `toarray` may take.
+    left_out : float
+        Upper bound, at 95 % confidence, of the mass that the tier "neighbors" left out; else 0.
     dtype : numpy.dtype
         Float32, but for arrays of float64 solves.
 
@@ -47,6 +49,7 @@ class Coupling:
     form: ClassVar[Literal["array", "sparse", "factors"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
+    left_out: float = 0.0
 
     def __init__(self, shape: tuple[int, int], n_threads: int):
         self.shape, self.n_threads = shape, n_threads
@@ -66,10 +69,11 @@ class Coupling:
     def _made(self, rows: Any = slice(None)) -> Any:
         return self._rows(rows)
 
-    def with_limit(self, limit: float | None) -> Coupling:
-        """Return the same plan, not copied, whose `toarray` may take `limit` bytes."""
+    def replace(self, **attributes: float | None) -> Coupling:
+        """Return the same plan, not copied, with another `limit` or `left_out`."""
         other = copy.copy(self)
-        other.limit = limit
+        for name, value in attributes.items():
+            setattr(other, name, value)
         return other
 
     def copy(self) -> Coupling:
@@ -140,7 +144,7 @@ class Coupling:
     @property
     def T(self) -> Coupling:
         """The coupling of the other side with this one."""
-        return self._transposed().with_limit(self.limit)
+        return self._transposed().replace(limit=self.limit, left_out=self.left_out)
 
     def entropy(self) -> float:
         """Return ``-sum plan log plan``."""
@@ -181,7 +185,7 @@ class ArrayCoupling(Coupling):
         return tuple(self.array.sum(axis=axis, dtype=np.float64) for axis in (1, 0))
 
     def copy(self):
-        return ArrayCoupling(self.array.copy(), self.n_threads).with_limit(self.limit)
+        return ArrayCoupling(self.array.copy(), self.n_threads).replace(limit=self.limit)
 
     def _transposed(self):
         return ArrayCoupling(np.ascontiguousarray(self.array.T), self.n_threads)

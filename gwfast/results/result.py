@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -11,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..utils.labels import Labels, in_order
-from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
+from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray, PathLike
 from ..utils.validation import as_any_array, as_array, in_memory, one_of
 from .coupling import Coupling, check_points, matches_of, shares_of
-from .status import Status
-from .tables import Candidates, as_labels, frame, named, of_tuples, taken
+from .records import Masses, OuterStep
+from .saving import read_result, write_result
+from .status import Ending, Status
+from .tables import Candidates, as_labels, frame, named, taken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,67 +34,6 @@ class ConvergenceWarning(UserWarning):
     >>> issubclass(gwfast.ConvergenceWarning, UserWarning)
     True
     """
-
-
-class OuterStep(NamedTuple):
-    """One outer iteration, as kept in `GWResult.history` and passed to callbacks.
-
-    Attributes
-    ----------
-    iteration : int
-        Counted from 1.
-    gw_cost, epsilon : float
-        Objective for the given marginals, without entropy, with the rounding of the loop.
-    change : float
-        Relative change of the state: ``|A' - A|_F / |A'|_F`` of ``A = X' T Y`` for point clouds,
-        ``|T' - T|_1`` over the mass for dense costs; if `epsilon` is 0, the part of the way to
-        the vertex that the plan went.
-    marginal_error, n_inner : float and int
-        ``|T 1 - p|_1 + |T' 1 - q|_1``, and the number of Sinkhorn iterations.
-    seconds : float
-        Since the solve began.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> cost = np.abs(np.subtract.outer(np.arange(9.0) ** 1.5, np.arange(9.0) ** 1.5))
-    >>> gwfast.gromov_wasserstein(cost, cost).history[0].iteration
-    1
-    """
-
-    iteration: int
-    gw_cost: float
-    epsilon: float
-    change: float
-    marginal_error: float
-    n_inner: int
-    seconds: float
-
-
-class LiveStep(OuterStep):
-    """An `OuterStep` as callbacks get it, while the solver waits for them; `moved` is the
-    Frobenius norm of the change of the plan, for dense costs only, else NaN.
-    """
-
-    moved: float = np.nan
-    _snapshot: Callable[[], Coupling] | None = None
-
-    @classmethod
-    def stops(cls, callback, step, snapshot, moved=np.nan):
-        """Show a step to a callback; return True to end the solve."""
-        live = cls(*step)
-        live._snapshot, live.moved = snapshot, moved
-        try:
-            return bool(callback(live))
-        finally:
-            live._snapshot = None  # the solver goes on and overwrites the plan
-
-    @property
-    def coupling(self) -> Coupling:
-        """The plan of this iteration, during the call only: copy the array that is to stay."""
-        if self._snapshot is None:
-            raise RuntimeError("the coupling of a step is there during the callback only")
-        return self._snapshot()
 
 
 class LabelTransfer(NamedTuple):
@@ -135,7 +75,7 @@ class SinkhornResult:
     epsilon, marginal_error, n_iter, seconds : float, float, int, float
         The error is ``|plan 1 - p|_1 + |plan' 1 - q|_1``, of a total mass of one.
     status : Status
-        "converged", "max_iter", "precision" (the error no longer fell) or "time_limit".
+        "converged", "max_iter", "stalled" (the error no longer fell) or "time_limit".
 
     Examples
     --------
@@ -167,55 +107,46 @@ class SinkhornResult:
         )
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class GWResult:
     """Solution of a Gromov-Wasserstein problem, entropic or exact.
 
     Attributes
     ----------
     coupling : Coupling
-        The plan in the form it was computed in: an array, sparse, or factors.
-    plan : (n, m) ndarray
-        The plan as an array; a MemoryError if that would not fit `memory_limit`.
+        The plan (n, m) in the form that it was computed in: an array, sparse, or factors.
     potentials : tuple of (n,) and (m,) float64 ndarrays
         `f` and `g` in units of cost: ``plan_ij = exp((f_i + g_j - lin_cost_ij) / epsilon)``, times
         the plan before with "ppa" and "bapg". If `epsilon` is 0, of the last linear program.
     gw_cost : float
-        Objective of the plan without entropy; if fused, ``alpha`` times that plus ``(1 - alpha)``
-        times `linear_cost`; if unbalanced, with the `penalty`.
+        Objective of the plan without entropy, in units of costs squared; if fused, ``alpha`` times
+        that plus ``(1 - alpha)`` times `linear_cost`; if unbalanced, with the penalty.
     reg_cost : float
         The minimized objective: `gw_cost` minus twice epsilon times the entropy ``-sum plan log
         plan``, or if unbalanced plus epsilon times ``KL2(plan | p q')``.
-    epsilon, mass, seconds : float
-        The regularization that was used, the mass of the plan, and the time of the whole solve.
+    linear_cost : float
+        ``<linear_cost, plan>``; 0 if not fused.
+    epsilon : float
+        The regularization that was used, in units of costs squared.
     marginal_error : float
         ``|plan 1 - p|_1 + |plan' 1 - q|_1``; of an unbalanced plan the distance from the marginals
         that its potentials ask for.
-    n_outer, n_inner, history : int, int, tuple of OuterStep
-        Linearizations and Sinkhorn iterations of the last descent, and each linearization.
-    status, advice : Status, str
-        Why the solver stopped, and what to try unless `status` is "converged" or "stopped".
-    confidence : float
-        Of a search, an estimate of the chance that it found the lowest optimum, fitted to some 900
-        problems; below .93 `status` is "uncertain". NaN if there was no search.
-    left_out : float
-        With ``tier="neighbors"`` an upper bound, at 95 % confidence, of the mass that the
-        potentials would have outside of the neighbors that are kept.
-    linear_cost, term_ratio : float
-        ``<linear_cost, plan>``, and how many times the quadratic term of a fused objective is the
-        linear one, both of the product plan and with their weights; 0 and NaN if not fused.
-    method : str
-        ``"pgd"``, ``"ppa"`` or ``"bapg"``; ``"cg"`` if `epsilon` is 0.
     gap : float
-        The gap of Frank and Wolfe if `epsilon` is 0, a certificate of stationarity; else NaN.
-    lost, penalty : tuple of two floats, float
-        Mass of `p` and of `q` that the plan leaves unmatched, and the price of that if unbalanced.
-    marginals, p, q : str, (n,) and (m,) float64 ndarrays
-        The rule of the marginals, and the masses that the plan was asked to have.
+        Frank-Wolfe gap if `epsilon` is 0, a certificate of stationarity; else NaN.
+    ending, advice : Ending, str
+        The case of the `status`, and what to try unless that is "converged" or "stopped".
+    history : tuple of OuterStep
+        The outer iterations of the last descent.
     candidates : Candidates
-        Starts that a search tried, as a table.
+        Starts that a search tried, as a table, with the `confidence` in the winner.
+    marginals : Masses
+        The rule of the marginals, and the masses that the plan was asked to have.
+    method : {"pgd", "ppa", "bapg", "cg"}
+        "cg" (conditional gradient) if `epsilon` is 0.
     labels : tuple of two, each a sequence or None
         Names of the points of either side: nodes of networkx, an index of pandas, cells.
+    seconds : float
+        Time of the whole solve.
 
     Examples
     --------
@@ -231,36 +162,26 @@ class GWResult:
     reg_cost: float
     epsilon: float
     marginal_error: float
-    n_outer: int
-    n_inner: int
-    status: Status
+    ending: Ending
     history: tuple[OuterStep, ...]
-    seconds: float
-    confidence: float = np.nan
-    left_out: float = 0.0
+    marginals: Masses
     linear_cost: float = 0.0
-    term_ratio: float = np.nan
-    advice: str = ""
-    method: Literal["pgd", "ppa", "bapg", "cg"] = "pgd"
     gap: float = np.nan
-    mass: float = 1.0
-    lost: tuple[float, float] = (0.0, 0.0)
-    penalty: float = 0.0
-    marginals: str = "balanced"
-    p: Float64Array | None = None
-    q: Float64Array | None = None
+    advice: str = ""
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
+    method: Literal["pgd", "ppa", "bapg", "cg"] = "pgd"
     labels: tuple[Labels, Labels] = (None, None)
+    seconds: float = 0.0
 
     @property
     def plan(self) -> FloatArray:
-        """The coupling as an (n, m) ndarray."""
+        """The coupling as an (n, m) ndarray; a MemoryError if it would not fit `memory_limit`."""
         return self.coupling.toarray()
 
     @property
-    def sparse_plan(self) -> sparse.csr_array:
-        """All entries of the plan that are not zero, a SciPy CSR array."""
-        return self.coupling.tocsr(0.0)
+    def status(self) -> Status:
+        """Why the solver stopped, and what the plan is worth."""
+        return self.ending.status
 
     @property
     def converged(self) -> bool:
@@ -269,19 +190,35 @@ class GWResult:
         """
         return self.status in (Status.CONVERGED, Status.UNCERTAIN)
 
+    @property
+    def n_iter(self) -> int:
+        """Number of outer iterations of the last descent."""
+        return len(self.history)
+
+    @property
+    def mass(self) -> float:
+        """Mass of the plan."""
+        return float(self.coupling.marginals[0].sum())
+
+    @property
+    def confidence(self) -> float:
+        """An estimate of the chance that a search found the lowest optimum, fitted to some 900
+        problems; below .93 the status is "uncertain". NaN if there was no search.
+        """
+        return self.candidates.confidence
+
+    @property
+    def left_out(self) -> float:
+        """With the tier "neighbors" an upper bound, at 95 % confidence, of the mass that the
+        potentials would have outside of the neighbors that are kept; else 0.
+        """
+        return self.coupling.left_out
+
     def match(self) -> IntArray:
         """Return the best target point (n,) of every source point; -1 for a point without mass in
         the plan.
         """
         return matches_of(self.coupling, 1).indices[:, 0]
-
-    def match_labels(self) -> dict[Any, Any]:
-        """Return the best target of every source with mass in the plan, by `labels`; points of a
-        side without labels go by their numbers.
-        """
-        best, (source, target) = self.match(), self.labels
-        rows = np.flatnonzero(best >= 0)
-        return dict(zip(named(source, rows), named(target, best[rows]), strict=True))
 
     def transform(self, y: ArrayLike, *, projection: Projection = "barycentric") -> FloatArray:
         """Source points among the target points.
@@ -362,16 +299,21 @@ class GWResult:
         )
         return frame(table)
 
-    def history_frame(self) -> pd.DataFrame:
-        """The history as a table of pandas, a row for each outer iteration."""
-        return of_tuples(OuterStep._fields, self.history)
+    def save(self, path: PathLike) -> None:
+        """Write the result to an .npz file, which `load` reads."""
+        write_result(vars(self), path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> GWResult:
+        """Return the result that `save` has written; a ValueError if it is damaged."""
+        return cls(**read_result(path))
 
     def __repr__(self) -> str:
         n, m = self.coupling.shape
         return (
             f"GWResult({n} x {m}, {self.status}, gw_cost={self.gw_cost:.6g}, "
             f"epsilon={self.epsilon:.3g}, marginal_error={self.marginal_error:.1e}, "
-            f"n_outer={self.n_outer}, n_inner={self.n_inner}, seconds={self.seconds:.2f})"
+            f"n_iter={self.n_iter}, seconds={self.seconds:.2f})"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -150,7 +150,7 @@ class Candidate(NamedTuple):
     Attributes
     ----------
     start : str
-    n_points, n_outer : int
+    n_points, n_iter : int
         Points of the larger side of the problem it was tried on, and outer iterations made.
     epsilon, gw_cost, seconds : float
         Epsilon and objective at its end, and the time that start and iterations took.
@@ -173,13 +173,26 @@ class Candidate(NamedTuple):
     n_points: int
     epsilon: float
     gw_cost: float
-    n_outer: int
+    n_iter: int
     seconds: float
     fate: str
 
 
 class Candidates(tuple[Candidate, ...]):
-    """A tuple of `Candidate` that prints as a table."""
+    """A tuple of `Candidate` that prints as a table.
+
+    Attributes
+    ----------
+    confidence : float
+        See `GWResult.confidence`.
+    """
+
+    confidence: float
+
+    def __new__(cls, rows: Iterable[Candidate] = (), confidence: float = np.nan) -> Candidates:
+        self = super().__new__(cls, rows)
+        self.confidence = confidence
+        return self
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of pandas, a row for each start."""

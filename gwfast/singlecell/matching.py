@@ -337,7 +337,7 @@ def _write(found, adata_x, adata_y, labels, given, key, how):
             "gw_cost": float(found.gw.gw_cost),
             "epsilon": float(found.gw.epsilon),
             "status": str(found.gw.status),
-            "marginals": found.gw.marginals,
+            "marginals": found.gw.marginals.name,
             "version": __version__,
         }
         if given is not None:

@@ -13,7 +13,7 @@ from ..quadratic.judge import Limits
 from ..quadratic.linearize import Placement, Tier, TierName
 from ..quadratic.methods import METHODS, PGD, Method, MethodName
 from ..quadratic.neighbors import NeighborTier
-from ..results.result import LiveStep
+from ..results.records import LiveStep
 from ..utils.deadline import Deadline
 from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision

@@ -26,7 +26,7 @@ from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, exact_side
 from ..quadratic.judge import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
-from ..results.status import Status
+from ..results.status import Ending
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order, labels_of
@@ -280,7 +280,7 @@ class _Solver:
         if not self.options.is_exact:
             problems = [self.spaces.problem(*pair) for pair in pairs]
             results = solve_all(problems, self.options, self._n_threads, lambda event: None)
-            late = [result.status == Status.TIME_LIMIT for result in results]
+            late = [result.ending == Ending.TIME_LIMIT for result in results]
             return (
                 np.where(late, np.nan, [result.gw_cost for result in results]),
                 np.array([result.converged for result in results]),

@@ -12,14 +12,14 @@ from ..quadratic.certificate import product_mean
 from ..quadratic.methods import PGD
 from ..results.coupling import ArrayCoupling, FactoredCoupling
 from ..results.result import GWResult
-from ..results.status import Status
+from ..results.status import Ending, Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.callers import outside
 from ..utils.precision import SINGLE
 
 
 def unsolved(problem, options):
-    """Return the product plan as a `GWResult`, whose `n_outer` is 0."""
+    """Return the product plan as a `GWResult`, without history."""
     rule, mass, threads = problem.rule, problem.mass, options.threads(problem)
     (rows, cols), value, linear = rule.product(), product_mean(problem), 0.0
     if problem.is_fused:
@@ -40,61 +40,77 @@ def unsolved(problem, options):
         coupling=coupling,
         potentials=tuple(np.zeros(size) for size in problem.shape),
         gw_cost=gw_cost,
-        linear_cost=linear,
         reg_cost=rule.regularized(gw_cost, epsilon, entropy, rows, cols),
-        **rule.asked(),
-        mass=mass,
-        penalty=rule.penalty(rows, cols),
+        linear_cost=linear,
         epsilon=epsilon,
         marginal_error=0.0,
-        n_outer=0,
-        n_inner=0,
-        status=Status.TIME_LIMIT,
-        advice=Status.TIME_LIMIT.advice,
+        ending=Ending.TIME_LIMIT,
+        advice=Ending.TIME_LIMIT.advice,
         history=(),
-        seconds=0.0,
+        marginals=rule.asked(),
         method="cg" if options.is_exact else PGD.name,
         gap=np.inf if options.is_exact else np.nan,
+        seconds=0.0,
     )
 
 
 def no_worse_than_product(problem, result, options):
     """Return the result, or the product plan if a limit ended a balanced solve at a plan
-    with a larger objective. Status, history and counts stay.
+    with a larger objective. Ending, history and counts stay.
     """
-    limited = result.status in (Status.MAX_OUTER, Status.MAX_INNER, Status.TIME_LIMIT)
-    if not limited or not problem.is_balanced or not result.n_outer:
+    limited = result.status in (Status.MAX_ITER, Status.TIME_LIMIT)
+    if not limited or not problem.is_balanced or not result.history:
         return result
     product = unsolved(problem, options)
     # Zero may be what rounding leaves of large terms.
     if result.gw_cost <= product.gw_cost or not product.gw_cost:
         return result
-    names = "status advice n_outer n_inner history candidates method labels seconds term_ratio"
-    return dataclasses.replace(product, **{name: getattr(result, name) for name in names.split()})
+    return dataclasses.replace(
+        result,
+        coupling=product.coupling,
+        potentials=product.potentials,
+        gw_cost=product.gw_cost,
+        reg_cost=product.reg_cost,
+        linear_cost=product.linear_cost,
+        epsilon=product.epsilon,
+        marginal_error=0.0,
+    )
 
 
 def completed(problem, result, seconds, limit=math.inf):
-    """Return the result with the seconds of the solve, the labels of the problem, the bytes
-    that its plan may take as an array and, if it is fused, its `GWResult.term_ratio`.
+    """Return the result with the seconds of the solve, the labels of the problem, the bytes that
+    its plan may take as an array and, if it is fused, advice on the scales of both terms.
     """
     added = dict(labels=problem.labels, seconds=seconds)
     if limit < math.inf:
-        added["coupling"] = result.coupling.with_limit(limit)
+        added["coupling"] = result.coupling.replace(limit=limit)
     if problem.is_fused:
-        linear = (1.0 - problem.alpha) * _linear_term(problem, np.abs) / problem.mass
-        quadratic = problem.alpha * max(product_mean(problem), 0.0)
-        added["term_ratio"] = quadratic / linear if linear else math.inf
-        # A plan that keeps to the matches of no linear cost is blurred by an epsilon of 15 % of
-        # the quadratic term: at 11 % of it 97 % of the matches were right, at 22 % 59 to 80 %.
-        share = result.epsilon / quadratic if quadratic else 0.0
-        if (1.0 - problem.alpha) * abs(result.linear_cost) <= 1e-3 * linear and share > 0.15:
-            advice = (
-                f"the plan avoids linear_cost, and epsilon, {result.epsilon:.3g}, is "
-                f"{share:.0%} of the quadratic term, where 1 to 3 % is usual; try "
-                f"epsilon=0, or epsilon={0.02 * quadratic:.2g}"
-            )
-            added["advice"] = "; ".join(filter(None, [result.advice, advice]))
+        advice = filter(None, [result.advice, *_advice_on_scales(problem, result)])
+        added["advice"] = "; ".join(advice)
     return dataclasses.replace(result, **added)
+
+
+def _advice_on_scales(problem, result):
+    """Yield what is wrong with the scales of a fused problem and of its epsilon."""
+    linear = (1.0 - problem.alpha) * _linear_term(problem, np.abs) / problem.mass
+    quadratic = problem.alpha * max(product_mean(problem), 0.0)
+    # A plan that keeps to the matches of no linear cost is blurred by an epsilon of 15 % of the
+    # quadratic term: at 11 % of it 97 % of the matches were right, at 22 % 59 to 80 %.
+    share = result.epsilon / quadratic if quadratic else 0.0
+    if (1.0 - problem.alpha) * abs(result.linear_cost) <= 1e-3 * linear and share > 0.15:
+        yield (
+            f"the plan avoids linear_cost, and epsilon, {result.epsilon:.3g}, is {share:.0%} of "
+            "the quadratic term, where 1 to 3 % is usual; try epsilon=0, or "
+            f"epsilon={0.02 * quadratic:.2g}"
+        )
+    if linear > 0 and quadratic > 0 and not 1 / 30 <= quadratic / linear <= 30:
+        ratio, names = quadratic / linear, ("quadratic", "linear")
+        larger, smaller = names if ratio > 1 else names[::-1]
+        yield (
+            f"the {larger} term of the fused objective is {max(ratio, 1 / ratio):.3g} times the "
+            f"{smaller} one at the product plan, weighted by alpha, and decides nearly alone; "
+            f"linear_cost times {ratio:.3g} would make them equal"
+        )
 
 
 def _linear_term(problem, of=np.asarray):
@@ -109,19 +125,8 @@ def _linear_term(problem, of=np.asarray):
 
 
 def warn_of_scales(results):
-    """Warn once if a term of a fused problem hardly counts, of the extreme ratio, and once
-    if an epsilon is large beside the quadratic term.
-    """
-    blurred = [one.advice for one in results if one.status == Status.CONVERGED and one.advice]
-    if blurred:
-        warnings.warn(blurred[0], stacklevel=outside())
-    ratios = [one.term_ratio for one in results if 0 < one.term_ratio < math.inf]
-    ratio = max(ratios, key=lambda one: abs(math.log(one)), default=1.0)
-    if not 1 / 30 <= ratio <= 30:  # the smaller term hardly counts
-        names = ("quadratic", "linear") if ratio > 1 else ("linear", "quadratic")
-        warnings.warn(
-            f"the {names[0]} term of the fused objective is {max(ratio, 1 / ratio):.3g} times the "
-            f"{names[1]} one, at the product plan and weighted by alpha, and decides "
-            f"nearly alone; linear_cost times {ratio:.3g} would make them equal",
-            stacklevel=outside(),
-        )
+    """Warn once of results that converged, but whose scales may be wrong."""
+    for result in results:
+        if result.status == Status.CONVERGED and result.advice:
+            warnings.warn(result.advice, stacklevel=outside())
+            return

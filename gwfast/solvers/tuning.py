@@ -16,7 +16,7 @@ from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem, as_problem
 from ..quadratic.certificate import product_mean
 from ..results.result import GWResult
-from ..results.status import Status
+from ..results.status import Ending
 from ..results.tables import Candidate, Candidates
 from ..utils.deadline import Deadline
 from ..utils.pot_names import QUADRATIC, knows_pot_names
@@ -105,7 +105,7 @@ def tune_epsilon(
                 break
             epsilon, before = values[best], None
         result = _solved(problem, dataclasses.replace(settings, epsilon=epsilon), before)
-        late = bool(rows) and result.status == Status.TIME_LIMIT
+        late = bool(rows) and result.ending == Ending.TIME_LIMIT
         if late:
             break
         rows += result.candidates
@@ -113,11 +113,11 @@ def tune_epsilon(
         numbers.append(_number(result.gw_cost if key is None else key(result)))
         followed.append(before is not None)
         # A plan that has matched nothing leads nowhere.
-        before = None if result.status == Status.NEAR_PRODUCT else result
+        before = None if result.ending == Ending.NEAR_PRODUCT else result
     result = results[numbers.index(min(numbers))]
     if late:
-        advice = Status.TIME_LIMIT.advice
-        result = dataclasses.replace(result, status=Status.TIME_LIMIT, advice=advice)
+        advice = Ending.TIME_LIMIT.advice
+        result = dataclasses.replace(result, ending=Ending.TIME_LIMIT, advice=advice)
     seconds = time.perf_counter() - began
     result = dataclasses.replace(result, candidates=Candidates(rows), seconds=seconds)
     warn_of(result, settings.limits)
@@ -132,7 +132,7 @@ def _solved(problem, options, before):
     limits = dataclasses.replace(options.limits, max_outer=most)
     result = solve(problem, dataclasses.replace(options, init=before, limits=limits))
     label, size = f"epsilon {before.epsilon:.3g}", max(problem.shape)
-    effort = result.n_outer, result.seconds
+    effort = result.n_iter, result.seconds
     row = Candidate(label, size, result.epsilon, result.gw_cost, *effort, "won")
     return dataclasses.replace(result, candidates=Candidates([row]))
 

@@ -264,13 +264,13 @@ def _coupling(problem, result):
 
 def _check_marginals(problem, report):
     """Raise a ValueError unless the problem has the marginals of the problem that was solved."""
-    if problem.marginals != report.marginals:
+    if problem.marginals != report.marginals.name:
         raise ValueError(
-            f"problem must have {report.marginals} marginals, as result was solved with, got "
+            f"problem must have {report.marginals.name} marginals, as result was solved with, got "
             f"{problem.marginals}"
         )
     for name in "pq":
-        off = np.abs(getattr(problem, name) - getattr(report, name)).sum()
+        off = np.abs(getattr(problem, name) - getattr(report.marginals, name)).sum()
         if off > MISSED:
             raise ValueError(
                 f"problem must have the {name} that result was solved with, got one "

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from ..results.status import Status
+from ..results.status import Ending
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.progress import ProgressEvent, reporting
@@ -174,7 +174,7 @@ def center_align(
                     dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
                     time_limit=deadline.left,
                 )  # fmt: skip
-                if made is not None and align.gw.status == Status.TIME_LIMIT:
+                if made is not None and align.gw.ending == Ending.TIME_LIMIT:
                     return made
                 found.append(align)
             objectives.append(float(shares @ [one.objective for one in found]))

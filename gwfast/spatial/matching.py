@@ -16,7 +16,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.judge import Limits
 from ..quadratic.linearize import Tier
 from ..results.result import GWResult, LabelTransfer, Projection
-from ..results.status import Status
+from ..results.status import Ending
 from ..singlecell.representation import NComponents
 from ..solvers.gromov import solve
 from ..solvers.options import InitLike, Settings
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 SliceMethod: TypeAlias = Literal["exact", "entropic"]
 ADVICE = {
-    Status.MAX_OUTER: "try a larger tol",
-    Status.MAX_INNER: "try a larger tol or blur",
-    Status.TIME_LIMIT: "try a larger time_limit or tol",
-    Status.PRECISION: "try a larger tol or blur",
-    Status.NEAR_PRODUCT: "the plan matches nothing; try a smaller blur, or other alpha",
-    Status.LOST_MASS: "spots have lost all their matches; try a larger blur",
-    Status.UNCERTAIN: "a lower optimum may exist; compare other alpha, or other seeds",
-    Status.TIE: "another plan has the same objective: the slice is symmetric; try a smaller alpha",
+    Ending.MAX_OUTER: "try a larger tol",
+    Ending.MAX_INNER: "try a larger tol or blur",
+    Ending.TIME_LIMIT: "try a larger time_limit or tol",
+    Ending.PRECISION: "try a larger tol or blur",
+    Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller blur, or other alpha",
+    Ending.LOST_MASS: "spots have lost all their matches; try a larger blur",
+    Ending.UNCERTAIN: "a lower optimum may exist; compare other alpha, or other seeds",
+    Ending.TIE: "another plan has the same objective: the slice is symmetric; try a smaller alpha",
 }
 
 
@@ -336,8 +336,8 @@ def pairwise_align(
         gw, options = solved(terms, method, init, tol, tier)
     else:
         gw, options = _overlapping(solved, terms, method, tol, tier, time_limit)
-    advice = ADVICE.get(gw.status, "")
-    if gw.status == Status.TRUNCATED:
+    advice = ADVICE.get(gw.ending, "")
+    if gw.ending == Ending.TRUNCATED:
         more = f"NeighborTier(k={2 * options.tier.k})" if tier == "auto" else "'auto'"
         advice = f"try tier='tiled', tier={more}, or a smaller blur"
     gw = dataclasses.replace(gw, advice=advice, labels=(a.names, b.names))
@@ -389,8 +389,8 @@ def _overlapping(solved, terms, method, tol, tier, time_limit):
         gw = min(found, key=lambda one: one.gw_cost)
         gw = dataclasses.replace(gw, seconds=seconds)
     doubted = disagree(gw.candidates) or (method == "entropic" and alpha > MOST_ALPHA)
-    if gw.status == Status.CONVERGED and doubted:
-        gw = dataclasses.replace(gw, status=Status.UNCERTAIN)
+    if gw.ending == Ending.CONVERGED and doubted:
+        gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
     return gw, options
 
 

@@ -1,4 +1,4 @@
-"""Status and advice of a solve."""
+"""Ending and advice of a solve."""
 
 import dataclasses
 import warnings
@@ -10,7 +10,8 @@ from ...problems.cross_cost import CrossCost
 from ...problems.geometry import PointCloud
 from ...quadratic.methods import PGD
 from ...results.result import ConvergenceWarning
-from ...results.status import Status
+from ...results.status import Ending
+from ...results.tables import Candidates
 from ...utils.callers import outside
 from ...utils.progress import log
 from ..product_plan import warn_of_scales
@@ -23,23 +24,23 @@ def conclude(descent, tie, limits, untried=(), **more):
     """Return the `GWResult` of a descent within these limits; the advice may name starts that are
     `untried`, and `more` are fields to set.
     """
-    status, advice = _diagnose(descent, tie, untried)
+    ending, advice = _diagnose(descent, tie, untried)
     # On noisy rotations of 30,000 points this moves the objective by 1 %, and no match.
     if descent.left_out > 0.01:
         outside_of = (
             f"up to {descent.left_out:.2g} of the mass is outside of the neighbors "
-            "that are kept; try more of them (tier=NeighborTier(k=...)), an epsilon "
+            "that are kept; try a larger n_neighbors, an epsilon "
             f"smaller than {descent.epsilon:.3g}, or tier='tiled'"
         )
-        if status in (Status.CONVERGED, Status.TIE):
-            status, advice = Status.TRUNCATED, ""
+        if ending in (Ending.CONVERGED, Ending.TIE):
+            ending, advice = Ending.TRUNCATED, ""
         advice = "; ".join(filter(None, [advice, outside_of]))
     last = descent.history[-20:]
     n_cut = sum(step.n_inner >= limits.max_inner for step in last)
-    if status == Status.MAX_OUTER and 2 * n_cut >= len(last):
+    if ending == Ending.MAX_OUTER and 2 * n_cut >= len(last):
         advice += "; linear problems ended at max_inner, so first a larger max_inner, epsilon"
         advice += " or marginal_tol"
-    return descent.result(status=status, advice=advice, **more)
+    return descent.result(ending=ending, advice=advice, **more)
 
 
 def other_starts(method):
@@ -53,23 +54,23 @@ def doubted(problem, result):
     """
     if not problem.is_balanced or all_tie(problem):
         return result
-    chance = confidence_of(result.candidates, result.status, exact=result.method == "cg")
-    result = dataclasses.replace(result, confidence=chance)
-    if chance >= LEVEL or result.status not in (Status.CONVERGED, Status.TIE):
+    chance = confidence_of(result.candidates, result.ending, exact=result.method == "cg")
+    result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
+    if chance >= LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result
-    advice = f"{Status.UNCERTAIN.advice}; try a search_time, {SEEDS}, or more points"
-    return dataclasses.replace(result, status=Status.UNCERTAIN, advice=advice)
+    advice = f"{Ending.UNCERTAIN.advice}; try a search_time, {SEEDS}, or more points"
+    return dataclasses.replace(result, ending=Ending.UNCERTAIN, advice=advice)
 
 
 def warn_of(result, limits):
     """Log the end of a solve, and warn unless it converged or was stopped."""
-    ended = f"Gromov-Wasserstein ended as {str(result.status)!r} after {result.n_outer} outer"
+    ended = f"Gromov-Wasserstein ended as {str(result.status)!r} after {result.n_iter} outer"
     log.info(
         "%s iterations in %.2f s: gw_cost %.6g, marginal error %.1e",
         *(ended, result.seconds, result.gw_cost, result.marginal_error),
     )
     warn_of_scales([result])
-    if result.status in (Status.CONVERGED, Status.STOPPED):
+    if result.ending in (Ending.CONVERGED, Ending.STOPPED):
         return
     change = result.history[-1].change if result.history else 1.0
     rest = f"change {change:.1e} (tol {limits.tol:.1e})"
@@ -88,24 +89,24 @@ def _diagnose(descent, tie, untried):
     """Return status and advice."""
     at, status, rule = descent.linearization, descent.status, descent.problem.rule
     problem, epsilon = at.problem, descent.epsilon
-    if status in (Status.STOPPED, Status.TIME_LIMIT):
+    if status in (Ending.STOPPED, Ending.TIME_LIMIT):
         return status, status.advice
     if rule.is_relaxed:
         mass = float(descent.marginals[0].sum())
-        if status == Status.LOST_MASS or not mass > rule.plan_mass(np.zeros(1)):
+        if status == Ending.LOST_MASS or not mass > rule.plan_mass(np.zeros(1)):
             why = "the plan has lost all its mass: at this rho no match is worth its cost"
-            return Status.LOST_MASS, f"{why}; try a larger rho"
+            return Ending.LOST_MASS, f"{why}; try a larger rho"
         advice = status.advice
-        if status in (Status.CYCLE, Status.MAX_OUTER):
+        if status in (Ending.CYCLE, Ending.MAX_OUTER):
             remedy = "plans that go back and forth need a larger rho or epsilon"
             advice = f"{advice.partition(';')[0]}; {remedy}"
         return status, advice
-    if status == Status.CONVERGED and all_tie(problem):
+    if status == Ending.CONVERGED and all_tie(problem):
         why = "all plans have the same objective, as all costs of a side are equal"
-        return Status.TIE, f"{why}; costs that differ, or a linear_cost, decide"
+        return Ending.TIE, f"{why}; costs that differ, or a linear_cost, decide"
     if not problem.is_balanced:
         # Points may have no mass here, and steps may go in cycles.
-        cycles = status == Status.MAX_OUTER and at.method is PGD
+        cycles = status == Ending.MAX_OUTER and at.method is PGD
         smaller = "; or method='ppa', whose steps are smaller" if cycles else ""
         return status, status.advice + smaller
     status, advice = missed_rows(at, descent.marginals[0], status)
@@ -114,8 +115,8 @@ def _diagnose(descent, tie, untried):
     least = min((share for share, _ in descent.kept), key=lambda share: share - (share != share))
     if not least >= 0.01:  # true for NaN
         remedy = f"try a larger epsilon than {epsilon:.3g}, or a larger max_inner"
-        return Status.LOST_MASS, f"a point keeps {least:.1g} of its mass; {remedy}"
-    at_rest = status in (Status.CONVERGED, Status.PRECISION, Status.MAX_INNER)
+        return Ending.LOST_MASS, f"a point keeps {least:.1g} of its mass; {remedy}"
+    at_rest = status in (Ending.CONVERGED, Ending.PRECISION, Ending.MAX_INNER)
     # If all costs of a side are equal, or it is a point, no plan can match anything.
     most = min(mass_entropy(problem.p), mass_entropy(problem.q))
     different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
@@ -132,13 +133,13 @@ def _diagnose(descent, tie, untried):
                 f"of {sizes[0]:.3g} and {sizes[1]:.3g}: first bring them to the same scale "
                 f"(PointCloud.scaled_by, or matrices over their means); then {remedy}"
             )
-        return Status.NEAR_PRODUCT, (
+        return Ending.NEAR_PRODUCT, (
             "the plan hardly differs from the product plan and matches nothing, at an epsilon of "
             f"{epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost (1 to 3 % is "
             f"usual); {remedy}"
         )
-    if status == Status.CONVERGED and tie:
-        status = Status.TIE
+    if status == Ending.CONVERGED and tie:
+        status = Ending.TIE
     return status, status.advice
 
 
@@ -160,8 +161,8 @@ def missed_rows(linearization, rows, status):
     missed = float(np.abs(rows - linearization.problem.p).sum()) / 2
     if not (linearization.method.alternating and missed > 0.5):
         return status, status.advice
-    if status != Status.MAX_OUTER:
-        status = Status.MISSED_ROWS
+    if status != Ending.MAX_OUTER:
+        status = Ending.MISSED_ROWS
     return status, f"{missed:.0%} of the mass is in other rows than p says; {status.advice}"
 
 

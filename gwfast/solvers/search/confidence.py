@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...results.status import Status
+from ...results.status import Ending
 
 # The constant of the logistic function `confidence`, and the weight of each `Evidence`, fitted to
 # every fifth problem of the families (``python -m benchmarks.search confidence``).
@@ -18,7 +18,7 @@ LEVEL = 0.93
 # Relative difference of objectives below which two optima are a tie, and of exact optima.
 TIE, EXACT_TIE = 1e-3, 1e-4
 # Statuses of results whose objective stands still.
-SETTLED = Status.CONVERGED, Status.TIE, Status.UNCERTAIN, Status.NEAR_PRODUCT
+SETTLED = Ending.CONVERGED, Ending.TIE, Ending.UNCERTAIN, Ending.NEAR_PRODUCT
 
 
 class Evidence(NamedTuple):

@@ -15,7 +15,7 @@ from ...quadratic.judge import Limits
 from ...quadratic.linearize import is_factored, is_placed, work
 from ...quadratic.neighbors import NeighborTier
 from ...results.coupling import SparseCoupling
-from ...results.status import Status
+from ...results.status import Ending
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import OutOfTime
 from ...utils.progress import ProgressEvent
@@ -68,7 +68,7 @@ def search(problem, options, report, starts=None):
         callback = None if several else options.callback
         best.advance(far, max(limits.max_outer - 1, 1), callback)
         done += ranked(rows, best.ended(WENT_ON).row())
-        stopped = best.descent.status == Status.STOPPED
+        stopped = best.descent.status == Ending.STOPPED
         if stopped or best.is_late:
             _check_time(best.descent, problem, limits)
             higher = higher[-1:]
@@ -82,7 +82,7 @@ def search(problem, options, report, starts=None):
     if stopped:
         # One iteration, without the callback, makes a plan of the problem itself.
         best.advance(limits, best.n_outer + 1)
-        descent = dataclasses.replace(best.descent, status=Status.STOPPED)
+        descent = dataclasses.replace(best.descent, status=Ending.STOPPED)
         return Found(descent, False, Candidates())
     if not best.n_outer:
         _check_time(best.descent, problem, limits)
@@ -125,7 +125,7 @@ def _first(level, higher, problem, options, report, starts):
     tie = any(row.fate == "tie" for row in rows)
     won = ranked(rows, best.ended(WON).row())
     # The winner is expected to settle.
-    sure = confidence_of(won, Status.CONVERGED) >= LEVEL and not options.search_time
+    sure = confidence_of(won, Ending.CONVERGED) >= LEVEL and not options.search_time
     enough = limits.max_outer > 50 and options.mechanisms.second_look and problem.is_balanced
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, tie

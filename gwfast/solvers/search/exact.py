@@ -20,7 +20,7 @@ from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
 from ...quadratic.small_descent import descend_small
-from ...results.status import Status
+from ...results.status import Ending
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import NEVER, OutOfTime, Patience
 from ...utils.memory import as_memory_limit
@@ -243,17 +243,18 @@ def solve_exact(problem, start, options, report, solve, limit):
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
         seen = search.solver.solve(search.led_by, limits, options.callback)
-        solution = solution if seen.status == Status.TIME_LIMIT else seen
+        solution = solution if seen.status == Ending.TIME_LIMIT else seen
     tie = search.is_tie or has_symmetry(problem, search.solution.plan)
     tie = all_tie(problem) or (problem.is_balanced and tie)
     result = solution.result(threads, candidates=search.candidates)
-    if tie and result.status == Status.CONVERGED:
-        result = dataclasses.replace(result, status=Status.TIE, advice=Status.TIE.advice)
+    if tie and result.ending == Ending.CONVERGED:
+        result = dataclasses.replace(result, ending=Ending.TIE, advice=Ending.TIE.advice)
     if whole is None:
         return doubted(problem, result)
-    result = dataclasses.replace(result, confidence=whole.confidence)
-    if whole.status == Status.UNCERTAIN and result.status in SETTLED:
-        result = dataclasses.replace(result, status=whole.status, advice=whole.advice)
+    candidates = Candidates(result.candidates, whole.confidence)
+    result = dataclasses.replace(result, candidates=candidates)
+    if whole.ending == Ending.UNCERTAIN and result.ending in SETTLED:
+        result = dataclasses.replace(result, ending=whole.ending, advice=whole.advice)
     return result
 
 
@@ -275,7 +276,7 @@ def _from_entropy(search, options, report, solve, limit):
             memory_limit=max(limit - nbytes(problem), 1),
         )
         result = found = solve(problem, changed)
-        if found.n_outer and problem.is_balanced:
+        if found.history and problem.is_balanced:
             # With a third of the epsilon exact descents end .1 to .4 % lower.
             finer = dataclasses.replace(
                 changed,
@@ -285,8 +286,8 @@ def _from_entropy(search, options, report, solve, limit):
             )
             with contextlib.suppress(ValueError):  # too small an epsilon for float32
                 finer = solve(problem, finer)
-                result = finer if finer.n_outer else result
-        if found.n_outer:
+                result = finer if finer.history else result
+        if found.history:
             plan = as_plan(result.plan, "init", problem.shape, float)
             search.polish("race with entropy", problem.mass * plan)
             whole = found

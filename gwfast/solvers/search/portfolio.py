@@ -18,7 +18,7 @@ from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
 from ...quadratic.judge import Limits, Unjudged
 from ...quadratic.linearize import is_factored
-from ...results.status import Status
+from ...results.status import Ending
 from ...results.tables import Candidate
 from ...utils.deadline import OutOfTime, Patience
 from ...utils.progress import ProgressEvent
@@ -74,11 +74,11 @@ class Entrant:
 
     @property
     def is_moving(self):
-        return self.descent.status in (None, Status.MAX_OUTER, Status.TIME_LIMIT)
+        return self.descent.status in (None, Ending.MAX_OUTER, Ending.TIME_LIMIT)
 
     @property
     def is_late(self):
-        return self.descent.status == Status.TIME_LIMIT
+        return self.descent.status == Ending.TIME_LIMIT
 
     def advance(self, limits, most=None, callback=None, save=None):
         """Let the descent go on to the limits; return the entrant."""
@@ -102,7 +102,7 @@ class Entrant:
             n_points=max(at.linearization.problem.shape),
             epsilon=at.epsilons.last,
             gw_cost=at.gw_cost,
-            n_outer=self.n_outer,
+            n_iter=self.n_outer,
             seconds=self.seconds + at.seconds,
             fate=self.fate,
         )
