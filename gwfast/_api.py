@@ -10,14 +10,10 @@ from .linear.marginals import Partial, Unbalanced
 from .linear.sinkhorn import sinkhorn
 from .problems.cross_cost import CrossCost
 from .problems.epsilon import Epsilon
-from .problems.geometry import DenseCost, LowRankCost, PointCloud, cosine_similarity
+from .problems.geometry import PointCloud, cosine_similarity
 from .problems.graphs import GraphCost
 from .problems.quadratic import QuadraticProblem
-from .results.coupling import Coupling
-from .results.pairwise import PairwiseResult
-from .results.records import OuterStep
-from .results.result import ConvergenceWarning, GWResult, LabelTransfer, SinkhornResult
-from .results.tables import Candidate, Neighbors
+from .results.result import ConvergenceWarning, GWResult
 from .solvers.batch import gromov_wasserstein_batch
 from .solvers.gromov import gromov_wasserstein
 from .solvers.options import SolverOptions
@@ -25,38 +21,27 @@ from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.search.seeds import Seeds
 from .solvers.search.starts import Profile
 from .solvers.tuning import tune_epsilon
-from .solvers.verification import Residual, Verification, verify
+from .solvers.verification import verify
 from .utils.config import show_config
 
 __all__ = [
     "AlignedSpaces",
     "AlignmentResult",
-    "Candidate",
     "ConvergenceWarning",
-    "Coupling",
     "CrossCost",
-    "DenseCost",
     "Epsilon",
     "GWResult",
     "GraphCost",
-    "LabelTransfer",
-    "LowRankCost",
-    "Neighbors",
-    "OuterStep",
-    "PairwiseResult",
     "Partial",
     "PointCloud",
     "Profile",
     "QuadraticProblem",
     "RefineStep",
     "Refinement",
-    "Residual",
     "Seeds",
-    "SinkhornResult",
     "SolverOptions",
     "TwoSpaces",
     "Unbalanced",
-    "Verification",
     "align",
     "cosine_similarity",
     "gromov_wasserstein",

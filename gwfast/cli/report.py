@@ -16,6 +16,7 @@ import numpy as np
 
 import gwfast
 
+from ..results.tables import Neighbors
 from ..solvers.search.seeds import alike, known_pairs
 from ..utils.progress import ProgressListener, console, reporting_on_terminal
 from ..words import Embeddings, evaluate
@@ -59,8 +60,8 @@ class Outcome:
     result: gwfast.AlignmentResult
     gold: GoldStandard | None  # on the vocabularies, None without dictionary
     precision: dict[str, Precision]  # by method, empty without dictionary
-    coupling: gwfast.Neighbors  # of all rows that took part
-    csls: gwfast.Neighbors  # of `rows`
+    coupling: Neighbors  # of all rows that took part
+    csls: Neighbors  # of `rows`
     rows: np.ndarray
     mutual: np.ndarray | None  # of `rows`, where these are all
     shown: np.ndarray  # rows for the table of translations

@@ -53,7 +53,7 @@ def cluster(
 ) -> Iterator[None]:
     """A block in which large problems are solved by the workers of a Dask cluster.
 
-    The problems have two point clouds (or `LowRankCost`) and
+    The problems have two point clouds and
     the squared loss. Every worker gets some rows of the first, its shard, and all of
     the second. A Sinkhorn iteration sends n + m numbers and gets as many, a
     linearization sends a small matrix and the potentials. Steps, tolerances, search and

@@ -52,12 +52,6 @@ class DenseCost:
         Up to 1e-6 of the range of the entries, the rounding of a float32 computation.
     labels : tuple or None
         Nodes of a graph of networkx, or index of a DataFrame of pandas.
-
-    Examples
-    --------
-    >>> import gwfast
-    >>> gwfast.DenseCost([[0, 1], [1, 0]]).symmetric
-    True
     """
 
     n: int

@@ -132,6 +132,30 @@ class PointCloud:
         self.features = np.ascontiguousarray(x, dtype=np.float32)
         self._set_signature(signature)
 
+    @staticmethod
+    def from_factors(u: ArrayLike, v: ArrayLike | None = None) -> PointCloud:
+        """Return symmetric costs ``u @ v.T`` by their factors; the costs are never formed.
+
+        Parameters
+        ----------
+        u : array-like of shape (n, r)
+        v : array-like of shape (n, r) or None, default=None
+            None is `u`.
+
+        Raises
+        ------
+        ValueError
+            If shapes differ, or the costs are not symmetric.
+
+        Examples
+        --------
+        >>> import numpy as np, gwfast
+        >>> x = np.random.default_rng(0).normal(size=(50, 3))
+        >>> gwfast.PointCloud.from_factors(np.hstack([x, np.ones((50, 1))]))  # 1 + <x_i, x_k>
+        PointCloud(50 points, rank 4)
+        """
+        return LowRankCost(u, v)
+
     def _set_signature(self, signature: Float64Array) -> None:
         signature.flags.writeable = False
         self.signature = signature
@@ -255,27 +279,7 @@ Geometry: TypeAlias = PointCloud | DenseCost
 
 
 class LowRankCost(PointCloud):
-    """Symmetric costs ``C = u @ v.T`` by their factors; the costs are never formed.
-
-    Parameters
-    ----------
-    u : array-like of shape (n, r)
-    v : array-like of shape (n, r) or None, default=None
-        None is `u`.
-
-    Raises
-    ------
-    ValueError
-        If shapes differ, or the costs are not symmetric.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).normal(size=(50, 3))
-    >>> cost = gwfast.LowRankCost(np.hstack([x, np.ones((50, 1))]))  # 1 + <x_i, x_k>
-    >>> cost.to_dense().matrix.shape
-    (50, 50)
-    """
+    """The costs of `PointCloud.from_factors`."""
 
     metric = None
 
@@ -314,7 +318,7 @@ class LowRankCost(PointCloud):
         self._set_signature(np.diag(np.sign(values)))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.n} points, rank {self.rank})"
+        return f"PointCloud({self.n} points, rank {self.rank})"
 
 
 def cosine_similarity(

@@ -37,12 +37,6 @@ class Residual(NamedTuple):
     ----------
     value, bound : float
         The residual, NaN if the plan is not finite; and the largest residual that holds.
-
-    Examples
-    --------
-    >>> import gwfast
-    >>> gwfast.Residual(1e-7, bound=1e-5)
-    Residual(value=1e-07, bound=1e-05)
     """
 
     value: float

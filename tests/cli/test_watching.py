@@ -4,13 +4,13 @@ import pytest
 from helpers.cli import Watch
 
 import gwfast
+from gwfast.results.records import OuterStep
 
 
 def steps(n, fall, seconds=20.0):
     """Outer iterations whose change falls by a factor each."""
     return [
-        gwfast.OuterStep(k, 0.0123456, 0.1, 0.1 * fall**k, 1e-3, 5, k * seconds)
-        for k in range(1, n + 1)
+        OuterStep(k, 0.0123456, 0.1, 0.1 * fall**k, 1e-3, 5, k * seconds) for k in range(1, n + 1)
     ]
 
 

@@ -128,7 +128,7 @@ class Side:
         if self.kind == "graph":
             return sparse.csr_array(self.edges)
         if self.kind == "lowrank":
-            return gwfast.LowRankCost(self.points)
+            return gwfast.PointCloud.from_factors(self.points)
         return gwfast.PointCloud(self.points, self.kind)
 
 

@@ -9,7 +9,7 @@ from helpers.workers import Workers
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gwfast
-from gwfast import LowRankCost, PointCloud
+from gwfast import PointCloud
 from gwfast.distributed import NoWorkers
 from gwfast.distributed.context import Cluster, placing
 from gwfast.distributed.coupling import ShardedCoupling
@@ -123,7 +123,7 @@ def test_a_plan_to_start_from():
 def test_low_rank_costs_are_sharded():
     rng = np.random.default_rng(0)
     u = np.abs(rng.standard_normal((260, 5)))
-    problem = LowRankCost(u), LowRankCost(u[::-1] + 0.01)
+    problem = gwfast.PointCloud.from_factors(u), gwfast.PointCloud.from_factors(u[::-1] + 0.01)
     engine = Workers()
     here, there = solve(problem), solve(problem, engine)
     # Both end within 3e-4 of what float64 ends in.

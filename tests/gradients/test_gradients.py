@@ -8,6 +8,7 @@ from helpers.problems import distances, masses
 
 import gwfast
 from gwfast.gradients import gromov_wasserstein_loss
+from gwfast.problems.dense_cost import DenseCost
 
 N, M, STEP = 7, 6, 1e-5
 MASSES = "p", "q"
@@ -110,7 +111,7 @@ def test_the_loss_is_what_is_minimized(torch, epsilon):
     # Of arrays of NumPy it is a number; what does not move may be anything.
     assert gromov_wasserstein_loss(**given, **options) == result.reg_cost
     others = given | {"cost_x": made["cost_x"].requires_grad_(), "p": [*given["p"]]}
-    others |= {"cost_y": gwfast.DenseCost(given["cost_y"]), "alpha": np.float64(0.6)}
+    others |= {"cost_y": DenseCost(given["cost_y"]), "alpha": np.float64(0.6)}
     again = gromov_wasserstein_loss(**others, **options)
     assert again.item() == pytest.approx(result.reg_cost) and again.requires_grad
 

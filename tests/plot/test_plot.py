@@ -28,6 +28,7 @@ from gwfast.plot import (
     plot_embedding,
     plot_slices,
 )
+from gwfast.results.tables import Candidate
 from gwfast.spatial import pairwise_align
 
 
@@ -50,12 +51,12 @@ CLOUD = np.random.default_rng(0).standard_normal((40, 3))
 DISTANCES = np.array([[0, 1, 3, 9], [1, 0, 5, 9], [3, 5, 0, 9], [9, 9, 9, 0]], float)
 NAMES = ["es", "pt", "fr", "$fi_1"]
 CANDIDATES = [
-    gwfast.Candidate("profile 0.02", 1500, 3e-4, 0.0078, 50, 0.9, "went on"),
-    gwfast.Candidate("product", 1500, 3e-4, 0.0103, 8, 0.2, "dropped in round 1"),
-    gwfast.Candidate("random 0", 1500, 3e-4, 0.0079, 8, 0.2, "same as profile 0.02"),
-    gwfast.Candidate("profile 0.02", 2000, 3e-4, 0.0082, 119, 3.0, "won"),
-    gwfast.Candidate("fresh profile", 2000, 3e-4, 0.0083, 60, 2.0, "tie"),
-    gwfast.Candidate("other", 2000, 3e-4, 0.0090, 60, 2.0, "lost"),
+    Candidate("profile 0.02", 1500, 3e-4, 0.0078, 50, 0.9, "went on"),
+    Candidate("product", 1500, 3e-4, 0.0103, 8, 0.2, "dropped in round 1"),
+    Candidate("random 0", 1500, 3e-4, 0.0079, 8, 0.2, "same as profile 0.02"),
+    Candidate("profile 0.02", 2000, 3e-4, 0.0082, 119, 3.0, "won"),
+    Candidate("fresh profile", 2000, 3e-4, 0.0083, 60, 2.0, "tie"),
+    Candidate("other", 2000, 3e-4, 0.0090, 60, 2.0, "lost"),
 ]
 ALL = {
     "dynamics": (plot_dynamics, (history(5),)),

@@ -5,7 +5,7 @@ import pytest
 from helpers.marks import pairwise
 from helpers.problems import cloud
 
-from gwfast import LowRankCost
+import gwfast
 
 
 def symmetric_factors(n, rank, seed):
@@ -18,29 +18,29 @@ def symmetric_factors(n, rank, seed):
 def test_they_hold_the_costs(shape, size, seed):
     n, rank = shape
     u, v = symmetric_factors(n, rank, seed)
-    cost = LowRankCost(size * u, v)
+    cost = gwfast.PointCloud.from_factors(size * u, v)
     expected = size * u @ v.T
     assert cost.n == n and cost.features.shape[1] <= min(n, rank)
     atol = 2e-6 * np.abs(np.linalg.eigvalsh(expected)).max()
     np.testing.assert_allclose(cost.to_dense().matrix, expected, rtol=0, atol=atol)
-    alone = LowRankCost(u).to_dense().matrix
+    alone = gwfast.PointCloud.from_factors(u).to_dense().matrix
     atol = 2e-6 * np.linalg.norm(u, 2) ** 2
     np.testing.assert_allclose(alone, u @ u.T, rtol=0, atol=atol)
 
 
 def test_columns_that_are_not_needed_are_left_out():
     u, v = symmetric_factors(40, 3, 0)
-    cost = LowRankCost(np.hstack([u, u]), np.hstack([v, v]))
+    cost = gwfast.PointCloud.from_factors(np.hstack([u, u]), np.hstack([v, v]))
     assert cost.features.shape == (40, 3)
-    zero = LowRankCost(np.zeros((4, 2)))
+    zero = gwfast.PointCloud.from_factors(np.zeros((4, 2)))
     assert (zero.to_dense().matrix == 0).all() and zero.is_constant
 
 
 def test_bad_factors_are_refused():
     u, v = symmetric_factors(10, 3, 0)
     with pytest.raises(ValueError, match=r"v must have shape \(10, 3\)"):
-        LowRankCost(u, v[:, :2])
+        gwfast.PointCloud.from_factors(u, v[:, :2])
     with pytest.raises(ValueError, match=r"symmetric product u @ v\.T"):
-        LowRankCost(u, cloud(10, 3, 7))
+        gwfast.PointCloud.from_factors(u, cloud(10, 3, 7))
     with pytest.raises(ValueError, match="u must"):
-        LowRankCost(u * np.nan)
+        gwfast.PointCloud.from_factors(u * np.nan)

@@ -11,8 +11,9 @@ from helpers.problems import cloud, distances
 from scipy import sparse
 
 import gwfast
-from gwfast import DenseCost, PointCloud, cosine_similarity
+from gwfast import PointCloud, cosine_similarity
 from gwfast.kernels.threads import single_threaded_blas
+from gwfast.problems.dense_cost import DenseCost
 
 METRICS = ["cosine", "sqeuclidean", "dot"]
 
@@ -263,13 +264,13 @@ def test_what_costs_and_problems_print_as():
     cost = np.linalg.norm(x[:, None] - x, axis=2)
     costs = (
         gwfast.PointCloud(x, "sqeuclidean"),
-        gwfast.LowRankCost(x),
-        gwfast.DenseCost(cost),
+        gwfast.PointCloud.from_factors(x),
+        DenseCost(cost),
         gwfast.GraphCost(sparse.csr_array(cost)),
     )
     assert [*map(repr, costs)] == [
         "PointCloud(9 points, sqeuclidean)",
-        "LowRankCost(9 points, rank 3)",
+        "gwfast.PointCloud.from_factors(9 points, rank 3)",
         "DenseCost(9 points)",
         "GraphCost(9 points)",
     ]

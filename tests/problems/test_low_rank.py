@@ -6,8 +6,9 @@ import pytest
 from helpers.problems import cloud, distances, masses, rotated_pair
 
 import gwfast
-from gwfast import DenseCost, PointCloud
+from gwfast import PointCloud
 from gwfast.problems import low_rank
+from gwfast.problems.dense_cost import DenseCost
 from gwfast.problems.leading import RANK
 from gwfast.problems.low_rank import MIN_POINTS, LeadingCost, low_rank_problem
 from gwfast.problems.quadratic import QuadraticProblem

@@ -9,7 +9,7 @@ from helpers.marks import mostly_slow, pairwise
 from helpers.problems import masses
 
 import gwfast
-from gwfast import CrossCost, LowRankCost, PointCloud
+from gwfast import CrossCost, PointCloud
 from gwfast.quadratic.linearize import is_factored
 
 N, M = 26, 32
@@ -21,7 +21,7 @@ COSTS = {
     "cosine": PointCloud,
     "sqeuclidean": lambda x: PointCloud(x, "sqeuclidean").scaled_by("max"),
     "dot": lambda x: PointCloud(x, "dot").scaled_by("max"),
-    "low rank": lambda x: LowRankCost(x / 5),
+    "low rank": lambda x: gwfast.PointCloud.from_factors(x / 5),
 }
 LINEAR = {
     "none": None,
@@ -109,7 +109,7 @@ def test_the_search_takes_every_rule(rule):
     x = rng.exponential(size=(n, 6)) * np.arange(1, 7)
     order = rng.permutation(n)
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    sides = PointCloud(x), LowRankCost(unit[order])
+    sides = PointCloud(x), gwfast.PointCloud.from_factors(unit[order])
     features = rng.normal(size=(n, 3))
     for linear in (None, CrossCost(features, features[order])):
         given = dict(marginals=rule, linear_cost=linear, **RULES[rule])

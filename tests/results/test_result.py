@@ -7,6 +7,8 @@ import pytest
 from helpers.problems import cloud, distances
 
 import gwfast
+from gwfast.results.records import OuterStep
+from gwfast.results.tables import Candidate
 
 N = 30
 
@@ -159,10 +161,10 @@ def test_results_are_tables(shuffled):
     np.testing.assert_allclose(table["share"], 1.0, rtol=1e-9)
     assert len(result.to_frame(3)) == 3 * N
     history = result.history_frame()
-    assert tuple(history.columns) == gwfast.OuterStep._fields
+    assert tuple(history.columns) == OuterStep._fields
     assert len(history) == len(result.history) == result.n_outer
     tried = result.candidates.to_frame()
-    assert tuple(tried.columns) == gwfast.Candidate._fields
+    assert tuple(tried.columns) == Candidate._fields
     assert (tried["fate"] == "won").sum() == 1
     assert isinstance(tried, pandas.DataFrame)
     neighbors = result.coupling.topk(2).to_frame(target=names)

@@ -5,7 +5,8 @@ import pytest
 from helpers.problems import cloud, distances, masses, rotated_pair
 
 import gwfast
-from gwfast import DenseCost, PointCloud, QuadraticProblem
+from gwfast import PointCloud, QuadraticProblem
+from gwfast.problems.dense_cost import DenseCost
 
 N = 60
 FEW = dict(
@@ -93,7 +94,10 @@ def test_one_entry_that_is_written_to_is_seen():
 def test_nothing_that_is_made_of_points_outlives_them():
     """Their features may be written to, and what these are multiplied by may not."""
     x, y, _ = rotated_pair(N, 3, 5, noise=0.05)
-    for make in (lambda z: PointCloud(z, "sqeuclidean"), lambda z: gwfast.LowRankCost(z)):
+    for make in (
+        lambda z: PointCloud(z, "sqeuclidean"),
+        lambda z: gwfast.PointCloud.from_factors(z),
+    ):
         few = FEW | dict(epsilon=2.0)
         sides, other = [make(x), make(y)], make(cloud(N, 3, 9))
         gwfast.gromov_wasserstein(*sides, init="profile", **few)

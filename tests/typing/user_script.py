@@ -10,6 +10,11 @@ from typing_extensions import assert_type
 
 import gwfast
 from gwfast import plot, pot, words
+from gwfast.problems.dense_cost import DenseCost
+from gwfast.results.coupling import Coupling
+from gwfast.results.records import OuterStep
+from gwfast.results.result import SinkhornResult
+from gwfast.results.tables import Neighbors
 
 Floats = NDArray[np.floating[Any]]
 rng = np.random.default_rng(0)
@@ -23,7 +28,7 @@ assert_type(result.gw, gwfast.GWResult)
 assert_type(result.plan, Floats)
 assert_type(result.mapping, NDArray[np.float32])
 assert_type(result.match(), NDArray[np.int64])
-assert_type(result.translate([0, 1], method="csls", k=3), gwfast.Neighbors)
+assert_type(result.translate([0, 1], method="csls", k=3), Neighbors)
 assert_type(result.transform(x.tolist()), NDArray[np.float32])
 assert_type(result.refine(gwfast.Refinement(n_iter=2)).refinement[0].n_pairs, int)
 assert_type(gwfast.procrustes(x, x), NDArray[np.float32])
@@ -42,7 +47,7 @@ assert_type(model.transform(x), NDArray[np.float32])
 # --- Solvers --------------------------------------------------------------------------
 
 
-def stop_early(step: gwfast.OuterStep) -> bool:
+def stop_early(step: OuterStep) -> bool:
     return step.gw_cost < 0.1
 
 
@@ -66,7 +71,7 @@ assert_type(gw.gw_cost, float)
 assert_type(gw.converged, bool)
 assert_type(gw.history[0].change, float)
 assert_type(gw.candidates[0].start, str)
-assert_type(gw.coupling, gwfast.Coupling)
+assert_type(gw.coupling, Coupling)
 assert_type(gw.coupling.topk(3).indices, NDArray[np.int64])
 assert_type(gw.coupling.marginals[0], NDArray[np.float64])
 f, g = gw.potentials
@@ -75,11 +80,11 @@ gwfast.gromov_wasserstein(cloud, costs, loss="huber")  # type: ignore[arg-type]
 gwfast.gromov_wasserstein(cloud, costs, options=gwfast.SolverOptions(tier="all"))  # type: ignore[arg-type]
 gwfast.PointCloud(x, "euclid")  # type: ignore[arg-type]
 
-problem = gwfast.QuadraticProblem(cloud, gwfast.DenseCost(costs), loss="square")
+problem = gwfast.QuadraticProblem(cloud, DenseCost(costs), loss="square")
 assert_type(gwfast.tune_epsilon(problem), gwfast.GWResult)
 assert_type(gwfast.gromov_wasserstein_batch([problem]), list[gwfast.GWResult])
 linear = gwfast.sinkhorn(costs, epsilon=0.1)
-assert_type(linear, gwfast.SinkhornResult)
+assert_type(linear, SinkhornResult)
 assert_type(linear.plan, NDArray[np.float32])
 gwfast.gromov_wasserstein(cloud, costs, init=gwfast.Seeds([[0, 1], [1, 0]]))
 gwfast.gromov_wasserstein(cloud, costs, init=gwfast.Profile(root=True))

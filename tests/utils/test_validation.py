@@ -11,6 +11,7 @@ from helpers.problems import distances
 
 import gwfast
 import gwfast.singlecell
+from gwfast.problems.dense_cost import DenseCost
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 4)), RNG.normal(size=(9, 3))
@@ -45,7 +46,7 @@ MATRICES = {
     "align-x": (X, lambda x: align(x, Y)),
     "align-y": (Y, lambda y: align(X, y)),
     "PointCloud-x": (X, gwfast.PointCloud),
-    "DenseCost-cost": (COST_X, gwfast.DenseCost),
+    "DenseCost-cost": (COST_X, DenseCost),
     "cosine_similarity-x": (X, lambda x: gwfast.cosine_similarity(x, X)),
     "cosine_similarity-y": (X, lambda y: gwfast.cosine_similarity(X, y)),
     "nearest_neighbors-queries": (X, lambda x: gwfast.nearest_neighbors(x, X)),
@@ -68,7 +69,7 @@ def content(result):
         return [result.plan]
     if isinstance(result, gwfast.PointCloud):
         return [result.features]
-    if isinstance(result, gwfast.DenseCost):
+    if isinstance(result, DenseCost):
         return [result.matrix]
     return list(result) if isinstance(result, tuple) else [result]
 
