@@ -255,7 +255,7 @@ def test_dense_cost_looks_at_any_matrix(form, n):
 
 
 def test_kl_refuses_negative_costs():
-    with pytest.raises(ValueError, match=r"cost_y must not be negative .* got -1"):
+    with pytest.raises(ValueError, match=r"^y must not be negative .* got -1"):
         gwfast.gromov_wasserstein(np.eye(3), -np.eye(4), epsilon=0.1, loss="kl")
 
 

@@ -75,12 +75,12 @@ def test_a_graph_finds_itself_in_another_order():
 def test_what_is_not_connected_is_named_where_it_is_passed():
     apart = sparse.block_diag([graph_of(5, 0), graph_of(4, 1)])
     advice = r'gwfast\.GraphCost\(graph, disconnected="largest"\)'
-    with pytest.raises(ValueError, match=f"^cost_y must be connected, .*; {advice}"):
+    with pytest.raises(ValueError, match=f"^y must be connected, .*; {advice}"):
         gwfast.gromov_wasserstein(graph_of(5, 0), apart)
     with pytest.raises(ValueError, match=rf"^spaces\[0\] must be conn.*{advice}"):
         gwfast.pairwise_gromov_wasserstein([apart])
     dense = csgraph.shortest_path(apart.tocsr(), directed=False)
-    with pytest.raises(ValueError, match=f"^cost_x must be finite, got inf .*{advice}"):
+    with pytest.raises(ValueError, match=f"^x must be finite, got inf .*{advice}"):
         gwfast.gromov_wasserstein(dense, np.eye(3))
 
 
@@ -140,7 +140,7 @@ def test_paths_against_the_direction_of_edges_are_named():
     networkx = pytest.importorskip("networkx")
     graph = networkx.DiGraph(["ab", "bc", "cd"])
     advice = r"without a directed path .*gwfast\.GraphCost\(graph, directed=False\)"
-    with pytest.raises(ValueError, match=f"^cost_y must be connected, .*{advice}"):
+    with pytest.raises(ValueError, match=f"^y must be connected, .*{advice}"):
         gwfast.gromov_wasserstein(np.eye(3), graph)
     with pytest.raises(ValueError, match=f"^graph must be connected, .*{advice}"):
         GraphCost(networkx.to_scipy_sparse_array(graph), directed=True)
@@ -151,7 +151,7 @@ def test_paths_against_the_direction_of_edges_are_named():
 def test_stored_zeros_are_told(kind):
     path = sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
     path[0, 1] = path[1, 0] = 0
-    with pytest.warns(UserWarning, match=r"^cost_x has 2 stored zeros, .*eliminate_zero"):
+    with pytest.warns(UserWarning, match=r"^x has 2 stored zeros, .*eliminate_zero"):
         gwfast.gromov_wasserstein(kind(path), np.eye(3), epsilon=0)
     path = sparse.csr_array(np.eye(4, k=1) + np.eye(4))
     path.setdiag(0)
@@ -163,10 +163,10 @@ def test_bad_graphs_of_networkx_are_refused():
     networkx = pytest.importorskip("networkx")
     graph = networkx.path_graph(4)
     graph.add_edge(0, 1, weight="long")
-    with pytest.raises(TypeError, match=r"^cost_x must have numbers as 'weight'"):
+    with pytest.raises(TypeError, match=r"^x must have numbers as 'weight'"):
         gwfast.gromov_wasserstein(graph, np.eye(3))
     graph.add_edge(0, 1, weight=-1.0)
-    with pytest.raises(ValueError, match=r"^cost_x must have finite edges that are"):
+    with pytest.raises(ValueError, match=r"^x must have finite edges that are"):
         gwfast.gromov_wasserstein(graph, np.eye(3))
     with pytest.raises(ValueError, match=r"must be square, got shape \(0, 0\)"):
         GraphCost(networkx.Graph())

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from helpers.problems import random_cost
+from helpers.settings import settings
 from scipy.sparse import csgraph
 
 import gwfast
@@ -33,7 +34,7 @@ def karate():
 def solve(*args, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-        return gwfast.gromov_wasserstein(*args, **options)
+        return gwfast.gromov_wasserstein(*args, **settings(**options))
 
 
 @pytest.mark.parametrize("epsilon, by_degree", [(0.001, False), (0.005, True)])
@@ -44,7 +45,7 @@ def test_a_graph_in_float64_does_not_crawl(epsilon, by_degree):
     costs, order = karate(), np.random.default_rng(0).permutation(34)
     p = costs.sum(axis=0) / costs.sum()
     weights = (p, p[order]) if by_degree else ()
-    tight = dict(dtype="float64", tol=1e-9, options=gwfast.SolverOptions(marginal_tol=1e-9))
+    tight = dict(dtype="float64", tol=1e-9, marginal_tol=1e-9)
     sides = costs, costs[np.ix_(order, order)]
     result = solve(*sides, *weights, epsilon=epsilon, init="product", **tight)
     assert result.status == "converged"
@@ -112,7 +113,7 @@ def test_proximal_steps_that_lead_too_far_are_damped(seed, loss):
 def test_advice_names_the_limit_that_was_reached():
     costs = karate()
     options = dict(epsilon=0.02, init="product", max_iter=2, tol=1e-7)
-    inner = solve(costs, costs[::-1, ::-1], **options, options=gwfast.SolverOptions(max_inner=2))
+    inner = solve(costs, costs[::-1, ::-1], **options, max_inner=2)
     outer = solve(costs, costs[::-1, ::-1], **options)
     assert inner.status == outer.status == Status.MAX_OUTER
     assert inner.advice.endswith("or marginal_tol")

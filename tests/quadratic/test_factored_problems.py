@@ -7,6 +7,7 @@ import pytest
 from helpers import twins
 from helpers.marks import mostly_slow, pairwise
 from helpers.problems import masses
+from helpers.settings import settings
 
 import gwfast
 from gwfast import CrossCost, PointCloud
@@ -29,32 +30,29 @@ LINEAR = {
     "array": CrossCost(*FEATURES).toarray(),
 }
 RULES = {
-    "balanced": {},
-    "semirelaxed": {},
-    "partial": {"mass": 0.7},
-    "unbalanced": {"rho": (0.5, 0.8)},
+    "balanced": "balanced",
+    "semirelaxed": "semirelaxed",
+    "partial": gwfast.Partial(0.7),
+    "unbalanced": gwfast.Unbalanced((0.5, 0.8)),
 }
-LIMITS = dict(
-    epsilon=EPSILON, init="product", tol=1e-6, options=gwfast.SolverOptions(marginal_tol=1e-6)
-)
+LIMITS = dict(epsilon=EPSILON, init="product", tol=1e-6, marginal_tol=1e-6)
 pytestmark = pytest.mark.filterwarnings(
     "ignore::gwfast.ConvergenceWarning", "ignore:the .* term of the fused objective"
 )
 
 
-def stepped(plan, sides, marginals, given):
+def stepped(plan, sides, marginals, given, rule):
     """The plan after one more iteration, written out."""
     costs = [side.to_dense().matrix.astype(np.float64) for side in sides]
-    linear, kind = given.get("linear_cost"), {}
+    linear, kind = given.get("linear_cost"), dict(epsilon=EPSILON)
     if linear is not None:
         array = linear.toarray() if isinstance(linear, CrossCost) else linear
-        kind = dict(linear=array, alpha=given["alpha"])
-    if given["marginals"] == "unbalanced":
-        kind |= dict(epsilon=EPSILON, marginals=gwfast.Unbalanced(given["rho"]))
-        return twins.unbalanced_step(plan, *costs, *marginals, **kind)
-    kind |= dict(epsilon=EPSILON, marginals=gwfast.Partial(given.get("mass", 1.0)))
-    pair = (*marginals, None)[:2]
-    return twins.step(plan, *costs, *pair, marginals=given["marginals"], **kind)
+        kind |= dict(linear=array, alpha=given["alpha"])
+    if rule == "unbalanced":
+        return twins.unbalanced_step(plan, *costs, *marginals, rho=RULES[rule].rho, **kind)
+    if rule == "partial":
+        kind |= dict(mass=RULES[rule].mass)
+    return twins.step(plan, *costs, *(*marginals, None)[:2], marginals=rule, **kind)
 
 
 @pairwise(cost=COSTS, linear=LINEAR, rule=RULES, tier=["dense", "tiled", "neighbors"])
@@ -64,23 +62,21 @@ def test_a_plan_is_a_fixed_point_of_what_is_written_out(cost, linear, rule, tier
     if rule == "semirelaxed":
         marginals = marginals[:1]
     sides = [COSTS[cost](side) for side in (X, Y)]
-    given = dict(marginals=rule, **RULES[rule])
+    given = dict(marginals=RULES[rule])
     if linear != "none":
         given |= dict(linear_cost=LINEAR[linear], alpha=0.4)
     if linear == "array":
         tier = "dense"  # it is a matrix
     else:
         assert is_factored(gwfast.QuadraticProblem(*sides, *marginals, **given))
-    result = gwfast.gromov_wasserstein(
-        *sides, *marginals, options=gwfast.SolverOptions(tier=tier), **given, **LIMITS
-    )
+    result = gwfast.gromov_wasserstein(*sides, *marginals, **given, **settings(tier=tier, **LIMITS))
     plan = result.plan.astype(np.float64)
-    again = stepped(plan, sides, marginals, given)
+    again = stepped(plan, sides, marginals, given, rule)
     assert np.abs(again - plan).sum() <= 2e-4 * plan.sum()
     dense = [side.to_dense() for side in sides]
     if isinstance(given.get("linear_cost"), CrossCost):
         given["linear_cost"] = given["linear_cost"].toarray()
-    other = gwfast.gromov_wasserstein(*dense, *marginals, **given, **LIMITS)
+    other = gwfast.gromov_wasserstein(*dense, *marginals, **given, **settings(**LIMITS))
     for name in ("gw_cost", "linear_cost", "reg_cost", "mass", "penalty"):
         one, same = getattr(result, name), getattr(other, name)
         assert one == pytest.approx(same, rel=2e-4, abs=2e-6), name
@@ -112,8 +108,7 @@ def test_the_search_takes_every_rule(rule):
     sides = PointCloud(x), gwfast.PointCloud.from_factors(unit[order])
     features = rng.normal(size=(n, 3))
     for linear in (None, CrossCost(features, features[order])):
-        given = dict(marginals=rule, linear_cost=linear, **RULES[rule])
-        result = gwfast.gromov_wasserstein(*sides, **given)
+        result = gwfast.gromov_wasserstein(*sides, marginals=RULES[rule], linear_cost=linear)
         assert (result.plan.argmax(axis=0) == order).mean() > 0.9
 
 

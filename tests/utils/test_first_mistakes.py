@@ -22,7 +22,7 @@ WORDS = [f"w{row}" for row in range(9)]
         (
             lambda: gwfast.gromov_wasserstein(X, X),
             ValueError,
-            r"^cost_x must be square, got shape \(9, 3\); costs of points are PointCl",
+            r"^x must be square, got shape \(9, 3\); costs of points are PointCl",
         ),
         (
             lambda: gwfast.align(X, X, init=[[0, 1], [1, 2]]),

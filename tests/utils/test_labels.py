@@ -30,7 +30,7 @@ LABELLED = SimpleNamespace(
 gw = gwfast.gromov_wasserstein
 CALLS = {
     "masses": lambda a: gw(a.c, a.c, a.p, a.p, epsilon=0).plan,
-    "partial": lambda a: gw(a.c, a.c, a.p, marginals="partial", mass=0.7).plan,
+    "partial": lambda a: gw(a.c, a.c, a.p, marginals=gwfast.Partial(0.7)).plan,
     "points": lambda a: gw(gwfast.PointCloud(a.first), COST, a.p).plan,
     "distances": lambda a: gw(gwfast.PointCloud(a.first, "euclidean"), COST, a.p).plan,
     "batch": lambda a: gwfast.gromov_wasserstein_batch([(a.c, a.c, a.p, a.p)])[0].plan,
@@ -44,7 +44,7 @@ CALLS = {
     "linear cost": lambda a: gw(a.c, a.c, linear_cost=a.turned, epsilon=0).plan,
     "features": lambda a: gw(a.c, a.c, linear_cost=gwfast.CrossCost(a.x, a.first), epsilon=0).plan,
     "columns": lambda a: gwfast.CrossCost(a.first, a.columns).toarray(),
-    "init": lambda a: gw(a.c, a.c, init=a.turned, max_outer=3, tol=1.0).plan,
+    "init": lambda a: gw(a.c, a.c, init=a.turned, max_iter=3, tol=1.0).plan,
     "costs": lambda a: gw(a.c.T[::-1].T if a is LABELLED else a.c, COST, epsilon=0).gw_cost,
     "verify": lambda a: (
         gwfast.verify(gwfast.QuadraticProblem(a.c, a.c), a.turned, epsilon=0).gw_cost
@@ -80,7 +80,7 @@ def test_graphs_of_networkx_have_labels():
         (lambda p, x: gw(FRAME, FRAME, q=p), "q"),
         (lambda p, x: gw(COST, COST, p=LABELLED.p, linear_cost=x), "linear_cost"),
         (lambda p, x: gw(FRAME, FRAME, init=x), "init"),
-        (lambda p, x: gw(x, COST), "cost_x"),
+        (lambda p, x: gw(x, COST), "x"),
         (lambda p, x: gwfast.sinkhorn(FRAME, p, epsilon=1.0), "p"),
         (lambda p, x: gwfast.align(POINTS, X, p=p), "p"),
         (lambda p, x: gw(FRAME, FRAME, epsilon=0).transform(x), "y"),

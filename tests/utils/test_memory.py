@@ -9,7 +9,8 @@ import pytest
 from helpers.problems import cloud, random_cost
 from helpers.processes import run_python
 
-from gwfast import NeighborTier, PointCloud, QuadraticProblem
+from gwfast import PointCloud, QuadraticProblem
+from gwfast.quadratic.neighbors import NeighborTier
 from gwfast.solvers.search.levels import choose, needs
 from gwfast.utils import memory
 from gwfast.utils.memory import as_memory_limit

@@ -12,7 +12,7 @@ COST = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0) ** 2))
 
 
 def solve(**options):
-    costs = {} if "C1" in options else {"cost_x": COST, "cost_y": COST}
+    costs = {} if "C1" in options else {"x": COST, "y": COST}
     return gwfast.gromov_wasserstein(**costs, **options)
 
 
@@ -23,7 +23,7 @@ def solve(**options):
         (lambda: solve(loss_fun="kl"), 'loss_fun is loss ("square" or "kl")'),
         (lambda: solve(reg=0.1), "reg is epsilon (half of POT's)"),
         (lambda: solve(log=True, M=COST), "M is linear_cost, log is left out (what"),
-        (lambda: solve(C1=COST, C2=COST), "C1 is cost_x, C2 is cost_y"),
+        (lambda: solve(C1=COST, C2=COST), "C1 is x, C2 is y"),
         (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), "reg is epsilons"),
         (lambda: gwfast.sinkhorn(M=COST, reg=1.0), "M is cost, reg is epsilon"),
         (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), "C1 is x, C2 is y"),
@@ -47,7 +47,7 @@ def test_other_mistakes_are_pythons():
 
 def test_signatures_stay_what_they_are():
     parameters = inspect.signature(gwfast.gromov_wasserstein).parameters
-    assert list(parameters)[:5] == ["cost_x", "cost_y", "p", "q", "epsilon"]
+    assert list(parameters)[:5] == ["x", "y", "p", "q", "loss"]
     assert not any(one.kind is one.VAR_KEYWORD for one in parameters.values())
 
 
