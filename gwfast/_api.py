@@ -19,7 +19,6 @@ from .solvers.gromov import gromov_wasserstein
 from .solvers.options import SolverOptions
 from .solvers.pairwise import pairwise_gromov_wasserstein
 from .solvers.search.seeds import Seeds
-from .solvers.search.starts import Profile
 from .solvers.tuning import tune_epsilon
 from .solvers.verification import verify
 from .utils.config import show_config
@@ -34,7 +33,6 @@ __all__ = [
     "GraphCost",
     "Partial",
     "PointCloud",
-    "Profile",
     "QuadraticProblem",
     "RefineStep",
     "Refinement",

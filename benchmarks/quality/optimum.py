@@ -109,12 +109,7 @@ def row(label, gw, found, seconds=None):
 
 def starts_table():
     for case in cases(WORDS + HARD_WORDS, GRAPHS + LARGE_GRAPHS):
-        starts = {
-            "product": "product",
-            "profile 0.02": gwfast.Profile(),
-            "profile 0.05": gwfast.Profile(0.05),
-            "root profile 0.02": gwfast.Profile(root=True),
-        }
+        starts = {"product": "product", "profile 0.02": "profile"}
         rows = [row(name, *case.solve(init=start)) for name, start in starts.items()]
         random = [case.solve(init="random", seed=seed) for seed in range(N_RANDOM)]
         random.sort(key=lambda pair: pair[0].gw_cost)
@@ -175,12 +170,7 @@ def search_table(n_words=5000):
             gw, score = case.solve()
             found.append(gw.seconds)
             won = next(one for one in gw.candidates if one.fate == "won")
-            start = {
-                "product": "product",
-                "random 0": "random",
-                "profile 0.05": gwfast.Profile(0.05),
-                "root profile 0.02": gwfast.Profile(root=True),
-            }.get(won.start.removeprefix("fresh "), "profile")
+            start = {"product": "product", "random 0": "random"}.get(won.start, "profile")
             one, _ = case.solve(init=start)
             alone.append(one.seconds)
         ratio = np.median(found) / np.median(alone)

@@ -333,7 +333,6 @@ def test_an_optimum_stays_as_it_is():
     [
         "random",
         "profile",
-        gwfast.Profile(root=True),
         gwfast.Seeds([(0, 1), (3, 2)]),
         # Of other marginals: mended.
         np.ones((20, 15)),

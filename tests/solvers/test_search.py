@@ -265,10 +265,10 @@ def test_no_more_iterations_than_asked_for(dense, max_outer, max_inner, init):
 def test_the_best_of_a_list_of_starts_wins():
     x, y, _ = rotated_pair(40, 3, 18, noise=0.02)
     costs, own = (distances(x), distances(y)), np.random.default_rng(19).random((40, 40))
-    starts = ["product", "random", own, gwfast.Profile(0.1)]
+    starts = ["product", "random", own, "profile"]
     result = gwfast.gromov_wasserstein(*costs, init=starts, seed=5)
     assert {row.start for row in result.candidates} == {
-        "product", "random 6", "plan", "profile 0.1"
+        "product", "random 6", "plan", "profile"
     }  # fmt: skip
     (winner,) = (row for row in result.candidates if row.fate == "won")
     assert winner.gw_cost == result.gw_cost

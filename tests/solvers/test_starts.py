@@ -5,25 +5,29 @@ import pytest
 from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 
 import gwfast
-from gwfast import PointCloud, Profile, QuadraticProblem, Seeds
+from gwfast import PointCloud, QuadraticProblem, Seeds
 
 
-@pytest.mark.parametrize("root", [False, True])
 @pytest.mark.parametrize("dense", [False, True])
-def test_profile_plan_finds_a_rotated_copy(root, dense):
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_profiles_find_a_rotated_copy(dense):
     x, y, where = rotated_pair(80, 3, 10)
     sides = (distances(x), distances(y)) if dense else (PointCloud(x), PointCloud(y))
     p, q = masses(80, 11), masses(80, 11)[np.argsort(where)]
     problem = QuadraticProblem(*sides, p, q)
-    plan = Profile(width=1e-3, root=root).plan(problem, 1)
+    plan = gwfast.gromov_wasserstein(problem, init="profile", epsilon="0.1%", max_iter=1).plan
     assert (plan.argmax(axis=1) == where).mean() > 0.85
-    np.testing.assert_allclose(plan.sum(axis=0), q, rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_points_that_all_look_the_same_have_the_product_plan():
     ring = np.exp(2j * np.pi * np.arange(12) / 12)
     cost = np.abs(ring[:, None] - ring)
-    assert Profile().plan(QuadraticProblem(cost, cost), 1) is None
+    profile, product = (
+        gwfast.gromov_wasserstein(cost, cost, init=init, epsilon="2%", max_iter=1).plan
+        for init in ("profile", "product")
+    )
+    np.testing.assert_array_equal(profile, product)
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
@@ -33,21 +37,6 @@ def test_random_starts_follow_their_seed():
     plans = [gwfast.gromov_wasserstein(problem, seed=seed, **few).plan for seed in (0, 0, 1)]
     np.testing.assert_array_equal(plans[0], plans[1])
     assert np.abs(plans[0] - plans[2]).sum() > 0.1
-
-
-def test_seeds_get_their_share():
-    problem = QuadraticProblem(random_cost(10, 16), random_cost(8, 17))
-    pairs = [[0, 3], [4, 4], [9, 0]]
-    plan = Seeds(pairs).plan(problem, 1)
-    assert plan[0, 3] == plan[4, 4] == plan[9, 0] == np.float32(1 / 3)
-    assert (plan > 0).sum() == 3
-    weak = Seeds(pairs, share=0.25, rest="product").plan(problem, 1)
-    np.testing.assert_allclose(weak.sum(), 1.0, rtol=1e-6)
-    np.testing.assert_allclose(weak[1, 1], 0.75 / 80, rtol=1e-5)
-    np.testing.assert_allclose(weak[0, 3], 0.75 / 80 + 0.25 / 3, rtol=1e-5)
-    follow = Seeds(pairs, share=0.25).plan(problem, 1)
-    rest = Profile().plan(problem, 1)
-    np.testing.assert_allclose(follow[1], 0.75 * rest[1] / rest.sum(), rtol=1e-5)
 
 
 def test_seeds_decide_between_mirror_images():
@@ -62,34 +51,11 @@ def test_seeds_decide_between_mirror_images():
         assert (here > 0.45) if pairs[0] == [0, 0] else (here < 0.05)
 
 
-class Own:
-    """A start of the caller's."""
-
-    def __init__(self, plan):
-        self.made = plan
-
-    def plan(self, problem, n_threads):
-        return self.made
-
-    def __repr__(self):
-        return "Own()"
-
-
-def test_starts_of_ones_own_are_converted_and_left_alone():
-    x, y = PointCloud(cloud(10, 3, 21)), PointCloud(cloud(8, 3, 22))
-    made = np.asfortranarray(np.random.default_rng(23).random((10, 8)))
-    before = made.copy()
-    own = gwfast.gromov_wasserstein(x, y, init=Own(made))
-    given = gwfast.gromov_wasserstein(x, y, init=made)
-    np.testing.assert_array_equal(own.plan, given.plan)
-    gwfast.gromov_wasserstein(x, y, init=Seeds([[0, 0]], share=0.5, rest=Own(made)))
-    np.testing.assert_array_equal(made, before)
+def test_pairs_of_seeds_are_copied():
     pairs = np.array([[0, 0], [1, 1]])
     seeds = Seeds(pairs)
     pairs[:] = 5
     assert seeds.pairs[1, 0] == 1
-    with pytest.raises(ValueError, match=r"^the plan of Own\(\) must have shape"):
-        gwfast.gromov_wasserstein(x, y, init=Own(made.T))
 
 
 COSTS = random_cost(10, 19), random_cost(8, 20)
@@ -100,10 +66,6 @@ VALUE_ERRORS = {
     "pairs must not be negative, got -1": lambda: Seeds([[-1, 0]]),
     r"pairs must have shape \(k, 2\), got \(2,\)": lambda: Seeds([0, 1]),
     "pairs must have shape": lambda: Seeds(np.empty((0, 2), int)),
-    "share must be at most 1, got 2": lambda: Seeds([[0, 0]], share=2),
-    "rest must be one of": lambda: Seeds([[0, 0]], rest="random"),
-    "width must be positive": lambda: Profile(width=0.0),
-    "width must be at least": lambda: Profile(width=1e-12),
     "init must be one of .*'auto'.*got 'best'": lambda: "best",
 }
 WORDS = "must be a sequence of words, got str"
@@ -111,8 +73,7 @@ TYPE_ERRORS = {
     "pairs must hold integers, got dtype float64": lambda: Seeds([[0.0, 1.0]]),
     f"words_x {WORDS}": lambda: Seeds.identical("abc", ["b", "c"]),
     f"words_y {WORDS}": lambda: Seeds.known({"u": "n"}, ["uno"], "un"),
-    "root must be a bool, got str": lambda: Profile(root="no"),
-    "init must be .* got the class Profile": lambda: Profile,
+    "init must be .* got the class Seeds": lambda: Seeds,
 }
 
 
@@ -129,11 +90,9 @@ def test_seeds_of_words_spelt_alike_or_known():
     words_x, words_y = ["a", "1914", "b", "a"], ["b", "x", "1914", "y", "b"]
     assert Seeds.identical(words_x, words_y).pairs.tolist() == [[1, 2], [2, 0]]
     dictionary = {"a": {"y", "x", "none"}, "c": {"b"}, "b": ["b"]}
-    options = dict(share=0.5, rest="product")
     with pytest.warns(UserWarning, match=r"^dictionary: 3 of 5 pairs are of the first"):
-        seeds = Seeds.known(dictionary, words_x, words_y, **options)
+        seeds = Seeds.known(dictionary, words_x, words_y)
     assert seeds.pairs.tolist() == [[0, 1], [0, 3], [2, 0]]
-    assert (seeds.share, seeds.rest) == (0.5, "product")
     for words in ([], ["c"]):
         with pytest.raises(ValueError, match=r"^words_x and words_y must have a pair"):
             Seeds.identical(words, words_y)
@@ -183,6 +142,4 @@ def test_seeds_of_points_that_do_not_take_part_are_left_out():
 def test_what_seeds_print_as():
     assert repr(Seeds(np.zeros((1277, 2), dtype=int))) == "Seeds(1277 pairs)"
     assert str(Seeds([[0, 1], [2, 3]])) == "2 seeds"
-    half = Seeds([[0, 1]], share=0.5)
-    assert repr(half) == "Seeds(1 pair, share=0.5, rest='profile')"
-    assert str(half) == "1 seed of 0.5 of the mass"
+    assert str(Seeds([[0, 1]])) == "1 seed"

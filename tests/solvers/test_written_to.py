@@ -35,7 +35,7 @@ PRODUCT = dict(init="product", **FEW)
 CALLS = {
     "a solve from a plan": lambda problem: gwfast.gromov_wasserstein(problem, **PRODUCT),
     "a solve from a profile": lambda problem: gwfast.gromov_wasserstein(
-        problem, init=gwfast.Profile(root=True), **FEW
+        problem, init="profile", **FEW
     ),
     "a solve of costs": lambda problem: gwfast.gromov_wasserstein(
         problem.x, problem.y, problem.p, problem.q, **PRODUCT

@@ -87,7 +87,7 @@ linear = gwfast.sinkhorn(costs, epsilon=0.1)
 assert_type(linear, SinkhornResult)
 assert_type(linear.plan, NDArray[np.float32])
 gwfast.gromov_wasserstein(cloud, costs, init=gwfast.Seeds([[0, 1], [1, 0]]))
-gwfast.gromov_wasserstein(cloud, costs, init=gwfast.Profile(root=True))
+gwfast.gromov_wasserstein(cloud, costs, init="profile")
 
 # --- Words ----------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from .advice import all_tie, doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
 from .isomorphism import are_apart, has_symmetry, isomorphisms
-from .starts import PRODUCT, Start, as_plan, checked, random
+from .starts import PRODUCT, Start, as_plan, random
 
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
@@ -228,7 +228,6 @@ def solve_exact(problem, start, options, report, solve, limit):
     if start is not None:
         report(ProgressEvent("solve", f"solving from {start}"))
         plan, solver = start.plan(problem, threads), FrankWolfe(problem, threads)
-        plan = checked(plan, start, problem.shape)
         plan = plan.toarray() if hasattr(plan, "toarray") else plan
         return solver.solve(plan, limits, options.callback).result(threads)
     at_once = resolve_n_threads(options.n_threads)

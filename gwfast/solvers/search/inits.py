@@ -9,32 +9,31 @@ from ...results.result import GWResult
 from ...utils.labels import in_order
 from ...utils.validation import one_of
 from .exact import exact_start
-from .starts import PRODUCT, MakesPlan, Profile, as_plan, given, is_start, random
+from .seeds import Seeds
+from .starts import PRODUCT, PROFILE, Start, as_plan, given, random
 
-# A name, a plan, a start, or the result of a solve.
-OneInit: TypeAlias = str | ArrayLike | MakesPlan | GWResult
+# A name, a plan, seeds, or the result of a solve.
+OneInit: TypeAlias = str | ArrayLike | Seeds | GWResult
 InitLike: TypeAlias = OneInit | list[OneInit]
 
 
 def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
-    """Return the start of a name, a start, a result or a plan; `also` are names for messages."""
+    """Return the start of a name, seeds, a result or a plan; `also` are names for messages."""
     if isinstance(init, GWResult):
         if init.coupling.shape != problem.shape:
             raise ValueError(
                 f"{name} must have a plan of shape {problem.shape}, got {init.coupling.shape}"
             )
         return given(init.coupling, "result")
-    if is_start(init):
+    if isinstance(init, Start | Seeds):
         return init
     if isinstance(init, str):
-        starts = {"product": PRODUCT, "profile": Profile(), "random": random(seed)}
+        starts = {"product": PRODUCT, "profile": PROFILE, "random": random(seed)}
         starts["exact"] = exact_start(seed)
         return starts[one_of(init, name, (*starts, *also))]
     if init is None or hasattr(init, "plan"):
         came = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
-        raise TypeError(
-            f"{name} must be the name of a start, a start or a plan (an array), got {came}"
-        )
+        raise TypeError(f"{name} must be the name of a start, Seeds or a plan, got {came}")
     init = in_order(init, name, *problem.orders, of="x and y")
     return given(as_plan(init, name, problem.shape, dtype))
 
@@ -43,6 +42,5 @@ def is_list_of_starts(init):
     """Return whether `init` is a list or tuple of starts rather than of the rows of a plan."""
     if not isinstance(init, list | tuple):
         return False
-    return not init or any(
-        isinstance(one, str | GWResult) or is_start(one) or np.ndim(one) == 2 for one in init
-    )
+    starts = str, GWResult, Start, Seeds
+    return not init or any(isinstance(one, starts) or np.ndim(one) == 2 for one in init)

@@ -24,7 +24,6 @@ from ...utils.deadline import OutOfTime, Patience
 from ...utils.progress import ProgressEvent
 from .clusters import cluster_starts
 from .confidence import LEVEL, TIE, confidence_of
-from .starts import checked
 
 # Distance of two states, relative to the larger distance from the product plan, below which both
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
@@ -122,7 +121,7 @@ def enter(starts, linearization, schedule, deadline, report):
             report(ProgressEvent("start", f"start {number}: {start}", number))
             deadline.check()
             began = time.perf_counter()
-            plan = checked(start.plan(problem, n_threads), start, problem.shape)
+            plan = start.plan(problem, n_threads)
             field.append(entered(str(start), linearization, schedule, plan, began))
     return field
 

@@ -8,16 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ...problems.geometry import PointCloud
 from ...problems.quadratic import QuadraticProblem
 from ...results.coupling import SparseCoupling
 from ...utils.callers import outside
-from ...utils.types import Float32Array, IntArray
-from ...utils.validation import as_array, as_mapping, as_positive, as_translations, one_of
-from .starts import PRODUCT, MakesPlan, Profile, checked, is_start
+from ...utils.types import IntArray
+from ...utils.validation import as_array, as_mapping, as_translations
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -36,10 +34,6 @@ class Seeds:
         Rows of the first and of the second space that belong together. Pairs with rows
         that take no part in a problem (from row `n_words` of `align` on) are left out
         with a warning; if no pair is left, that is an error.
-    share : float, default=1
-        Share of the mass that the pairs get, in (0, 1]; 1 trusts them alone.
-    rest : "product", "profile" or a start, default="profile"
-        The start that the other mass follows.
 
     Examples
     --------
@@ -51,8 +45,6 @@ class Seeds:
     """
 
     pairs: ArrayLike
-    share: float = 1.0
-    rest: MakesPlan | str = "profile"
 
     def __post_init__(self) -> None:
         pairs = np.array(as_array(self.pairs, "pairs"))
@@ -62,17 +54,12 @@ class Seeds:
             raise TypeError(f"pairs must hold integers, got dtype {pairs.dtype}")
         if pairs.min() < 0:
             raise ValueError(f"pairs must not be negative, got {pairs.min()}")
-        if not as_positive(self.share, "share") <= 1:
-            raise ValueError(f"share must be at most 1, got {self.share}")
-        if not is_start(self.rest):
-            one_of(self.rest, "rest", ("product", "profile"))
         object.__setattr__(self, "pairs", pairs)
 
     @classmethod
-    def identical(cls, words_x: Sequence[str], words_y: Sequence[str], **options: Any) -> Seeds:
+    def identical(cls, words_x: Sequence[str], words_y: Sequence[str]) -> Seeds:
         """Return the seeds of words of both spaces that are spelt alike, numerals and names above
-        all. The words are of the rows that take part; of equal words the first row counts. The
-        options are `share` and `rest`.
+        all. The words are of the rows that take part; of equal words the first row counts.
 
         Examples
         --------
@@ -81,12 +68,10 @@ class Seeds:
         array([[1, 1],
                [2, 0]])
         """
-        return cls(alike(words_x, words_y, "words_x and words_y"), **options)
+        return cls(alike(words_x, words_y, "words_x and words_y"))
 
     @classmethod
-    def known(
-        cls, dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[str], **options: Any
-    ) -> Seeds:
+    def known(cls, dictionary: Dictionary, words_x: Sequence[str], words_y: Sequence[str]) -> Seeds:
         """Return the seeds of words whose translations are known, by a mapping of words of the
         first space to a translation or several, or a list of pairs of these. Pairs of other words
         are left out with a warning. See `identical`.
@@ -98,48 +83,30 @@ class Seeds:
         >>> gwfast.Seeds.known(known, ["dos", "uno"], ["un", "deux", "une"])
         Seeds(3 pairs)
         """
-        return cls(known_pairs(dictionary, words_x, words_y, "dictionary"), **options)
+        return cls(known_pairs(dictionary, words_x, words_y, "dictionary"))
 
-    def plan(
-        self, problem: QuadraticProblem, n_threads: int
-    ) -> Float32Array | SparseCoupling | None:
-        rows, cols = self._among(problem.shape).T
-        weights = np.sqrt(problem.p[rows] * problem.q[cols])
-        if not weights.sum() > 0:
-            raise ValueError("pairs must have some mass, got weights of 0 only")
-        weights = (self.share * weights / weights.sum()).astype(np.float32)
-        if self.share == 1 and isinstance(problem.x, PointCloud) and problem.is_plain:
-            # Point clouds need no array of a plan.
-            few = sparse.coo_array((weights, (rows, cols)), shape=problem.shape)
-            return SparseCoupling(few.tocsr(), n_threads)
-        plan = np.zeros(problem.shape, dtype=np.float32)
-        if self.share < 1:
-            named: dict[str, MakesPlan] = {"product": PRODUCT, "profile": Profile()}
-            rest = named[self.rest] if isinstance(self.rest, str) else self.rest
-            rest = checked(rest.plan(problem, n_threads), rest, problem.shape)
-            plan += np.multiply.outer(problem.p, problem.q) if rest is None else rest
-            plan *= (1.0 - self.share) / plan.sum(dtype=np.float64)
-        np.add.at(plan, (rows, cols), weights)
-        return plan
-
-    def _among(self, shape: tuple[int, int]) -> NDArray[Any]:
-        """Return the pairs whose points take part."""
-        pairs = np.asarray(self.pairs)
+    def plan(self, problem: QuadraticProblem, n_threads: int) -> SparseCoupling:
+        """Return the plan of the pairs whose points take part, of mass one."""
+        shape, pairs = problem.shape, np.asarray(self.pairs)
         within = (pairs < shape).all(axis=1)
         of = f"of the {shape[0]} and {shape[1]} points that take part"
         if not within.any():
-            came = pairs.min(axis=0).tolist()
-            raise ValueError(f"pairs must have one {of}, got rows from {came} on")
+            least = pairs.min(axis=0).tolist()
+            raise ValueError(f"pairs must have one {of}, got rows from {least} on")
         _warn_of_others("pairs", int(within.sum()), len(pairs), of)
-        return pairs[within]
+        rows, cols = pairs[within].T
+        weights = np.sqrt(problem.p[rows] * problem.q[cols])
+        if not weights.sum() > 0:
+            raise ValueError("pairs must have some mass, got weights of 0 only")
+        weights = (weights / weights.sum()).astype(np.float32)
+        plan = sparse.coo_array((weights, (rows, cols)), shape=shape)
+        return SparseCoupling(plan.tocsr(), n_threads)
 
     def __str__(self) -> str:
-        share = "" if self.share == 1 else f" of {self.share:.3g} of the mass"
-        return f"{self._counted('seed')}{share}"
+        return self._counted("seed")
 
     def __repr__(self) -> str:
-        more = "" if self.share == 1 else f", share={self.share:g}, rest={self.rest!r}"
-        return f"Seeds({self._counted('pair')}{more})"
+        return f"Seeds({self._counted('pair')})"
 
     def _counted(self, noun: str) -> str:
         number = len(np.asarray(self.pairs))

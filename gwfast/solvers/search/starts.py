@@ -7,11 +7,10 @@ the product plan. Its marginals may be rough: the first iteration meets them.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import ArrayLike
 
 from ...kernels import _products
 from ...kernels._products import Panels
@@ -21,12 +20,9 @@ from ...linear.rules import Balanced
 from ...linear.sinkhorn_solver import SinkhornSolver
 from ...problems.geometry import PointCloud
 from ...problems.low_rank import MIN_POINTS
-from ...problems.quadratic import QuadraticProblem
-from ...results.coupling import Coupling
 from ...utils.blocks import row_blocks
 from ...utils.deadline import NEVER
-from ...utils.types import Float32Array
-from ...utils.validation import as_matrix, as_positive
+from ...utils.validation import as_matrix
 
 # Quantiles of a profile, and the most columns of the costs, spread evenly, that enter.
 QUANTILES, MAX_COLUMNS = 300, 8192
@@ -34,13 +30,6 @@ QUANTILES, MAX_COLUMNS = 300, 8192
 WIDTHS, ROOT_WIDTHS = (0.02, 0.05), (0.1, 0.2)
 # Entries that random plans of matrices, and of clouds, have together; and the most plans.
 RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
-
-
-class MakesPlan(Protocol):
-    """An object that a caller may pass as a start."""
-
-    def plan(self, problem: QuadraticProblem, n_threads: int, /) -> ArrayLike | Coupling | None:
-        """Return a plan of any mass, or None for the product plan."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -81,65 +70,32 @@ def random_starts(problem, seed, count=None):
     return map(random, range(seed, seed + count))
 
 
-def profile_starts(problem, n_threads, deadline):
-    """Yield the starts of profiles that race by default, which are made once for all widths."""
-    for root, widths in ((False, WIDTHS), (True, ROOT_WIDTHS)):
-        profiles = functools.partial(_comparable, problem, root, n_threads, deadline)
-        how = dict(profiles=functools.cache(profiles), deadline=deadline)
-        for width in widths:
-            plan = functools.partial(_profile_plan, width=width, **how)
-            yield Start(str(Profile(width, root)), plan)
-
-
-@dataclasses.dataclass(frozen=True)
-class Profile:
-    """Couple points whose costs to all others are distributed alike.
+def profile_starts(problem, n_threads, deadline=NEVER):
+    """Yield starts that couple points whose costs to all others are distributed alike, for profiles
+    of the costs and of their square roots, with two widths each.
 
     Row i of the costs, sorted, is a profile of point i that does not depend on the order of the
-    others; profiles of both sides can be compared, by the Wasserstein distance of the two
-    distributions. Their optimal coupling solves Memoli's third lower bound of the
-    Gromov-Wasserstein distance (Foundations of Computational Mathematics, 2011, section 6).
-
-    Parameters
-    ----------
-    width : float, default=0.02
-        Epsilon of that coupling, as a share of the mean squared distance of profiles.
-    root : bool, default=False
-        Compare profiles of the square root of the similarity, ``(X X')^(1/2)``: it
-        weighs strong and weak directions more evenly (Artetxe, Labaka and Agirre,
-        ACL 2018, section 3.2). Of a matrix of costs, centered along both axes, the
-        square roots of the absolute eigenvalues are taken (their signs kept).
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> x = np.random.default_rng(0).standard_exponential((40, 2)) * [1, 3]
-    >>> cost = gwfast.PointCloud(x, metric="sqeuclidean")
-    >>> gwfast.gromov_wasserstein(cost, cost, init=gwfast.Profile(width=0.05)).converged
-    True
+    others. The optimal coupling of the profiles of both sides by their Wasserstein distances solves
+    Memoli's third lower bound of the Gromov-Wasserstein distance (Foundations of Computational
+    Mathematics, 2011, section 6). Square roots of the similarity, ``(X X')^(1/2)``, weigh strong
+    and weak directions more evenly (Artetxe, Labaka and Agirre, ACL 2018, section 3.2).
     """
-
-    width: float = WIDTHS[0]
-    root: bool = False
-
-    def __post_init__(self) -> None:
-        if as_positive(self.width, "width") < 1e-4:  # float32 tells no more profiles apart
-            raise ValueError(f"width must be at least 0.0001, got {self.width}")
-        if not isinstance(self.root, bool):
-            raise TypeError(f"root must be a bool, got {type(self.root).__name__}")
-
-    def plan(self, problem: QuadraticProblem, n_threads: int) -> Float32Array | None:
-        """Return the coupling of the profiles, or None if all are equal."""
-        profiles = functools.partial(_comparable, problem, self.root, n_threads)
-        return _profile_plan(problem, n_threads, width=self.width, profiles=profiles)
-
-    def __str__(self) -> str:
-        return f"{'root ' * self.root}profile {self.width:g}"
+    for root, widths in ((False, WIDTHS), (True, ROOT_WIDTHS)):
+        profiles = functools.partial(_comparable, problem, root, n_threads, deadline)
+        profiles = functools.cache(profiles)
+        for width in widths:
+            plan = functools.partial(
+                _profile_plan, width=width, profiles=profiles, deadline=deadline
+            )
+            yield Start(f"{'root ' * root}profile {width:g}", plan)
 
 
-def is_start(init):
-    """Return whether `init` is an object with a method ``plan``."""
-    return callable(getattr(init, "plan", None)) and not isinstance(init, type)
+def _profile(problem, n_threads):
+    """Return the plan of the first of the profile starts."""
+    return next(profile_starts(problem, n_threads)).plan(problem, n_threads)
+
+
+PROFILE = Start("profile", _profile)
 
 
 def as_plan(plan, name, shape, dtype=np.float32):
@@ -158,15 +114,7 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def checked(plan, start, shape):
-    """Return the plan of a start, checked if its class is the caller's."""
-    ours = type(start).__module__.startswith(__package__)
-    if plan is None or ours or isinstance(plan, Coupling):
-        return plan
-    return as_plan(plan, f"the plan of {start}", shape)
-
-
-def _profile_plan(problem, n_threads, *, width, profiles, deadline=NEVER):
+def _profile_plan(problem, n_threads, *, width, profiles, deadline):
     """Return the coupling of the profiles of `_comparable`, which ``profiles()`` returns."""
     compared = profiles()
     if compared is None:
@@ -184,7 +132,7 @@ def _couple(problem, fill, epsilon, n_threads, deadline=NEVER):
     return kernel.coupling(solution).toarray()
 
 
-def _comparable(problem, root, n_threads, deadline=NEVER):
+def _comparable(problem, root, n_threads, deadline):
     """Return factors of the squared distances of profiles of both sides less a constant of each
     row, which moves no plan, in units of their mean; None if all are equal up to rounding.
     """
