@@ -25,6 +25,7 @@ LEAST_MASS = 1e-30
 
 def as_any_array(x: Any, name: str) -> NDArray[Any]:
     """Return `x` as an array of any dtype; nullable columns of pandas as floats."""
+    refuse_tensor(x, name)
     try:
         if hasattr(x, "iloc"):
             dtypes = np.atleast_1d(x.dtypes)
@@ -35,17 +36,19 @@ def as_any_array(x: Any, name: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be an array: {error}") from None
     except Exception as error:  # torch raises RuntimeError, and JAX errors of its own
         came = type(x).__name__
-        if is_differentiated(x) or "requires grad" in str(error):
-            raise TypeError(
-                f"{name} must not be traced or require gradients, got a {came}; "
-                "gwfast.gradients has losses to train with"
-            ) from None
         raise TypeError(f"{name} must be an array, got a {came}: {error}") from None
 
 
-def is_differentiated(x: Any) -> bool:
-    """Return whether `x` is a tensor of torch that requires gradients, or traced by JAX."""
-    return bool(getattr(x, "requires_grad", False)) or type(x).__name__.endswith("Tracer")
+def refuse_tensor(x: Any, name: str) -> None:
+    """Raise a TypeError for a tensor of torch, and for an array or a traced value of JAX: its
+    gradient would be lost.
+    """
+    library = type(x).__module__.partition(".")[0]
+    if library in ("torch", "jax", "jaxlib"):
+        raise TypeError(
+            f"{name} must be a number or an array of NumPy, got {type(x).__name__} of {library}; "
+            "gwfast.gradients has losses of tensors"
+        )
 
 
 def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
@@ -189,8 +192,8 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """Return `x` as a finite float above zero (or not below it, if `zero`)."""
     # The check of the type takes longer than all else here, and a float needs none.
     if type(x) is not float and (isinstance(x, bool) or not isinstance(x, numbers.Real)):
-        more = "; gwfast.gradients has losses to train with" * is_differentiated(x)
-        raise TypeError(f"{name} must be a number, got {type(x).__name__}{more}")
+        refuse_tensor(x, name)
+        raise TypeError(f"{name} must be a number, got {type(x).__name__}")
     try:
         x = float(x)
     except OverflowError:
