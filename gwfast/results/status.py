@@ -44,24 +44,25 @@ class Ending(enum.Enum):
     MAX_OUTER = Status.MAX_ITER, "try a larger max_iter, or a larger tol"
     MAX_INNER = (
         Status.MAX_ITER,
-        "objective and plan stand still above the marginal tolerance; try a larger max_inner, "
-        "epsilon or marginal_tol",
+        "objective and plan stand still above the marginal tolerance; try a larger epsilon, or "
+        "SolverOptions with a larger max_inner or marginal_tol",
     )
     TIME_LIMIT = Status.TIME_LIMIT, "try a larger time_limit, a larger tol, or fewer points"
     STOPPED = Status.STOPPED, ""
     PRECISION = (
         Status.STALLED,
-        "rounding errors allow no more; try a larger epsilon, tol or marginal_tol",
+        "rounding errors allow no more; try a larger epsilon or tol, or a larger marginal_tol of "
+        "SolverOptions",
     )
     CYCLE = (
         Status.STALLED,
-        "outer iterations go from one plan to another and back; try method='ppa', whose steps are "
-        "smaller, or a larger epsilon",
+        "outer iterations go from one plan to another and back; try a larger epsilon, or "
+        "SolverOptions(method='ppa'), whose steps are smaller",
     )
     NEAR_PRODUCT = Status.DEGENERATE, "the plan hardly differs from the product plan"
     MISSED_ROWS = (
         Status.DEGENERATE,
-        "try a larger epsilon, or method='ppa', which has both marginals",
+        "try a larger epsilon, or SolverOptions(method='ppa'), which has both marginals",
     )
     LOST_MASS = Status.DEGENERATE, "points have lost their mass"
     TRUNCATED = Status.DEGENERATE, "the plan may have much of its mass outside of the neighbors"

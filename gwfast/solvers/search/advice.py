@@ -17,7 +17,7 @@ from ...utils.progress import log
 from ..product_plan import warn_of_scales
 from .confidence import LEVEL, confidence_of
 
-SEEDS = "a few known pairs (init=Seeds(...), --seeds FILE)"
+SEEDS = "a few known pairs (init=Seeds(...))"
 
 
 def conclude(descent, tie, limits, untried=(), **more):
@@ -29,8 +29,8 @@ def conclude(descent, tie, limits, untried=(), **more):
     if descent.left_out > 0.01:
         outside_of = (
             f"up to {descent.left_out:.2g} of the mass is outside of the neighbors "
-            "that are kept; try a larger n_neighbors, an epsilon "
-            f"smaller than {descent.epsilon:.3g}, or tier='tiled'"
+            "that are kept; try SolverOptions with a larger n_neighbors or tier='tiled', or an "
+            f"epsilon smaller than {descent.epsilon:.3g}"
         )
         if ending in (Ending.CONVERGED, Ending.TIE):
             ending, advice = Ending.TRUNCATED, ""
@@ -38,14 +38,14 @@ def conclude(descent, tie, limits, untried=(), **more):
     last = descent.history[-20:]
     n_cut = sum(step.n_inner >= limits.max_inner for step in last)
     if ending == Ending.MAX_OUTER and 2 * n_cut >= len(last):
-        advice += "; linear problems ended at max_inner, so first a larger max_inner, epsilon"
-        advice += " or marginal_tol"
+        advice += "; linear problems ended at max_inner, so first a larger epsilon, or "
+        advice += "SolverOptions with a larger max_inner or marginal_tol"
     return descent.result(ending=ending, advice=advice, **more)
 
 
 def other_starts(method):
     """Return what a solve from one start has not tried, for advice."""
-    return ['init="auto"' if method is PGD else "method='pgd', which searches"]
+    return ['init="auto"' if method is PGD else "SolverOptions(method='pgd'), which searches"]
 
 
 def doubted(problem, result):
@@ -58,7 +58,7 @@ def doubted(problem, result):
     result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
     if chance >= LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result
-    advice = f"{Ending.UNCERTAIN.advice}; try a search_time, {SEEDS}, or more points"
+    advice = f"{Ending.UNCERTAIN.advice}; try SolverOptions(search_time=...), {SEEDS}, or more points"
     return dataclasses.replace(result, ending=Ending.UNCERTAIN, advice=advice)
 
 
@@ -107,14 +107,14 @@ def _diagnose(descent, tie, untried):
     if not problem.is_balanced:
         # Points may have no mass here, and steps may go in cycles.
         cycles = status == Ending.MAX_OUTER and at.method is PGD
-        smaller = "; or method='ppa', whose steps are smaller" if cycles else ""
+        smaller = "; or SolverOptions(method='ppa'), whose steps are smaller" if cycles else ""
         return status, status.advice + smaller
     status, advice = missed_rows(at, descent.marginals[0], status)
     if advice != status.advice:
         return status, advice
     least = min((share for share, _ in descent.kept), key=lambda share: share - (share != share))
     if not least >= 0.01:  # true for NaN
-        remedy = f"try a larger epsilon than {epsilon:.3g}, or a larger max_inner"
+        remedy = f"try a larger epsilon than {epsilon:.3g}, or SolverOptions(max_inner=...)"
         return Ending.LOST_MASS, f"a point keeps {least:.1g} of its mass; {remedy}"
     at_rest = status in (Ending.CONVERGED, Ending.PRECISION, Ending.MAX_INNER)
     # If all costs of a side are equal, or it is a point, no plan can match anything.
