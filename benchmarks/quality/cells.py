@@ -159,7 +159,7 @@ def measured(name):
         x, y, types_x, types_y = PAIRS[name](np.random.default_rng(seed))
         sizes = f"{x.shape[1]}, {y.shape[1]}"
         for row, how in zip(made, WAYS.values(), strict=True):
-            found = align(x, y, n_neighbors=N_NEIGHBORS, tol=1e-3, **how)
+            found = align(x, y, n_neighbors=N_NEIGHBORS, **how)
             right = np.nan
             if types_x is not None:
                 right = (found.transfer_labels(types_y).labels == types_x).mean()

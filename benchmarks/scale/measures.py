@@ -49,11 +49,7 @@ def slices(job, tell):
     first, second, truth = tissue.two_slices(**job["problem"])
     _say(job, tell, f"{len(first.spots)} x {len(second.spots)} spots")
     given = [(one.spots, one.features) for one in (first, second)]
-    kind = dict(
-        dissimilarity="euclidean",
-        options=gwfast.SolverOptions(method="entropic"),
-        n_threads=job["threads"],
-    )
+    kind = dict(dissimilarity="euclidean", blur=2.0, n_threads=job["threads"])
     footprint = Footprint()
     with solving(tell):
         began = time.perf_counter()

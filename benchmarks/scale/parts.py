@@ -18,7 +18,7 @@ NARROW |= {"epsilon": "0.25%", "max_outer": 12}
 MILLION = {**NARROW, "memory_limit": "10GB"}
 MILLION_DIMENSIONS = 50
 # As bent tissue is matched best; and a fused problem of the same.
-SLICES = {"alpha": 0.03, "memory_limit": "3GB"}
+SLICES = {"alpha": 0.03}
 TISSUE = {"memory_limit": "3GB"}
 GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
 # With which low-rank plans are compared: the default, and a plan as sharp as one that

@@ -1,6 +1,4 @@
-"""What to try where an alignment of cells should not be trusted, in the arguments that
-`align` has.
-"""
+"""Advice about alignments of cells, in the arguments of `align`."""
 
 from __future__ import annotations
 
@@ -10,11 +8,11 @@ from ..results.result import GWResult
 from ..results.status import Ending
 
 ADVICE = {
-    Ending.MAX_OUTER: "try a larger tol, or a larger epsilon",
+    Ending.MAX_OUTER: "try a larger epsilon",
     Ending.MAX_INNER: "try a larger epsilon",
     Ending.CYCLE: "try a larger epsilon, or other n_neighbors",
-    Ending.TIME_LIMIT: "try a larger time_limit, a larger tol, or fewer cells",
-    Ending.PRECISION: "try a larger epsilon or tol",
+    Ending.TIME_LIMIT: "try a larger time_limit, or fewer cells",
+    Ending.PRECISION: "try a larger epsilon",
     Ending.NEAR_PRODUCT: (
         "the plan hardly differs from the product plan and matches nothing; try a "
         "smaller epsilon (Epsilon(relative=0.015) is usual), or other n_neighbors"
@@ -28,7 +26,7 @@ ADVICE = {
 }
 # Where the mass of the plan is free.
 UNBALANCED = {
-    Ending.MAX_OUTER: "try a larger rho, epsilon or tol",
+    Ending.MAX_OUTER: "try a larger rho or epsilon",
     Ending.CYCLE: "try a larger rho or epsilon",
     Ending.LOST_MASS: "no match is worth its cost at this rho; try a larger rho",
     Ending.UNCERTAIN: (
@@ -40,8 +38,8 @@ UNBALANCED = {
 
 
 def advised(gw: GWResult, uneven: bool = False) -> GWResult:
-    """Return the result with advice that `align` can follow, "uncertain" if it converged
-    on rows of `uneven` lengths, or without any confidence as unbalanced.
+    """Return the result with advice in the arguments of `align`. A result that converged is
+    "uncertain" if lengths of rows are `uneven`, or if it is unbalanced: then it has no confidence.
     """
     unbalanced = gw.marginals.name == "unbalanced"
     if gw.ending == Ending.CONVERGED and (uneven or unbalanced):

@@ -1,4 +1,4 @@
-"""Two sets of cells in, where each would be in the other out."""
+"""Alignment of two sets of cells."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from .._version import __version__
 from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
+from ..problems.geometry import DenseCost
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.judge import Limits
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Status
 from ..results.tables import as_labels, of_tuples
@@ -21,6 +21,7 @@ from ..solvers.gromov import solve
 from ..solvers.options import Settings
 from ..solvers.search.advice import warn_of
 from ..utils.deadline import Deadline
+from ..utils.labels import in_order
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count
 from .advice import advised
@@ -45,9 +46,11 @@ class Tried(NamedTuple):
 
     Examples
     --------
-    >>> from gwfast.singlecell import Tried
-    >>> Tried(20, 0.03, 0.002, "converged", 1.5).n_neighbors
-    20
+    >>> import numpy as np
+    >>> from gwfast.singlecell import align
+    >>> x = np.random.default_rng(0).standard_exponential((40, 3)) * [1, 2, 4]
+    >>> [row.n_neighbors for row in align(x, x[:, ::-1], n_neighbors=[4, 6]).tried]
+    [4, 6]
     """
 
     n_neighbors: int
@@ -59,20 +62,20 @@ class Tried(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CellAlignment:
-    """Cells of one data set among those of another.
+    """The alignment of the cells of two data sets.
 
     Attributes
     ----------
     gw : GWResult
         The plan, with its evidence.
     x : (n, d) float64 ndarray
-        What the cells of the first set were compared by: their representation.
+        Representation that the cells of the first set were compared by.
     y : (m, d') float64 ndarray
-        That of the second set.
+        Representation of the second set.
     n_neighbors : int
-        Of the graph that was chosen, that with the lowest `gw_cost`.
+        Number of neighbors of the graph that was chosen, whose plan has the lowest `gw_cost`.
     tried : tuple of Tried
-        All numbers of neighbors.
+        A row for each number of neighbors.
 
     Examples
     --------
@@ -95,8 +98,8 @@ class CellAlignment:
     def transform(
         self, y: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Cells of the first set among those of the second, see
-        `GWResult.transform`, also for which projection to use.
+        """Return coordinates of the first set in the space of the second, see
+        `GWResult.transform`, also for the choice of a projection.
 
         Parameters
         ----------
@@ -114,25 +117,25 @@ class CellAlignment:
     def inverse_transform(
         self, x: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Cells of the second set among those of the first, as `transform` has it."""
+        """Return coordinates of the second set in the space of the first, see `transform`."""
         x = self.x if x is None else x
         return self.gw.inverse_transform(x, projection=projection)
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of one set's cells for the cells of the other, see `GWResult.transfer_labels`."""
+        """Return labels of one set for the cells of the other, see `GWResult.transfer_labels`."""
         return self.gw.transfer_labels(labels, to=to)
 
     def foscttm(self) -> float:
-        """How far cells are from themselves, where both sets are the same cells in the
-        same order: the mean of `foscttm` of both projections.
+        """Return the mean `foscttm` of both projections, if both sets are the same cells in the
+        same order.
         """
         forth = foscttm(self.transform(), self.y)
         return (forth + foscttm(self.inverse_transform(), self.x)) / 2
 
     def to_frame(self) -> pd.DataFrame:
-        """What was tried as a table of pandas."""
+        """Return the tried numbers of neighbors as a table of pandas."""
         return of_tuples(Tried._fields, self.tried)
 
     def __repr__(self) -> str:
@@ -146,6 +149,8 @@ class CellAlignment:
 def align(
     adata_x: Any,
     adata_y: Any,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
     use_rep: str | tuple[str | None, str | None] | None = None,
     n_components: NComponents = "auto",
@@ -153,67 +158,60 @@ def align(
     metric: CellMetric = "cosine",
     labels: str | None = None,
     epsilon: EpsilonLike = "auto",
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
     marginals: Marginals = "balanced",
-    tol: float = 1e-5,
     time_limit: float | None = None,
     n_threads: int | None = None,
     seed: int = 0,
     progress: Progress = False,
-    key_added: str = "gwfast",
-    inplace: bool = True,
+    key_added: str | None = "gwfast",
 ) -> CellAlignment:
     """Align the cells of two data sets that have no feature in common.
 
     SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of
     nearest neighbors in each set, steps between cells as costs, the entropic
     Gromov-Wasserstein plan, and the number of neighbors whose plan has the lowest
-    objective. It differs in that each plan is the best of several starts.
+    objective. Unlike SCOT, each plan is the best of several starts.
 
     Parameters
     ----------
     adata_x, adata_y : AnnData, or array-like or sparse matrix of shape (n, genes)
         The cells. Counts should be normalized and on a log scale, other features to
-        rows of one length where lengths say nothing.
+        rows of equal length if lengths say nothing.
+    p, q : array-like of shape (n,) and (m,) or None, default=None
+        Masses of the cells; None is uniform.
     use_rep : str, pair of str or None, default=None
-        Which part of AnnData to compare cells by, as it is: a key of ``obsm``, or "X".
-        None is "X_pca" if it exists, else ``X``, see `n_components`. A pair has one for
-        each side.
+        Table of AnnData to compare cells by, as it is: a key of ``obsm``, or "X"; or a pair, for
+        each side. None is "X_pca" if it exists, else ``X``, see `n_components`.
     n_components : int, "auto" or None, default="auto"
-        Largest number of principal components that are computed from ``X``, and from
-        tables that are no AnnData. "auto" is 30 for more than 30 columns, and takes
-        fewer columns as they are, since these are reduced or finished already. None
-        takes all as they are.
+        Largest number of principal components of ``X``, and of tables that are no AnnData. "auto"
+        is 30 for more than 30 columns, and takes fewer columns as they are; None takes all tables
+        as they are.
     n_neighbors : int, iterable of int or None, default=None
-        Number of neighbors of each cell in its graph, the cell itself counted. If there
-        are several numbers, the one with the lowest objective is taken. None is three
-        numbers between a 20th and a 6th of the cells for up to 250 cells, else 50.
+        Number of neighbors of each cell in its graph, the cell itself counted; of several numbers
+        the number with the lowest objective is taken. None is three numbers between a 20th and a
+        6th of the cells for up to 250 cells, else 50.
     metric : {"cosine", "correlation", "euclidean"}, default="cosine"
-        Which cells are neighbors. "cosine" and "correlation", which SCOT has, take rows
-        as of one length. Of principal components "cosine" is the angle around the mean
-        cell, of tables as they are that around zero.
+        Which cells are neighbors. "cosine" and "correlation" ignore the lengths of rows.
     labels : str or None, default=None
         Column of ``adata_y.obs`` whose values to give to the cells of `adata_x`.
-    epsilon, p, q, marginals, tol, time_limit, n_threads, seed, progress
-        See `gromov_wasserstein`; `time_limit` is for all graphs together. Where sets
-        have types of cells that the other lacks, try ``marginals=Partial(mass)`` with the
-        mass that both share, or "semirelaxed" if only `adata_x` lacks cells. Costs
-        are fractions of the largest; an unbalanced plan (``Unbalanced(0.05)``) is never more
-        than "uncertain".
-    key_added : str, default="gwfast"
-        In the names of what is written.
-    inplace : bool, default=True
-        Whether to write into AnnData objects: to ``obsm["X_gwfast"]`` of both the coordinates of
-        all cells in the representation of `adata_y`, so that ``anndata.concat`` and neighbors in
-        it join the two; with `labels` to ``adata_x.obs`` "gwfast_<labels>", with the categories of
-        `labels` where it has such, and, how sure that is from 0 to 1, "gwfast_<labels>_share"; to
-        ``adata_x.uns["gwfast"]`` how it came about: "n_neighbors", "metric", "representation_x"
-        and "representation_y", "epsilon", "marginals", "gw_cost", "status", "seed" and "version".
+    epsilon, time_limit, n_threads, seed, progress
+        See `gromov_wasserstein`; `time_limit` is for all graphs together.
+    marginals : "balanced", "semirelaxed", Partial or Unbalanced, default="balanced"
+        See `gromov_wasserstein`. If each set has types of cells that the other set lacks, try
+        ``Partial(mass)`` with the mass that both share; if only `adata_x` lacks cells,
+        "semirelaxed". Costs are fractions of the largest; an unbalanced plan is never more than
+        "uncertain".
+    key_added : str or None, default="gwfast"
+        Write the alignment into AnnData objects under this key; None writes nothing. Both get
+        ``obsm["X_gwfast"]``, coordinates in the representation of `adata_y`; `adata_x` gets
+        ``uns["gwfast"]`` and, with `labels`, ``obs["gwfast_<labels>"]`` and
+        ``obs["gwfast_<labels>_share"]``, the certainty of each label from 0 to 1.
 
     Returns
     -------
     CellAlignment
+        With the `GWResult` in `gw`, and ``transform()``, ``transfer_labels(labels)``,
+        ``foscttm()``, ``to_frame()``.
 
     Raises
     ------
@@ -225,8 +223,8 @@ def align(
     ConvergenceWarning
         See `gromov_wasserstein`; of the graph that was chosen.
     UserWarning
-        If lengths of the rows of a table differ so much that the rows should be
-        normalized. They are not, and a plan that converged is "uncertain".
+        If the lengths of rows differ so much that rows should be normalized; a plan that converged
+        is "uncertain" then.
 
     Examples
     --------
@@ -237,7 +235,7 @@ def align(
     >>> found.foscttm() < 0.2  # these are the same cells
     True
 
-    Of AnnData it writes what it finds into the objects::
+    AnnData objects get the alignment::
 
         gwfast.singlecell.align(rna, atac, labels="cell_type")
         rna.obs["gwfast_cell_type"], rna.obsm["X_gwfast"]
@@ -246,10 +244,15 @@ def align(
     rep_x, rep_y = _pair(use_rep)
     x, name_x, uneven_x = representation(adata_x, rep_x, n_components, "adata_x")
     y, name_y, uneven_y = representation(adata_y, rep_y, n_components, "adata_y")
-    _check_views(inplace, adata_x=adata_x, adata_y=adata_y)
-    given = _labels(adata_y, labels)
-    options = Settings(
-        Limits(1000, 10_000, tol, 1e-5, deadline=deadline),
+    if key_added is not None:
+        _check_views(adata_x=adata_x, adata_y=adata_y)
+    column = _labels(adata_y, labels)
+    names = names_of(adata_x), names_of(adata_y)
+    p, q = in_order(p, "p", names[0], of="adata_x"), in_order(q, "q", names[1], of="adata_y")
+    settings = Settings.of(
+        None,
+        deadline,
+        tol=1e-5,
         epsilon=epsilon,
         n_threads=n_threads,
         seed=seed,
@@ -260,31 +263,35 @@ def align(
     for k in _numbers(n_neighbors, min(len(x), len(y))):
         if tried and deadline.passed():
             break
-        cost_x, cost_y = (neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y))
-        cost_x.labels, cost_y.labels = names_of(adata_x), names_of(adata_y)
+        cost_x, cost_y = (
+            DenseCost(neighbor_costs(z, k, metric=metric, n_threads=n_threads), symmetric=True)
+            for z in (x, y)
+        )
+        cost_x.labels, cost_y.labels = names
         problem = QuadraticProblem(cost_x, cost_y, p, q, marginals=marginals)
-        gw = advised(solve(problem, options), uneven_x or uneven_y)
+        gw = advised(solve(problem, settings), uneven_x or uneven_y)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         if best is None or gw.gw_cost < best.gw.gw_cost:
             best = CellAlignment(gw, x, y, k, ())
     assert best is not None
-    warn_of(best.gw, options.limits)
+    warn_of(best.gw, settings.limits)
     found = dataclasses.replace(best, tried=tuple(tried))
-    if inplace:
-        how: dict[str, Any] = {"metric": metric, "seed": seed}
-        how |= {"representation_x": name_x, "representation_y": name_y}
-        _write(found, adata_x, adata_y, labels, given, key_added, how)
+    if key_added is not None:
+        facts = {
+            "metric": metric, "seed": seed, "representation_x": name_x, "representation_y": name_y
+        }  # fmt: skip
+        _write(found, adata_x, adata_y, labels, column, key_added, facts)
     return found
 
 
 def _pair(use_rep):
-    """One `use_rep` for each side."""
+    """Return a `use_rep` for each side."""
     pair = isinstance(use_rep, tuple | list) and len(use_rep) == 2
     return use_rep if pair else (use_rep, use_rep)
 
 
 def _numbers(n_neighbors, n_cells):
-    """Numbers of neighbors to try."""
+    """Return the numbers of neighbors to try."""
     if n_neighbors is None:
         if n_cells > 250:
             return [50]
@@ -298,19 +305,19 @@ def _numbers(n_neighbors, n_cells):
     return numbers
 
 
-def _check_views(inplace, **objects):
+def _check_views(**objects):
     """Raise a ValueError if an object cannot be written to, before the solve."""
     for name, adata in objects.items():
         backed = getattr(adata, "isbacked", False) and getattr(adata, "is_view", False)
-        if inplace and backed:
+        if backed:
             raise ValueError(
-                f"inplace must be False if {name} is a view of a backed AnnData object; "
+                f"key_added must be None if {name} is a view of a backed AnnData object; "
                 f"or pass {name}.to_memory()"
             )
 
 
 def _labels(adata, labels):
-    """A column of its cells' table, if one is asked for."""
+    """Return the column of ``adata.obs`` with the name `labels`, or None."""
     if labels is None:
         return None
     if not is_anndata(adata):
@@ -328,11 +335,11 @@ def _labels(adata, labels):
     return as_labels(adata.obs[labels], "labels", adata.n_obs)
 
 
-def _write(found, adata_x, adata_y, labels, given, key, how):
-    """Into the AnnData objects among the two; `how` it came about."""
+def _write(found, adata_x, adata_y, labels, column, key, facts):
+    """Write the alignment, and facts of the call, into the AnnData objects of both."""
     if is_anndata(adata_x):
         adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
-        adata_x.uns[key] = how | {
+        adata_x.uns[key] = facts | {
             "n_neighbors": found.n_neighbors,
             "gw_cost": float(found.gw.gw_cost),
             "epsilon": float(found.gw.epsilon),
@@ -340,15 +347,15 @@ def _write(found, adata_x, adata_y, labels, given, key, how):
             "marginals": found.gw.marginals.name,
             "version": __version__,
         }
-        if given is not None:
-            transferred = found.transfer_labels(given)
-            made, column = transferred.labels, adata_y.obs[labels]
-            if hasattr(column, "cat"):
+        if column is not None:
+            transferred = found.transfer_labels(column)
+            received, dtype = transferred.labels, adata_y.obs[labels].dtype
+            if hasattr(dtype, "categories"):
                 import pandas as pd
 
-                # Categories keep their order, also those that no cell has got.
-                made = pd.Categorical(made, dtype=column.dtype)
-            adata_x.obs[f"{key}_{labels}"] = made
+                # Categories keep their order, also categories without cells.
+                received = pd.Categorical(received, dtype=dtype)
+            adata_x.obs[f"{key}_{labels}"] = received
             adata_x.obs[f"{key}_{labels}_share"] = transferred.shares
     if is_anndata(adata_y):
         adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)

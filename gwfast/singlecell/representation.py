@@ -13,16 +13,16 @@ from scipy.sparse import linalg
 from ..utils.callers import outside
 from ..utils.labels import Labels, labels_of
 from ..utils.types import Float64Array
-from ..utils.validation import as_count, as_matrix, in_memory, one_of
+from ..utils.validation import as_any_array, as_count, as_matrix, in_memory, one_of
 
 NComponents: TypeAlias = int | Literal["auto"] | None
-# Columns up to which a table is compared as it is, and the principal components that
-# are made of others; `python -m benchmarks.cells` is what both were chosen by.
+# Largest number of columns of a table that is compared as it is, and number of principal
+# components of wider tables; `python -m benchmarks.cells` chose both.
 N_COMPONENTS = 30
 
 
 def is_anndata(cells: Any) -> bool:
-    """Whether this is an AnnData object, or looks like one."""
+    """Return whether this is an AnnData object, or looks like one."""
     return all(hasattr(cells, name) for name in ("X", "obs", "obsm", "uns"))
 
 
@@ -74,7 +74,7 @@ def representation(
     if use_rep is not None or n_components is None:
         points, called = _dense(table, name), use_rep or "X"
     else:
-        points = principal_components(table, n_components, name=name)
+        points = components_of(table, n_components, name)
         called = "principal components"
     if len(points) < 2:
         raise ValueError(f"{name} must have at least 2 cells, got {len(points)}")
@@ -82,11 +82,10 @@ def representation(
 
 
 def _warn_of_lengths(table, name):
-    """Warn if lengths of rows differ so much that they hide the types of cells, and
-    return whether they do. Tables with negative numbers are left out: these lie around a
-    zero that means something.
+    """Warn if lengths of rows differ enough to hide the types of cells, and return whether they do.
+    Tables with negative numbers are left out: their zero has a meaning.
     """
-    made = sparse.csr_array(table) if sparse.issparse(table) else np.asarray(table)
+    made = sparse.csr_array(table) if sparse.issparse(table) else as_any_array(table, name)
     if made.shape[1] < 5 or made.min() < 0:
         return False
     if sparse.issparse(made):
@@ -108,15 +107,13 @@ def _warn_of_lengths(table, name):
     return True
 
 
-def principal_components(
-    table: ArrayLike, n_components: int = 30, *, name: str = "table"
-) -> Float64Array:
-    """Coordinates of rows along the directions in which they vary most.
+def principal_components(table: ArrayLike, n_components: int = 30) -> Float64Array:
+    """Return coordinates of rows along the directions in which they vary most.
 
     Parameters
     ----------
     table : array-like or sparse matrix of shape (n, d)
-        Sparse ones are centered without being filled.
+        Sparse matrices stay sparse.
     n_components : int, default=30
         At most ``min(n, d)``.
 
@@ -132,6 +129,11 @@ def principal_components(
     >>> principal_components([[0.0, 0.0], [3.0, 4.0]], 1).round(6).tolist()
     [[-2.5], [2.5]]
     """
+    return components_of(table, n_components, "table")
+
+
+def components_of(table: ArrayLike, n_components: int, name: str) -> Float64Array:
+    """Return the `principal_components` of the table called `name`."""
     made: Any
     if sparse.issparse(table):
         made = sparse.csr_array(table, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""How well cells have been aligned, where that is known."""
+"""Score of alignments of the same cells."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..utils.validation import as_matrix
 
 
 def foscttm(x: ArrayLike, y: ArrayLike) -> float:
-    """The fraction of samples closer than the true match (Liu et al., WABI 2019), on
-    the mean of all cells and both directions.
+    """Return the fraction of samples closer than the true match (Liu et al., WABI 2019), the mean
+    of all cells and both directions.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ def foscttm(x: ArrayLike, y: ArrayLike) -> float:
     Returns
     -------
     float
-        0 where every cell is nearest to itself, 0.5 by chance. Those as close as the
-        true match count half.
+        0 if every cell is nearest to itself, 0.5 by chance. Samples as close as the true match
+        count half.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One slice that stands for several."""
+"""A center slice of several slices."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ..utils.validation import as_count, as_positive, as_weights, one_of
 from .matching import SliceAlignment, pairwise_align
 from .slices import Dissimilarity, Slice, filled, with_common_genes
 
-# What divides by a sum that may be zero.
+# Lower bound of divisors, which are sums that may be zero.
 TINY = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CenterAlignment:
-    """A center slice, and the spots of several slices among its own.
+    """A center slice, and its alignments with several slices.
 
     Attributes
     ----------
     spots : (n, d) float64 ndarray
-        Coordinates of the center's spots, those of the slice that it began as.
+        Coordinates of the center's spots, the spots of the slice that it began as.
     loadings : (n, k) float64 ndarray
-        How much of each program the center's spots express.
+        Expression of each program at the center's spots, not negative.
     programs : (k, genes) float64 ndarray
-        The center's expression is their product, `expression`; both are non-negative.
+        Programs, not negative; the product of `loadings` and `programs` is `expression`.
     alignments : tuple of SliceAlignment
-        Of the center with each slice.
+        The alignment of the center with each slice.
     objectives : tuple of float
         The weighted mean of the objectives of the alignments, after each round.
 
@@ -62,7 +62,7 @@ class CenterAlignment:
 
     @property
     def expression(self) -> Float64Array:
-        """Of the center's spots (n, genes)."""
+        """Expression (n, genes) of the center's spots."""
         return self.loadings @ self.programs
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ def center_align(
     weights: ArrayLike | None = None,
     alpha: float = 0.1,
     dissimilarity: Dissimilarity = "kl",
-    layer: str | None = None,
+    use_rep: str | None = None,
     norm: bool = False,
     n_components: int = 15,
     max_rounds: int = 10,
@@ -89,37 +89,38 @@ def center_align(
     seed: int = 0,
     progress: Progress = False,
 ) -> CenterAlignment:
-    """The slice that several are nearest to, by mean.
+    """Find the slice that is nearest to several slices, in the mean.
 
-    PASTE's center slice: it has the coordinates of one slice, and an expression of few
-    programs. Plans between it and all slices, and the non-negative factorization of
-    what these plans bring to its spots, are found in turn.
+    PASTE's center slice: it has the coordinates of one slice, and an expression of few programs.
+    Plans between the center and all slices, and a non-negative factorization of the expression
+    that the plans carry to its spots, are found in turn.
 
     Parameters
     ----------
     center : AnnData, or pair of arrays
         The slice that the center begins as, see `pairwise_align`.
     slices : sequence of AnnData or pairs of arrays
-        Non-negative expression, such as counts. Of AnnData the genes that all have and
-        the center has are taken.
+        Slices with non-negative expression, such as counts. Of AnnData the genes are taken that the
+        center and all slices have.
     weights : array-like of shape (len(slices),) or None, default=None
-        Of the slices; None is all alike.
-    alpha, dissimilarity, layer, norm, n_threads, seed
-        See `pairwise_align`; `dissimilarity` is also that of the factorization.
+        Weights of the slices; None is uniform.
+    alpha, dissimilarity, use_rep, norm, n_threads, seed
+        See `pairwise_align`; the factorization minimizes the same `dissimilarity`.
     n_components : int, default=15
         Number of programs.
     max_rounds : int, default=10
     tol : float, default=1e-3
-        It ends when the objective changes by less, relatively.
+        Relative change of the objective below which the rounds end.
     time_limit : float or None, default=None
-        Seconds after which the last whole round is returned; the first round ends then
-        with the plans that there are, whose status is "time_limit".
+        Seconds after which the last whole round is returned. If the first round is cut short, its
+        plans have the status "time_limit".
     progress : bool or callable, default=False
         See `gromov_wasserstein`.
 
     Returns
     -------
     CenterAlignment
+        With `expression`, the `alignments` and their `objectives`.
 
     Raises
     ------
@@ -154,7 +155,7 @@ def center_align(
     if weights is None:
         weights = np.ones(len(slices))
     shares = as_weights(weights, "weights", len(slices))
-    start, others = _with_common_genes(center, slices, layer)
+    start, others = _with_common_genes(center, slices, use_rep)
     spots, table = start.spots, filled(start.table)
     rank = min(as_count(n_components, "n_components"), *table.shape)
     loadings, programs = _random_factors(table, rank, seed)
@@ -191,10 +192,10 @@ def center_align(
                 return made
 
 
-def _with_common_genes(center, slices, layer):
-    """The center and the slices, with the genes that all of them have."""
-    start = Slice.of(center, None, layer, "center")
-    others = [Slice.of(one, None, layer, f"slices[{k}]") for k, one in enumerate(slices)]
+def _with_common_genes(center, slices, use_rep):
+    """Return the center and the slices, with the genes that all of them have."""
+    start = Slice.of(center, use_rep, "center")
+    others = [Slice.of(one, use_rep, f"slices[{k}]") for k, one in enumerate(slices)]
     sizes = {one.table.shape[1] for one in (start, *others)}
     for one in others:
         start, _ = with_common_genes(start, one)
@@ -212,7 +213,7 @@ def _with_common_genes(center, slices, layer):
 
 
 def _random_factors(table, rank, seed):
-    """Factors of so many columns, whose product has about the means of the table."""
+    """Return random factors of a rank, whose product has about the means of the table."""
     rng = np.random.default_rng(seed)
     loadings = rng.uniform(0.5, 1.5, (len(table), rank))
     programs = rng.uniform(0.5, 1.5, (rank, table.shape[1]))
@@ -220,7 +221,7 @@ def _random_factors(table, rank, seed):
 
 
 def _factorized(table, loadings, programs, kind):
-    """Non-negative factors of a table, from these on: multiplicative updates for the
+    """Return non-negative factors of a table by multiplicative updates of factors, for the
     Kullback-Leibler divergence or the squared error (Lee and Seung, NIPS 2000).
     """
     table, w, h = (one.astype(np.float32) for one in (table, loadings, programs))

@@ -1,5 +1,5 @@
 """Slices of many spots: matched on few of them first, then on more and more, each time
-with less entropy. What a level hands on is small, whatever the number of its spots: the
+with less entropy. A level hands on little, whatever the number of its spots: the
 state of its linearization, and potentials.
 """
 

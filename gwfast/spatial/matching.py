@@ -1,32 +1,29 @@
-"""Two slices of tissue in, which spot is above which out."""
+"""Alignment of two slices of tissue."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
+from ..linear.marginals import Partial
 from ..problems.quadratic import QuadraticProblem
-from ..quadratic.judge import Limits
-from ..quadratic.linearize import Tier
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending
-from ..singlecell.representation import NComponents
 from ..solvers.gromov import solve
-from ..solvers.options import InitLike, Settings
+from ..solvers.options import InitLike, Settings, SolverOptions, as_options
 from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.mechanisms import ALL
-from ..utils.types import Float64Array, FloatArray, MemoryLimit, Progress
-from ..utils.validation import as_count, as_positive, one_of
+from ..utils.types import Float64Array, FloatArray, Progress
+from ..utils.validation import as_positive, one_of
 from .coarse_to_fine import MOST_ALPHA, disagree, race_of
 from .motions import RigidMotion, rigid_motion
 from .slices import (
@@ -42,12 +39,11 @@ from .slices import (
 if TYPE_CHECKING:
     import pandas as pd
 
-SliceMethod: TypeAlias = Literal["exact", "entropic"]
 ADVICE = {
-    Ending.MAX_OUTER: "try a larger tol",
-    Ending.MAX_INNER: "try a larger tol or blur",
-    Ending.TIME_LIMIT: "try a larger time_limit or tol",
-    Ending.PRECISION: "try a larger tol or blur",
+    Ending.MAX_OUTER: "try a larger blur",
+    Ending.MAX_INNER: "try a larger blur",
+    Ending.TIME_LIMIT: "try a larger time_limit, or a larger blur",
+    Ending.PRECISION: "try a larger blur",
     Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller blur, or other alpha",
     Ending.LOST_MASS: "spots have lost all their matches; try a larger blur",
     Ending.UNCERTAIN: "a lower optimum may exist; compare other alpha, or other seeds",
@@ -57,7 +53,7 @@ ADVICE = {
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class SliceAlignment:
-    """Spots of one slice among those of another.
+    """The alignment of two slices.
 
     Attributes
     ----------
@@ -66,9 +62,9 @@ class SliceAlignment:
     a : (n, d) float64 ndarray
         Coordinates of the spots of the first slice.
     b : (m, d) float64 ndarray
-        Those of the second.
-    method : {"exact", "entropic"}
-        Which problem was solved.
+        Coordinates of the spots of the second slice.
+    blur : float
+        Width of the plan, in spots; 0 if it solves the exact problem.
     alpha : float
         Weight of the distances.
 
@@ -81,33 +77,30 @@ class SliceAlignment:
     >>> rng = np.random.default_rng(0)
     >>> spots, counts = rng.uniform(0, 9, (40, 2)), rng.poisson(3.0, (40, 12))
     >>> found = pairwise_align((spots, counts), (spots[::-1], counts[::-1]))
-    >>> found.method, found.transform().shape, round(abs(found.rigid().angle), 3)
-    ('exact', (40, 2), 0.0)
+    >>> found.blur, found.transform().shape, round(abs(found.rigid().angle), 3)
+    (0.0, (40, 2), 0.0)
     """
 
     gw: GWResult
     a: Float64Array
     b: Float64Array
-    method: SliceMethod
+    blur: float
     alpha: float
 
     @property
     def objective(self) -> float:
-        """``(1 - alpha) <M, T> + alpha GW(T)`` of the plan T: where `method` is "exact"
-        that of PASTE, in its units.
-        """
+        """``(1 - alpha) <M, T> + alpha GW(T)`` of the plan T; in PASTE's units if `blur` is 0."""
         return self.gw.gw_cost
 
     def transform(
         self, b: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Spots of the first slice among the spots of the second, see `GWResult.transform`.
+        """Return places of the first slice's spots in the second slice, see `GWResult.transform`.
 
         Parameters
         ----------
         b : array-like of shape (m,) or (m, e) or None, default=None
-            What is known of the spots of the second slice, such as expression; None is
-            their coordinates.
+            Values at the spots of the second slice, such as expression; None is their coordinates.
         projection : {"barycentric", "match"}, default="barycentric"
 
         Returns
@@ -119,20 +112,20 @@ class SliceAlignment:
     def inverse_transform(
         self, a: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Spots of the second slice among those of the first, as `transform` has it."""
+        """Return places of the second slice's spots in the first slice, see `transform`."""
         a = self.a if a is None else a
         return self.gw.inverse_transform(a, projection=projection)
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Labels of the spots of one slice for the spots of the other, see
+        """Return labels of one slice for the spots of the other slice, see
         `GWResult.transfer_labels`: to the first slice, or with ``to="target"`` to the second.
         """
         return self.gw.transfer_labels(labels, to=to)
 
     def rigid(self, *, reflection: bool = False) -> RigidMotion:
-        """The rigid motion that takes the first slice closest to the second, by the
+        """Return the rigid motion that takes the first slice closest to the second, by the
         mean square over all pairs of spots, weighted by the plan.
 
         Parameters
@@ -153,12 +146,13 @@ class SliceAlignment:
         return rigid_motion(self.gw.coupling, self.a, self.b, reflection, "slice_a")
 
     def to_frame(self, k: int = 1) -> pd.DataFrame:
-        """The best `k` matches of each spot as a table of pandas, see `GWResult.to_frame`."""
+        """Return the best `k` matches of each spot as a table, see `GWResult.to_frame`."""
         return self.gw.to_frame(k)
 
     def __repr__(self) -> str:
+        problem = f"blur={self.blur:g}" if self.blur else "exact"
         return (
-            f"SliceAlignment({len(self.a)} x {len(self.b)} spots, {self.method}, "
+            f"SliceAlignment({len(self.a)} x {len(self.b)} spots, {problem}, "
             f"alpha={self.alpha:g}, {self.gw.status}, objective={self.objective:.6g})"
         )
 
@@ -166,102 +160,76 @@ class SliceAlignment:
 def pairwise_align(
     slice_a: Any,
     slice_b: Any,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
     *,
     alpha: float = 0.1,
     dissimilarity: Dissimilarity = "kl",
     use_rep: str | None = None,
-    layer: str | None = None,
     norm: bool = False,
-    method: SliceMethod | Literal["auto"] = "auto",
-    blur: float = 2.0,
-    n_components: NComponents = "auto",
-    n_neighbors: int = 7,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
+    blur: float | Literal["auto"] = "auto",
     overlap: float | None = None,
     init: InitLike = "auto",
-    tol: float | None = None,
     time_limit: float | None = None,
     n_threads: int | None = None,
-    memory_limit: MemoryLimit = None,
-    tier: Tier = "auto",
     seed: int = 0,
     progress: Progress = False,
+    options: SolverOptions | None = None,
 ) -> SliceAlignment:
     """Align two slices of tissue by the expression of their spots and by distances.
 
     PASTE's problem (Zeira, Land, Strzalkowski and Raphael, Nature Methods 2022): the
-    plan T with the least ``(1 - alpha) <M, T> + alpha GW(T)``, with M the dissimilarity
-    of expression between the slices, and GW the mean of how much distances within one
-    slice differ from those within the other, squared. Slices of few spots have exactly
-    this problem, slices of many one that is like it and scales, see Notes.
+    plan T with the least ``(1 - alpha) <M, T> + alpha GW(T)``, with the dissimilarity M of
+    expression between the slices, and GW the mean squared difference of distances within them.
+    Slices of few spots have this problem, slices of many spots a similar problem that scales,
+    with entropy; the guide to slices explains both.
 
     Parameters
     ----------
     slice_a, slice_b : AnnData, or pair of arrays
-        Spots with coordinates in ``obsm["spatial"]`` and expression in ``X``; or
-        coordinates (n, d) and expression (n, genes), an array or a sparse matrix. Of
-        AnnData the genes that both have are compared.
-    alpha : float, default=0.1
-        Weight of the distances, from 0 to 1. Where tissue is bent, spots follow their
-        expression further the smaller it is.
-    dissimilarity : {"kl", "euclidean"}, default="kl"
-        "kl": the Kullback-Leibler divergence of shares of genes, 0.01 being added to
-        all counts. "euclidean": the distance of rows as they are, of principal
-        components say.
-    use_rep : str or None, default=None
-        Key of ``obsm`` to compare spots by, in place of ``X``.
-    layer : str or None, default=None
-        Key of ``layers``, likewise.
-    norm : bool, default=False
-        Whether to divide the distances of each slice by its least positive one, for
-        ``method="exact"``; the other method always takes spots as one apart.
-    method : {"auto", "exact", "entropic"}, default="auto"
-        "exact" up to four million pairs of spots (2000 a slice), else "entropic".
-    blur : float, default=2
-        How far the plan of a spot spreads, in distances of neighboring spots, for
-        ``method="entropic"``: its `epsilon` is ``alpha * blur**2``. A smaller one takes
-        more iterations.
-    n_components : int, "auto" or None, default="auto"
-        For ``method="entropic"``: the number of joint principal components to compare
-        spots by; "auto" is 30 for more than 30 columns, and None takes columns as they
-        are.
-    n_neighbors : int, default=7
-        For ``method="entropic"``: expression is averaged over so many nearest spots,
-        the spot itself counted, which leaves less noise; 1 takes it as it is.
+        Spots with coordinates in ``obsm["spatial"]`` and expression in ``X``; or coordinates (n, d)
+        and expression (n, genes), an array or a sparse matrix. Of AnnData the genes that both
+        slices have are compared.
     p, q : array-like of shape (n,) and (m,) or None, default=None
         Masses of the spots; None is uniform.
+    alpha : float, default=0.1
+        Weight of the distances, from 0 to 1. If tissue is bent, a smaller `alpha` lets spots follow
+        their expression further.
+    dissimilarity : {"kl", "euclidean"}, default="kl"
+        "kl": the Kullback-Leibler divergence of shares of genes, 0.01 being added to all counts.
+        "euclidean": the distance of rows as they are, such as principal components.
+    use_rep : str or None, default=None
+        Key of ``obsm`` or ``layers`` to compare spots by, in place of ``X``.
+    norm : bool, default=False
+        Whether to divide the distances of each slice by the least positive distance, if `blur` is
+        0; with entropy spots are always taken as one apart.
+    blur : float or "auto", default="auto"
+        Width of the plan, in distances of neighboring spots: `epsilon` is ``alpha * blur**2``. 0 is
+        PASTE's exact problem. "auto" is 0 up to four million pairs of spots (2000 a slice), else 2.
     overlap : float or None, default=None
-        The part of the spots' mass, from 0 to 1, that has a match, where each slice has
-        spots that the other lacks (PASTE2: Liu, Zeira and Raphael, Genome Research
-        2023). None is all. With ``init="auto"`` the search then begins with plans for
-        which distances weigh little; "uncertain" says that its two lowest plans differ,
-        or that an `alpha` above 0.1 makes wrong plans with entropy the lowest.
-        More than the slices have in common forces spots to wrong places, less does not.
+        The share of the spots' mass that has a match, from 0 to 1, if each slice has spots that the
+        other slice lacks (PASTE2: Liu, Zeira and Raphael, Genome Research 2023). None is all. Too
+        large an overlap forces spots to wrong places, too small an overlap does not.
     init : str, start or array-like of shape (n, m), default="auto"
-        See `gromov_wasserstein`; PASTE begins at "product". Anything but "auto" leaves
-        out the coarse levels of ``method="entropic"``.
-    tol : float or None, default=None
-        See `gromov_wasserstein`; None is 1e-5 for "exact", 1e-3 for "entropic", which
-        is also that of the marginals.
-    time_limit, n_threads, memory_limit, seed, progress
+        See `gromov_wasserstein`; PASTE begins at "product". All but "auto" leave out the coarse
+        levels of slices with many spots.
+    time_limit, n_threads, seed, progress
         See `gromov_wasserstein`.
-    tier : {"auto", "dense", "tiled", "neighbors"} or NeighborTier, default="auto"
-        See `gromov_wasserstein`; for ``method="entropic"`` "auto" is "dense" up to 16,384
-        spots a slice, and for more spots or a smaller `memory_limit` a `NeighborTier` of as
-        many spots as the plan spreads over: 232 in the plane if `blur` is 2, more
-        with `overlap`. Fewer leave out too much of the plan.
+    options : SolverOptions or None, default=None
+        Its tier and `n_neighbors`, `max_inner`, and the effort of the search. The tier "auto" is
+        "dense" up to 16,384 spots a slice if memory allows; more spots have neighbors, as many as
+        the plan spreads over: 232 in the plane if `blur` is 2, more with `overlap`.
 
     Returns
     -------
     SliceAlignment
+        With the `GWResult` in `gw`, and ``rigid()``, ``transform()``, ``transfer_labels(labels)``,
+        ``to_frame()``.
 
     Raises
     ------
     TypeError, ValueError
         If an argument has the wrong type, shape or value; the message names it.
-    MemoryError
-        If the problem does not fit `memory_limit`.
 
     Warns
     -----
@@ -269,25 +237,7 @@ def pairwise_align(
         See `gromov_wasserstein`.
     UserWarning
         If one slice is more than twice as large as the other, or neighboring spots
-        are far from one apart where `method` is "exact" and `norm` is false.
-
-    Notes
-    -----
-    *Many spots.* Matrices of 50,000 spots do not fit memory, so that
-    ``method="entropic"`` never makes any: it has squared distances, of coordinates and
-    of features, which are products of few columns, and a plan with entropy. First few
-    spots of each slice are matched, then four times as many, until all are.
-
-    *Scale.* PASTE's units have a property that is worth keeping where spots are one apart, as on
-    its glasses or with `norm`: if a spot is matched with one that is one too far, its distances to
-    all others change by a half, squared, on a slice of any size. So squared distances are divided,
-    ``|x - x'|^2 / (2 R)``, with coordinates in units of the median distance of neighboring spots
-    and R the root mean square of all distances: around R that changes as the distance does. The
-    dissimilarity of spots is the squared distance of their features, divided by the mean of that
-    between neighboring spots, which is mostly noise. Both terms are then in units of the difference
-    of neighbors, and an `alpha` means the same for slices of any size.
-    `GWResult.term_ratio`, which compares both terms at the plan that matches all with all, grows
-    with the slice; that is no reason for another `alpha`.
+        are far from one apart where `blur` is 0 and `norm` is false.
 
     Examples
     --------
@@ -301,103 +251,100 @@ def pairwise_align(
     >>> found = pairwise_align((spots, first), (turned, second))
     >>> round(found.rigid().angle)
     90
-    >>> bool((found.gw.match() == np.arange(60)).mean() > 0.8)
-    True
-
-    Of AnnData objects with counts in ``X`` and coordinates in ``obsm["spatial"]``::
-
-        found = gwfast.spatial.pairwise_align(first, second)
-        first.obs["region"] = found.transfer_labels(second.obs["region"]).labels
     """
     one_of(dissimilarity, "dissimilarity", get_args(Dissimilarity))
-    one_of(method, "method", ("auto", *get_args(SliceMethod)))
-    few = as_count(n_neighbors, "n_neighbors")
-    a, b = _pair(slice_a, slice_b, use_rep, layer)
-    if method == "auto":
+    rare = as_options(options)
+    rare.refuse("method", "marginal_tol")
+    a, b = _pair(slice_a, slice_b, use_rep)
+    if isinstance(blur, str):
+        one_of(blur, "blur", ("auto",))
         # 2000 spots a slice take nine seconds of a core, seven times as long as 1000.
-        many = len(a.spots) * len(b.spots) > 2000 * 2000
-        method = "entropic" if many else "exact"
+        blur = 2.0 if len(a.spots) * len(b.spots) > 2000 * 2000 else 0.0
+    blur = as_positive(blur, "blur", zero=True)
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
-    if method == "entropic" or not norm:
-        _warn_of_units(a, b, method == "exact")
+    if blur or not norm:
+        _warn_of_units(a, b, not blur)
     deadline = Deadline.after(time_limit)
-    p = in_order(p, "p", a.names, of="slice_a")
-    q = in_order(q, "q", b.names, of="slice_b")
-    terms: dict[str, Any] = {"p": p, "q": q, "alpha": alpha}
-    if overlap is not None:
-        terms |= {"marginals": "partial", "mass": overlap}
-    spaces = dissimilarity, norm, n_components, few
+    terms: dict[str, Any] = {
+        "p": in_order(p, "p", a.names, of="slice_a"),
+        "q": in_order(q, "q", b.names, of="slice_b"),
+        "alpha": alpha,
+        "marginals": "balanced" if overlap is None else Partial(overlap),
+    }
     solved = functools.partial(
-        _solved, a, b, spaces, blur, n_threads=n_threads, seed=seed,
-        memory_limit=memory_limit, progress=progress, deadline=deadline,
+        _solved, a, b, dissimilarity, norm, rare,
+        deadline=deadline, n_threads=n_threads, seed=seed, progress=progress,
     )  # fmt: skip
     if overlap in (None, 1) or not (isinstance(init, str) and init == "auto"):
-        gw, options = solved(terms, method, init, tol, tier)
+        gw, settings = solved(terms, blur, init)
     else:
-        gw, options = _overlapping(solved, terms, method, tol, tier, time_limit)
+        gw, settings = _overlapping(solved, terms, blur, time_limit)
     advice = ADVICE.get(gw.ending, "")
     if gw.ending == Ending.TRUNCATED:
-        more = f"NeighborTier(k={2 * options.tier.k})" if tier == "auto" else "'auto'"
-        advice = f"try tier='tiled', tier={more}, or a smaller blur"
+        advice = (
+            "try options=SolverOptions(tier='tiled'), SolverOptions(tier='neighbors', "
+            f"n_neighbors={2 * settings.tier.k}), or a smaller blur"
+        )
     gw = dataclasses.replace(gw, advice=advice, labels=(a.names, b.names))
-    # Distances outweigh features the more the larger a slice is, see Notes.
-    warn_of(dataclasses.replace(gw, term_ratio=math.nan), options.limits)
-    return SliceAlignment(gw, a.spots, b.spots, method, alpha)
+    warn_of(gw, settings.limits)
+    return SliceAlignment(gw, a.spots, b.spots, blur, alpha)
 
 
-def _solved(a, b, spaces, blur, terms, method, init, tol, tier, *, deadline, **others):
-    """The `GWResult` by a method from a start, and the options that it was solved with."""
-    problem = QuadraticProblem(**_spaces(a, b, method, *spaces), **terms)
-    tol = {"exact": 1e-5, "entropic": 1e-3}[method] if tol is None else as_positive(tol, "tol")
-    epsilon, race = 0.0, None
-    if method == "entropic":
-        alpha = as_positive(problem.alpha, "alpha")
-        epsilon = alpha * as_positive(blur, "blur") ** 2
-    options = Settings(
-        Limits(1000, 10_000, tol, tol, deadline=deadline), init=init, tier=tier,
-        epsilon=epsilon, takes_zero=True, **others,
+def _solved(a, b, dissimilarity, norm, rare, terms, blur, init, *, deadline, **others):
+    """Return the `GWResult` from a start, and the settings that it was solved with."""
+    if blur:
+        as_positive(terms["alpha"], "alpha")
+        x, y, between = geometries([a.spots, b.spots], [*features(a, b, dissimilarity)])
+    else:
+        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
+        between = dissimilarities(a, b, dissimilarity)
+    problem = QuadraticProblem(x, y, linear_cost=between, **terms)
+    tol, race = (1e-3 if blur else 1e-5), None
+    settings = Settings.of(
+        dataclasses.replace(rare, marginal_tol=tol), deadline, tol=tol, init=init,
+        epsilon=problem.alpha * blur**2, takes_zero=True, **others,
     )  # fmt: skip
-    if epsilon and isinstance(init, str) and init == "auto":
-        race, options = race_of(problem, blur, options)
+    if blur and isinstance(init, str) and init == "auto":
+        race, settings = race_of(problem, blur, settings)
     if race is None:
-        return solve(problem, options), options
+        return solve(problem, settings), settings
     mechanisms = dataclasses.replace(ALL, second_look=False)
-    options = dataclasses.replace(options, mechanisms=mechanisms)
-    return solve(problem, options, race), options
+    settings = dataclasses.replace(settings, mechanisms=mechanisms)
+    return solve(problem, settings, race), settings
 
 
-def _overlapping(solved, terms, method, tol, tier, time_limit):
-    """The `GWResult` and the options for slices that overlap in part."""
+def _overlapping(solved, terms, blur, time_limit):
+    """Return the `GWResult` and the settings for slices that overlap in part."""
     alpha = as_positive(terms["alpha"], "alpha", zero=True)
     if not 0 < alpha < 1:
-        return solved(terms, method, "auto", tol, tier)
-    if method == "entropic":
-        gw, options = solved(terms, method, "auto", tol, tier)
+        return solved(terms, blur, "auto")
+    if blur:
+        gw, settings = solved(terms, blur, "auto")
     else:
         # Plans without entropy do not leave a wrong overlap, and with much weight on
-        # distances those with entropy are wrong. Half of the time is for the starts.
+        # distances plans with entropy are wrong. Half of the time is for the starts.
         weights = sorted({alpha, min(alpha, MOST_ALPHA)})
         part = time_limit and time_limit / 2 / len(weights)
         found, seconds = [], 0.0
         for weight in weights:
-            deadline, given = Deadline.after(part), {**terms, "alpha": weight}
-            first, _ = solved(given, "entropic", "auto", None, "auto", deadline=deadline)
-            gw, options = solved(terms, method, first.plan, tol, tier)
+            weighted, until = {**terms, "alpha": weight}, Deadline.after(part)
+            first, _ = solved(weighted, 2.0, "auto", deadline=until)
+            gw, settings = solved(terms, blur, first.plan)
             seconds += first.seconds + gw.seconds
             found.append(dataclasses.replace(gw, candidates=first.candidates))
-        gw = min(found, key=lambda one: one.gw_cost)
+        gw = min(found, key=lambda result: result.gw_cost)
         gw = dataclasses.replace(gw, seconds=seconds)
-    doubted = disagree(gw.candidates) or (method == "entropic" and alpha > MOST_ALPHA)
+    doubted = disagree(gw.candidates) or (blur > 0 and alpha > MOST_ALPHA)
     if gw.ending == Ending.CONVERGED and doubted:
         gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
-    return gw, options
+    return gw, settings
 
 
-def _pair(slice_a, slice_b, use_rep, layer):
-    """Both slices, with the genes that both have."""
+def _pair(slice_a, slice_b, use_rep):
+    """Return both slices, with the genes that both have."""
     a, b = (
-        Slice.of(given, use_rep, layer, name)
+        Slice.of(given, use_rep, name)
         for given, name in ((slice_a, "slice_a"), (slice_b, "slice_b"))
     )
     a, b = with_common_genes(a, b)
@@ -410,7 +357,7 @@ def _pair(slice_a, slice_b, use_rep, layer):
 
 
 def _warn_of_units(a, b, uses_distances):
-    """Warn of slices of other sizes, and of distances that are not in spots."""
+    """Warn of slices of unequal sizes, and of distances that are not in spots."""
     sizes = [float(np.sqrt(one.spots.var(axis=0).sum())) for one in (a, b)]
     unit = spacing([a.spots, b.spots])
     # A half of a tissue is 1.6 times smaller at most.
@@ -420,26 +367,15 @@ def _warn_of_units(a, b, uses_distances):
             "its size; divide the coordinates by the distance of neighboring spots",
             stacklevel=outside(),
         )
-    elif uses_distances and not 1 / 30 < unit**2 < 30:  # as for `term_ratio`
+    elif uses_distances and not 1 / 30 < unit**2 < 30:
         warnings.warn(
             f"neighboring spots must be about 1 apart for alpha, got {unit:.3g}, which "
-            f"weighs distances {unit**2:.3g} times as much; pass norm=True",
+            f"weighs distances {unit**2:.3g} times; pass norm=True",
             stacklevel=outside(),
         )
 
 
-def _spaces(a, b, method, dissimilarity, norm, n_components, n_neighbors):
-    """The costs within both slices and between them, as arguments of a problem."""
-    if method == "exact":
-        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
-        between = dissimilarities(a, b, dissimilarity)
-    else:
-        rows = features(a, b, dissimilarity, n_components)
-        x, y, between = geometries([a.spots, b.spots], [*rows], n_neighbors)
-    return {"x": x, "y": y, "linear_cost": between}
-
-
 def _distances(spots, norm):
-    """Distances (n, n) between spots, perhaps in units of the least."""
-    made = cdist(spots, spots)
-    return made / made[made > 0].min() if norm else made
+    """Return distances (n, n) between spots, in units of the least positive one if `norm`."""
+    distances = cdist(spots, spots)
+    return distances / distances[distances > 0].min() if norm else distances

@@ -32,23 +32,24 @@ class RigidMotion(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from gwfast.spatial import RigidMotion
-    >>> quarter = RigidMotion(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.array([5.0, 0.0]))
-    >>> quarter([[1.0, 0.0]]).tolist(), quarter.angle
-    ([[5.0, 1.0]], 90.0)
-    >>> quarter.inverse()([[5.0, 1.0]]).tolist()
-    [[1.0, 0.0]]
+    >>> from gwfast.spatial import pairwise_align
+    >>> rng = np.random.default_rng(0)
+    >>> spots, counts = rng.uniform(0, 9, (40, 2)), rng.poisson(3.0, (40, 12))
+    >>> motion = pairwise_align((spots, counts), (spots + 5.0, counts)).rigid()
+    >>> moved = motion(spots)
+    >>> bool(np.allclose(motion.inverse()(moved), spots)), abs(round(motion.angle, 3))
+    (True, 0.0)
     """
 
     rotation: Float64Array
     shift: Float64Array
 
     def __call__(self, points: ArrayLike) -> Float64Array:
-        """Points (n, d) after the motion."""
+        """Return points (n, d) after the motion."""
         return np.asarray(points, dtype=np.float64) @ self.rotation + self.shift
 
     def inverse(self) -> RigidMotion:
-        """The motion back."""
+        """Return the inverse motion."""
         return RigidMotion(self.rotation.T, -self.shift @ self.rotation.T)
 
     @property
@@ -60,14 +61,14 @@ class RigidMotion(NamedTuple):
 
     @property
     def is_reflection(self) -> bool:
-        """Whether the slice is turned over as well."""
+        """True if the slice is turned over as well."""
         return bool(np.linalg.det(self.rotation) < 0)
 
 
 def rigid_motion(
     coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool, name: str
 ) -> RigidMotion:
-    """The motion of the spots `a` that is nearest to the spots `b`, by the mean square
+    """Return the motion of the spots `a` that is nearest to the spots `b`, by the mean square
     over all pairs, weighted by the plan (Procrustes, as in PASTE). A warning names a slice
     that has to be turned over.
     """
@@ -101,8 +102,7 @@ def stack_slices(
     alignments: Sequence[Any],
     *,
     reflection: bool = False,
-    key_added: str = "spatial_aligned",
-    inplace: bool = True,
+    key_added: str | None = "spatial_aligned",
 ) -> list[Float64Array]:
     """Bring successive slices into the frame of the first.
 
@@ -114,18 +114,17 @@ def stack_slices(
     slices : sequence of k AnnData objects, pairs, or arrays of shape (n_i, d)
         The slices, or the coordinates of their spots.
     alignments : sequence of k - 1 SliceAlignment, GWResult, or arrays
-        Of each slice with the next one: what `pairwise_align` returns, or plans of
+        Alignment of each slice with the next slice, from `pairwise_align`; or plans of
         shape (n_i, n_(i + 1)).
     reflection : bool, default=False
         Whether slices may be turned over.
-    key_added : str, default="spatial_aligned"
-    inplace : bool, default=True
-        Whether to write the coordinates into ``obsm[key_added]`` of AnnData objects.
+    key_added : str or None, default="spatial_aligned"
+        Write the coordinates into ``obsm[key_added]`` of AnnData objects; None writes nothing.
 
     Returns
     -------
     list of (n_i, d) float64 ndarrays
-        Those of the first slice are as they were.
+        Coordinates of all slices; the first slice stays where it is.
 
     Raises
     ------
@@ -149,7 +148,7 @@ def stack_slices(
     """
     if len(slices) < 2 or len(alignments) != len(slices) - 1:
         raise ValueError(
-            "alignments must be one fewer than slices, of which there are two at least,"
+            "alignments must be one fewer than slices, and slices at least two,"
             f" got {len(alignments)} and {len(slices)}"
         )
     spots = [coordinates(one, f"slices[{k}]") for k, one in enumerate(slices)]
@@ -162,7 +161,7 @@ def stack_slices(
         plan = _coupling(given, name, shape).T
         given = plan, spots[k + 1], moved[k], reflection, f"slices[{k + 1}]"
         moved.append(rigid_motion(*given)(spots[k + 1]))
-    if inplace:
+    if key_added is not None:
         for one, places in zip(slices, moved, strict=True):
             if is_anndata(one):
                 one.obsm[key_added] = places
@@ -170,7 +169,7 @@ def stack_slices(
 
 
 def _coupling(given, name, shape):
-    """The `Coupling` of an alignment, a result or a plan."""
+    """Return the `Coupling` of an alignment, a result or a plan."""
     given = getattr(given, "gw", given)
     if isinstance(given, GWResult):
         made = given.coupling

@@ -1,6 +1,4 @@
-"""What a slice of tissue is: spots, and what is expressed there. AnnData objects are
-taken as they are, and nothing is imported to do so.
-"""
+"""Slices of tissue: spots and their expression, from AnnData objects or arrays."""
 
 from __future__ import annotations
 
@@ -16,13 +14,7 @@ from scipy.spatial.distance import cdist
 
 from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
-from ..singlecell.representation import (
-    N_COMPONENTS,
-    NComponents,
-    is_anndata,
-    names_of,
-    principal_components,
-)
+from ..singlecell.representation import N_COMPONENTS, components_of, is_anndata, names_of
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix, in_memory
@@ -43,25 +35,25 @@ class Slice:
     names: Labels = None
 
     @classmethod
-    def of(cls, given: Any, use_rep: str | None, layer: str | None, name: str) -> Slice:
-        """From an AnnData object, or a pair of coordinates and a table."""
+    def of(cls, given: Any, use_rep: str | None, name: str) -> Slice:
+        """Return the slice of an AnnData object, or of a pair of coordinates and a table."""
         genes = None
         if is_anndata(given):
-            spots, called = _of_obsm(given, "spatial", name, "a slice must have spots")
-            if use_rep is not None:
-                table, at = _of_obsm(given, use_rep, name, "use_rep must be there")
-            elif layer is not None:
-                if layer not in given.layers:
-                    raise ValueError(
-                        f"layer must be a key of {name}.layers, {sorted(given.layers)},"
-                        f" got {layer!r}"
-                    )
-                table, at = given.layers[layer], f"{name}.layers[{layer!r}]"
-            else:
+            spots, called = _of_obsm(given, "spatial", name)
+            if use_rep is None:
                 table, at = given.X, f"{name}.X"
+            elif use_rep in given.obsm:
+                table, at = given.obsm[use_rep], f"{name}.obsm[{use_rep!r}]"
+            elif use_rep in given.layers:
+                table, at = given.layers[use_rep], f"{name}.layers[{use_rep!r}]"
+            else:
+                raise ValueError(
+                    f"use_rep must be a key of {name}.obsm, {sorted(given.obsm)}, or "
+                    f"{name}.layers, {sorted(given.layers)}, got {use_rep!r}"
+                )
             if table is None:
                 raise ValueError(f"{at} must be there, got None; or pass use_rep")
-            if use_rep is None:
+            if use_rep not in given.obsm:
                 genes = getattr(given, "var_names", None)
         else:
             if not (isinstance(given, tuple | list) and len(given) == 2):
@@ -69,10 +61,8 @@ class Slice:
                     f"{name} must be an AnnData object or a pair of coordinates and "
                     f"features, got {type(given).__name__}"
                 )
-            if use_rep is not None or layer is not None:
-                raise ValueError(
-                    f"use_rep and layer must be None where {name} is no AnnData object"
-                )
+            if use_rep is not None:
+                raise ValueError(f"use_rep must be None where {name} is no AnnData object")
             (spots, table), called, at = given, f"{name}[0]", f"{name}[1]"
             table = in_order(table, at, labels_of(spots), of=called)
         columns = labels_of(table, 1)
@@ -84,7 +74,7 @@ class Slice:
 
 
 def spots_of(spots: ArrayLike, name: str) -> Float64Array:
-    """Coordinates (n, d), at least two spots that differ."""
+    """Return coordinates (n, d), of which at least two differ."""
     made = as_matrix(spots, name).astype(np.float64)
     if len(made) < 2 or not np.ptp(made, axis=0).any():
         raise ValueError(f"{name} must have spots at two places at least")
@@ -92,17 +82,17 @@ def spots_of(spots: ArrayLike, name: str) -> Float64Array:
 
 
 def coordinates(given: Any, name: str) -> Float64Array:
-    """Where the spots of an AnnData object are, or of a pair, or coordinates alone."""
+    """Return the coordinates of an AnnData object, of a pair, or coordinates as they are."""
     if is_anndata(given):
-        given, name = _of_obsm(given, "spatial", name, "a slice must have spots")
+        given, name = _of_obsm(given, "spatial", name)
     elif isinstance(given, tuple | list) and len(given) == 2 and np.ndim(given[0]) == 2:
         given, name = given[0], f"{name}[0]"
     return spots_of(given, name)
 
 
 def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
-    """Both slices with the genes that both have, in the order of the first; without
-    names, both must have the same number.
+    """Return both slices with the genes that both have, in the order of the first; without
+    names, both must have equally many.
     """
     if a.genes is not None and b.genes is not None:
         for one in (a, b):
@@ -130,7 +120,7 @@ def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
 
 
 def dissimilarities(a: Slice, b: Slice, kind: Dissimilarity) -> Float64Array:
-    """PASTE's costs (n, m) between spots by what they express: the Kullback-Leibler
+    """Return PASTE's costs (n, m) between spots by their expression: the Kullback-Leibler
     divergence of shares of genes, or Euclidean distances.
     """
     x, y = (filled(one.table) for one in (a, b))
@@ -140,36 +130,32 @@ def dissimilarities(a: Slice, b: Slice, kind: Dissimilarity) -> Float64Array:
     return (p * np.log(p)).sum(axis=1)[:, None] - p @ np.log(q).T
 
 
-def features(
-    a: Slice, b: Slice, kind: Dissimilarity, n_components: NComponents
-) -> tuple[Float64Array, Float64Array]:
-    """Coordinates of the expression of both slices in one space: joint principal
-    components, of logarithms of normalized counts for "kl", or the tables as they are.
+def features(a: Slice, b: Slice, kind: Dissimilarity) -> tuple[Float64Array, Float64Array]:
+    """Return coordinates of the expression of both slices in one space: joint principal components,
+    of logarithms of normalized counts for "kl", or the tables as they are.
     """
     x, y = a.table, b.table
     if kind == "kl":
         x, y = (_logarithms(one.table, one.name) for one in (a, b))
-    if n_components == "auto":
-        n_components = N_COMPONENTS if x.shape[1] > N_COMPONENTS else None
-    if n_components is None:
+    if x.shape[1] <= N_COMPONENTS:
         return filled(x), filled(y)
     stack = sparse.vstack if sparse.issparse(x) or sparse.issparse(y) else np.vstack
-    made = principal_components(stack([x, y]), n_components, name=a.name)
+    made = components_of(stack([x, y]), N_COMPONENTS, a.name)
     return made[: len(a.spots)], made[len(a.spots) :]
 
 
 def spacing(spots: list[Float64Array]) -> float:
-    """The median distance of neighboring spots of both slices."""
+    """Return the median distance of neighboring spots of both slices."""
     distances = np.concatenate([cKDTree(one).query(one, 2)[0][:, 1] for one in spots])
     # Two places at least differ, but most spots may be double.
     return float(np.median(distances[distances > 0])) if distances.any() else 1.0
 
 
 def geometries(
-    spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int
+    spots: list[Float64Array], rows: list[Float64Array], n_neighbors: int = 7
 ) -> tuple[PointCloud, PointCloud, CrossCost]:
     """Return squared distances within both slices and between their features, which are means over
-    the `n_neighbors` nearest spots, in units of the difference of neighbors; see `pairwise_align`.
+    the `n_neighbors` nearest spots, in units of the difference of neighbors.
     """
     noise, smooth = [], []
     for places, expressed in zip(spots, rows, strict=True):
@@ -187,7 +173,7 @@ def geometries(
 
 
 def _means(rows, nearest):
-    """Means (n, k) of the rows at so many indices (n, l)."""
+    """Return means (n, k) of the rows at indices (n, l)."""
     n, count = nearest.shape
     starts = np.arange(0, n * count + 1, count)
     weights = np.full(n * count, 1.0 / count)
@@ -195,9 +181,10 @@ def _means(rows, nearest):
     return chosen @ rows
 
 
-def _of_obsm(adata, key, name, what):
+def _of_obsm(adata, key, name):
     if key not in adata.obsm:
-        raise ValueError(f"{what}: {name}.obsm has {sorted(adata.obsm)}, not {key!r}")
+        keys = sorted(adata.obsm)
+        raise ValueError(f"a slice must have spots: {name}.obsm has {keys}, not {key!r}")
     return adata.obsm[key], f"{name}.obsm[{key!r}]"
 
 
@@ -214,7 +201,7 @@ def _table(table, name, n):
 
 
 def filled(table: Any) -> Float64Array:
-    """A table as an array."""
+    """Return a table as an array."""
     return table.toarray() if sparse.issparse(table) else table
 
 
