@@ -58,7 +58,8 @@ def doubted(problem, result):
     result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
     if chance >= LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result
-    advice = f"{Ending.UNCERTAIN.advice}; try SolverOptions(search_time=...), {SEEDS}, or more points"
+    remedies = f"SolverOptions(search_time=...), {SEEDS}, or more points"
+    advice = f"{Ending.UNCERTAIN.advice}; try {remedies}"
     return dataclasses.replace(result, ending=Ending.UNCERTAIN, advice=advice)
 
 
