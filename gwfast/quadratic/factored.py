@@ -33,7 +33,6 @@ from .neighbors import (
     NeighborTier,
     Truncation,
     mass_outside,
-    upper_mean,
 )
 from .state import Linearization, State, combined, not_negative
 
@@ -390,7 +389,9 @@ class FactoredLinearization(Linearization):
         if not self._k or kernel is None:
             return 0.0
         rows = kernel.row_sums(solution.scalings)
-        return upper_mean(self._outside(kernel, solution, rows, MEASURED))
+        outside = self._outside(kernel, solution, rows, MEASURED)
+        # Two standard errors above the mean.
+        return min(float(outside.mean() + 2.0 * outside.std() / np.sqrt(len(outside))), 1.0)
 
     def snapshot(self, kernel, *others):
         return self.coupling(kernel if self._k else None, *others)
