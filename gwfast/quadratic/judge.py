@@ -22,7 +22,7 @@ UNSTABLE = 1e-3
 MAX_ROUNDED = 0.01
 # Number of times that steps are halved before the loop ends: some semi-relaxed problems need 7.
 MOST_DAMPED = 8
-# Factor by which inner solutions may get tighter because the objective rose or no longer falls.
+# Factor by which inner solutions may get tighter because the objective rose.
 MAX_TIGHTENING = 16
 # Largest slack of products near known ones, as a fraction of the last change, in the end.
 SLACK = 0.2
@@ -213,15 +213,12 @@ def judge(history, at, limits, before, *, final=True, ended=None):
     rounding = precision.cost_rounding * last.magnitude
     tol = max(limits.tol, last.floor) if rounds else limits.tol
     cost_tol = tol * abs(last.gw_cost) + rounding
-    stands = stands_still(history, cost_tol)
 
-    # Inner solutions and products: exacter where the loop does not get on by rough ones.
+    # Inner solutions are exacter where the loop does not get on by rough ones.
     limit, fraction, slack = before.inner_limit, before.inner_fraction, before.slack
-    if stands:
-        slack /= 4
     if last.error > last.change:
         limit *= 2  # the plan moves because its marginals are still settling
-    elif stands or last.gw_cost > last.gw_before + cost_tol:
+    elif last.gw_cost > last.gw_before + cost_tol:
         limit = max(limit, min(2 * limit, MAX_TIGHTENING * at.inner_limit))
         fraction = max(fraction / 2, at.inner_fraction / MAX_TIGHTENING)
 
@@ -253,8 +250,9 @@ def judge(history, at, limits, before, *, final=True, ended=None):
     elif status is None and rounds and not at.method.alternating:
         # Unless the objective is concave plain steps may go back and forth between plans, and
         # proximal steps that are too large may raise the objective.
-        turns = n_steady > STALLED_AFTER and _returns(history)
-        turns = turns or (at.method.proximal and stands and _rises(history, rounding))
+        turns = n_steady > STALLED_AFTER and (
+            _returns(history) or (at.method.proximal and _rises(history, rounding))
+        )
         if turns and not waits:
             waits, n_cycles = True, n_cycles + 1
         damps = waits and low and n_cycles <= MOST_DAMPED
@@ -319,21 +317,6 @@ def has_stalled(history, floor):
     # than the one before: rounding does not grow.
     grows = all(early <= late for early, late in itertools.pairwise(recent))
     return before <= min(recent) and max(recent) < floor and not grows
-
-
-def stands_still(history, cost_tol):
-    """Return whether neither the change nor the objective was ever clearly lower in the last
-    `STALLED_AFTER` iterations than in the iterations before; looked at once in each row of these.
-    """
-    half = STALLED_AFTER
-    if len(history) % half or len(history) < 2 * half:
-        return False
-    rows = history[-2 * half : -half], history[-half:]
-    if len({rows[0][0].epsilon, rows[1][0].epsilon, rows[1][-1].epsilon}) > 1:
-        return False
-    early, late = (min(step.change for step in row) for row in rows)
-    lowest_before, lowest = (min(step.gw_cost for step in row) for row in rows)
-    return late > CLEARLY_LESS * early and lowest > lowest_before - cost_tol
 
 
 def _returns(history):

@@ -16,7 +16,6 @@ from gwfast.quadratic.judge import (
     Verdict,
     has_stalled,
     judge,
-    stands_still,
 )
 from gwfast.quadratic.methods import PGD
 from gwfast.results.status import Status
@@ -67,37 +66,6 @@ def test_standing_still_is_told_from_leaving_a_saddle(recent, stalled):
     before = [0.5, FLOOR / 4]
     assert has_stalled([*map(step, before), *map(step, recent)], FLOOR) is stalled
     assert not has_stalled([*map(step, recent)], FLOOR)
-
-
-def rows(*kinds):
-    """Rows of iterations by change, cost and epsilon, each going round a circle of three."""
-    return [
-        step(change * (1 + k % 3), cost + 1e-7 * (k % 3), epsilon=epsilon)
-        for change, cost, epsilon in kinds
-        for k in range(STALLED_AFTER)
-    ]
-
-
-@pytest.mark.parametrize(
-    "history, stands",
-    [
-        (rows((0.01, 1.0, 0.1), (0.01, 1.0, 0.1)), True),
-        (rows((0.01, 1.0, 0.1), (0.02, 1.1, 0.1)), True),
-        (rows((0.01, 1.0, 0.1), (0.005, 1.0, 0.1)), False),
-        # Past a saddle changes grow, and the objective falls.
-        (rows((0.01, 1.0, 0.1), (0.02, 0.9, 0.1)), False),
-        (rows((0.01, 1.0, 0.2), (0.01, 1.0, 0.1)), False),
-    ],
-    ids=["a circle", "worse", "getting on", "falling", "another epsilon"],
-)
-def test_going_round_is_told_from_getting_on(history, stands):
-    assert stands_still(history, 1e-6) is stands
-    # Judged once in a row, and only if there is an iteration before it.
-    assert not stands_still(history[:-1], 1e-6)
-    assert not stands_still(history[STALLED_AFTER:], 1e-6)
-    last = judged(history)[-1]
-    assert (last.slack < SLACK) is stands
-    assert (last.inner_fraction < Verdict().inner_fraction) >= stands
 
 
 def test_small_changes_end_a_descent_if_the_objective_stands():
