@@ -51,13 +51,12 @@ def placing(placement: Placement) -> Iterator[None]:
 def cluster(
     client: Client, *, n_shards: int | None = None, min_points: int = 10_000
 ) -> Iterator[None]:
-    """A block in which large problems are solved by the workers of a Dask cluster.
+    """Solve large problems in a block by the workers of a Dask cluster.
 
-    The problems have two point clouds and
-    the squared loss. Every worker gets some rows of the first, its shard, and all of
-    the second. A Sinkhorn iteration sends n + m numbers and gets as many, a
-    linearization sends a small matrix and the potentials. Steps, tolerances, search and
-    results are those of one machine. The plan stays on the workers, which answer
+    The problems have two point clouds and the squared loss. Every worker gets some rows of the
+    first cloud, its shard, and all rows of the second. A Sinkhorn iteration sends and gets n + m
+    numbers, a linearization sends a small matrix and the potentials. Steps, tolerances, search and
+    results are the same as on one machine. The plan stays on the workers, which answer
     `Coupling.topk`, `Coupling.apply`, `Coupling.transform` and `GWResult.match`.
 
     Another worker replaces one that dies, and one that joins takes over a shard from a worker with
@@ -67,12 +66,12 @@ def cluster(
     Parameters
     ----------
     client : distributed.Client
-        Whose workers to use. They need the same version of gwfast. Each of them uses as
-        many threads as Dask knows of, and keeps its part of the kernel as its memory
-        allows, as in the tiers of `gromov_wasserstein`.
+        Client of the workers, which need the same version of gwfast. Each worker uses the number
+        of threads that Dask gives it, and keeps its part of the kernel as its memory allows, as in
+        the tiers of `gromov_wasserstein`.
     n_shards : int or None, default=None
-        In how many parts to solve; None is one a worker. Results are the same for the
-        same number, and within rounding for any.
+        Number of parts; None is one for each worker. Results are the same for the same number, and
+        within rounding for any.
     min_points : int, default=10000
         Problems with fewer points a side (in the geometric mean) are solved here, as
         are the first levels of the search for a start.
@@ -84,8 +83,8 @@ def cluster(
     MemoryError
         From a solve, if the shards do not fit the workers.
     NoWorkers
-        From a solve, if there is none for five minutes, or if they are lost again and
-        again, as where they run out of memory.
+        From a solve, if there is no worker for five minutes, or if workers are lost again and
+        again, for example because they run out of memory.
     RuntimeError
         From a solve, if a worker has another version of gwfast, or the client is closed.
 

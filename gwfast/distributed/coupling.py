@@ -11,9 +11,8 @@ from ..results.tables import Neighbors
 
 
 class ShardedCoupling(Coupling):
-    """A plan of which every worker has some rows, and answers for them; as factors,
-    wherever a shard has been begun anew. With the scalings of the kernel the plan may
-    take its place on workers.
+    """A plan whose rows are on the workers of a `Team`; as factors in shards that began anew.
+    With the scalings of the kernel the plan may overwrite the kernel on workers.
     """
 
     form = "factors"
@@ -26,12 +25,12 @@ class ShardedCoupling(Coupling):
 
     @property
     def nbytes(self):
-        """Of what is in this process."""
+        """Bytes in this process."""
         spec = self._spec
         return spec.core.nbytes + spec.f.nbytes + spec.g.nbytes
 
     def ask(self, method, each=(), *, stored=True):
-        """What the couplings of the shards answer to arguments for all of them, or to
+        """Return the answers of the couplings of the shards to arguments for all of them, or to
         a dict of arguments for some.
         """
         if isinstance(each, tuple):

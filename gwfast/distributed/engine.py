@@ -42,8 +42,8 @@ class Remote:
 class DaskEngine:
     """Starts shards and asks them, as actors of a `distributed.Client`, which is not asynchronous.
 
-    A handle is whatever `start` returns. Answers are those of the methods of `Shard`,
-    or the exceptions that these have raised, or `Lost`.
+    Handles come from `start`. Answers are the values of the methods of `Shard`, the exceptions that
+    the methods raised, or `Lost`.
     """
 
     def __init__(self, client, patience=300.0):
@@ -73,8 +73,8 @@ class DaskEngine:
         return places
 
     def start(self, parts, shared):
-        """Handles of shards, or `Lost`, one for each of a list of tuples ``(address, x,
-        p, tier)`` of what a `Shard` takes.
+        """Return a handle of a shard, or `Lost`, for each tuple ``(address, x, p, tier)`` of a
+        list.
         """
         client, kind = self.client, dict(allow_other_workers=False, pure=False)
         try:
@@ -146,7 +146,7 @@ class DaskEngine:
         return made.status == "finished" and address in self._workers()
 
     def _workers(self):
-        """What the scheduler says of all workers, by address."""
+        """Return the scheduler's facts about all workers, by address."""
         self._check()
         return self.client.scheduler_info(n_workers=-1)["workers"]
 

@@ -14,8 +14,8 @@ from ..quadratic.factored import Right
 
 
 class Shared(NamedTuple):
-    """What all shards of a problem have: the features of the second space, and its
-    masses; `token` tells problems apart, `version` is that of gwfast.
+    """The data that all shards of a problem have: the features of the second space, and its
+    masses; `token` identifies the problem, `version` is the version of gwfast.
     """
 
     token: str
@@ -24,7 +24,7 @@ class Shared(NamedTuple):
     version: str = __version__
 
 
-# Of the problems that shards in this process are of.
+# The `Right` of each problem with shards in this process, by token.
 _RIGHTS: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
@@ -71,7 +71,7 @@ class Points:
         return self._over_rows(self._cost(core), f, epsilon, out)
 
     def logsumexp_of_few(self, left, f, epsilon, cols):
-        """That of some columns, over other rows."""
+        """Return the logarithms of sums of some columns, over the rows of `left`."""
         cost = self._product(left, cols)
         return self._over_rows(cost, f, epsilon, np.empty(cost.m))
 

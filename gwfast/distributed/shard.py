@@ -1,9 +1,8 @@
-"""What a worker holds of a problem: some points of the first space, all of the second,
+"""The part of a problem on a worker: some points of the first space, all points of the second,
 and the kernel between them.
 
-A call says which kernel it is about, and brings the scalings: nothing that a solve
-needs is in a shard alone, and one that was begun anew in another place finds out that
-it has not been told of that kernel yet, and says so (`Missing`).
+A call names its kernel, and brings the scalings: no data of a solve are in a shard alone. A shard
+that began anew on another worker answers `Missing` for kernels that it has not been told of.
 """
 
 from typing import NamedTuple
@@ -37,7 +36,7 @@ class KernelSpec(NamedTuple):
     epsilon: float
 
     def of(self, rows):
-        """That of some rows."""
+        """Return the specification of some rows."""
         return self._replace(f=self.f[rows])
 
 
@@ -107,7 +106,7 @@ class Shard(Points):
         return kernel, kernel.make(potentials, spec.epsilon, solver.scalings, solver.q)
 
     def _cost(self, core):
-        # In the place of the kernel, where that is stored.
+        # A stored kernel gives its buffer to the cost.
         if self._buffer is None:
             return super()._cost(core)
         if self._filled is None or not np.array_equal(self._filled[0], core):

@@ -1,8 +1,8 @@
 """The linearized cost between point clouds whose kernels are on the workers of a
 `Team`, by rows of the first space: the same steps as where they are in one place.
 
-To a Sinkhorn iteration belong the scalings, n + m numbers there and as many back; to a
-linearization the matrix ``A = X' T Y`` and the potentials.
+A Sinkhorn iteration sends and gets the scalings, n + m numbers; a linearization sends the matrix
+``A = X' T Y`` and the potentials.
 """
 
 import itertools
@@ -32,7 +32,7 @@ class Sharded(FactoredLinearization):
         return sum(self.team.ask("contract_plan", parts))
 
     def left_factor(self, moments):
-        """What workers make the left factor of, once it is multiplied by theirs."""
+        """Return the matrix that, times the features of a worker, is its left factor."""
         return self.core(moments).astype(np.float32)
 
     def kernel(self, state, epsilon, buffer=None):
@@ -61,9 +61,7 @@ class Sharded(FactoredLinearization):
 
 
 class ShardedKernel(Kernel):
-    """A kernel of which every worker has some rows; `core` times the features of both
-    spaces is its cost.
-    """
+    """A kernel whose rows are on the workers; `core` times the features is its cost."""
 
     def __init__(self, team, core, n_threads):
         super().__init__(team.shape, n_threads)
@@ -79,7 +77,7 @@ class ShardedKernel(Kernel):
         return ShardedCost(self.team, self.core)
 
     def spread(self):
-        # Of some rows, and twice as far as these say.
+        # Twice the range of sampled rows.
         low, high = zip(*self.team.ask("sampled", (self.core,)), strict=True)
         return 2 * (max(high) - min(low))
 
@@ -126,14 +124,14 @@ class ShardedKernel(Kernel):
         return self.team.ask(method, given, told=self._told)
 
     def _told(self, k):
-        """What shard k has to be asked to have the kernel."""
+        """Return the calls by which shard k gets the kernel."""
         spec = self.spec(self._potentials).of(self.team.rows[k])
         return [("make", (spec,))]
 
 
 class ShardedCost:
-    """The cost of a kernel, on the workers; with `cols` that of some columns alone,
-    which is asked for sums over them.
+    """The cost of a kernel, on the workers; with `cols` the cost of some columns, for sums over
+    these columns.
     """
 
     def __init__(self, team, core, cols=None):
@@ -149,9 +147,7 @@ class ShardedCost:
 
 
 class CostOfFew:
-    """That of some rows, of which this is the left factor, and all columns; each shard
-    does some columns.
-    """
+    """The cost of the rows with a left factor and all columns; each shard computes some columns."""
 
     def __init__(self, team, left):
         self._team, self._left = team, left

@@ -11,15 +11,14 @@ from ..quadratic.linearize import WHOLE_TIERS, factored_nbytes
 from .points import Shared
 from .shard import Missing
 
-# Of a worker's memory, what shards may take there: Dask stops a worker that takes more
-# than 95 % of it.
+# Fraction of a worker's memory that shards may take: Dask stops a worker that takes more than 95 %.
 USABLE = 0.6
 # Times that a shard may be lost, and the answers that make up for one of them: where a
 # shard is lost more often, the solve waits for workers instead of having work done. A
 # nanny needs 0.5 to 9 s for a new worker (`LocalCluster` on two cores), and twenty
 # iterations of 10,000 points a side take two workers 0.5 s.
 MAX_LOSSES, ANSWERS_A_LOSS = 5, 20
-# What errors say of going on.
+# End of error messages.
 RESUMED = "with a checkpoint the same call goes on from there"
 
 
@@ -39,14 +38,14 @@ class NoWorkers(RuntimeError):
 
 
 class Team:
-    """Shards of a problem on the workers of a `DaskEngine`: so many, or fewer where
-    there are fewer points, which keep no more than the `tier` says.
+    """Shards of a problem on the workers of a `DaskEngine`: `n_shards`, or fewer if there are
+    fewer points. Kernels are stored as far as the `tier` allows.
     """
 
     def __init__(self, engine, problem, tier, n_shards):
         n, _ = self.shape = problem.shape
         self.ranks = problem.x.rank, problem.y.rank
-        # Of kernels and of choices of entries, by which shards tell them apart.
+        # Numbers of kernels and of choices of entries, by which shards identify them.
         self.numbers = itertools.count(1)
         bounds = np.linspace(0, n, min(n_shards, *self.shape) + 1).round().astype(int)
         self.rows = [slice(*pair) for pair in itertools.pairwise(bounds)]
@@ -62,9 +61,8 @@ class Team:
         raise TypeError("a plan on a cluster cannot be pickled; `toarray` or `tocsr` can")
 
     def ask(self, method, each=(), *, told=None):
-        """The answers of all shards, in their order, to a method of `Shard`: with a
-        tuple of arguments for all, a list of those for each, or a dict, of which only
-        the shards are asked that are keys.
+        """Return the answers of shards, in their order, to a method of `Shard`: with a tuple of
+        arguments for all, a list of the arguments of each, or a dict of the arguments of some.
 
         ``told(k)`` are pairs of a method and its arguments that shard k has to be asked
         first if it says that it is `Missing` something.
@@ -84,7 +82,7 @@ class Team:
         return [answers[k] for k in each]
 
     def _is_there(self, k, answer, told):
-        """Whether that is an answer; else the shard can be asked again."""
+        """Return whether this is an answer; else the shard can be asked again."""
         if isinstance(answer, Lost):
             self._lose(k)
         elif isinstance(answer, Missing) and told is not None:
@@ -110,7 +108,7 @@ class Team:
             )
 
     def _begin(self, asked):
-        """Begin those of these shards that there are not, each where the fewest are."""
+        """Begin the shards in `asked` that are missing, each on the worker with the fewest."""
         while missing := [k for k in asked if self._handles[k] is None]:
             places, problem, parts = self._engine.wait(), self._problem, []
             for k in missing:
@@ -134,7 +132,7 @@ class Team:
         return self.tier if takes <= USABLE * memory else WHOLE_TIERS[-1]
 
     def balance(self):
-        """Move shards from workers that have too many to those that came since."""
+        """Move shards from workers that have too many to workers that joined later."""
         places = self._engine.places()
         while places:
             counts = {one: self._addresses.count(one) for one in places}
@@ -167,6 +165,6 @@ def choose_tier(problem, tier, places, n_shards):
 
 
 def size_of(problem, tier, n_shards):
-    """Bytes that one of so many shards takes."""
+    """Return the bytes of each of `n_shards` shards."""
     n, m = problem.shape
     return factored_nbytes(problem, tier, 1, (-(-n // n_shards), m))

@@ -1,4 +1,4 @@
-"""What all pictures share: colors, frames, text that is taken literally, files."""
+"""Parts of all pictures: colors, frames, text that is taken literally, files."""
 
 import io
 import os
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from ..results.result import GWResult
 
-# What a picture may be drawn into.
+# Parents of a picture.
 Canvas = Figure | SubFigure
 Panels = Axes | Sequence[Axes]
 
@@ -69,7 +69,7 @@ class Picture(Figure):
 
 
 def start(figure, ax, path, size, shape=(1, 1), **grid):
-    """The figure to draw into, and its panels, a list.
+    """Return the figure to draw into, and a list of its panels.
 
     Where neither a figure nor axes are given, a new figure of `size` inches is made. It
     belongs to pyplot, as every Matplotlib user expects, unless a file is all that was
@@ -112,7 +112,7 @@ def _given(ax, shape, grid):
 def finish(figure, path):
     """Write the file that was asked for; returns the figure."""
     if path is not None:
-        # Of a subfigure, all it is in.
+        # A subfigure is written with its whole figure.
         figure.figure.savefig(os.fsdecode(path), dpi=150)
     return figure
 

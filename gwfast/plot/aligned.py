@@ -35,19 +35,19 @@ def plot_aligned(
     Parameters
     ----------
     x : array-like of shape (n, d), or an alignment
-        Points of the first space among those of the second, such as ``transform()`` of
+        Points of the first space in the second space, such as ``transform()`` of
         `gwfast.singlecell.align`, or ``obsm["X_gwfast"]`` of its AnnData objects; or
-        what `gwfast.singlecell.align` or `gwfast.align` returns, without `y`.
+        the result of `gwfast.singlecell.align` or `gwfast.align`, without `y`.
     y : array-like of shape (m, d) or None, default=None
         Points of the second space. The picture has the two directions in which these
         vary most.
     x_labels : sequence of length n or None, default=None
-        Labels of the points of `x`, such as types of cells: those with one ``str`` have
+        Labels of the points of `x`, such as types of cells: equal labels have
         one color, in both spaces. None leaves them grey.
     y_labels : sequence of length m or None, default=None
         The same of `y`.
     names : sequence of two str, default=("source", "target")
-        Of the spaces: points of the first are crosses, those of the second are dots.
+        Names of the spaces: points of the first are crosses, points of the second are dots.
     title : str
     path, figure, ax
         See `plot_dynamics`.
@@ -59,8 +59,8 @@ def plot_aligned(
     Raises
     ------
     ValueError
-        If `x` and `y` have not equally many columns, two at least, or labels are not as
-        many as the points.
+        If `x` and `y` have not equally many columns, two at least, or the number of labels is
+        wrong.
 
     Examples
     --------
@@ -115,22 +115,22 @@ def plot_slices(
     Parameters
     ----------
     a : array-like of shape (n, 2), or SliceAlignment
-        Coordinates of the spots of the first slice, or what
-        `gwfast.spatial.pairwise_align` returns, without `b` and `moved`.
+        Coordinates of the spots of the first slice, or the
+        result of `gwfast.spatial.pairwise_align`, without `b` and `moved`.
     b : array-like of shape (m, 2) or None, default=None
         Coordinates of the spots of the second slice.
     moved : array-like of shape (n, 2) or None, default=None
-        Those of the first slice in the frame of the second: ``found.rigid()(a)`` or
+        Coordinates of the first slice in the frame of the second: ``found.rigid()(a)`` or
         ``found.transform()`` of `gwfast.spatial.pairwise_align`.
     a_labels : sequence of length n or None, default=None
-        Labels of the spots of `a`, such as regions: those with one ``str`` have one
+        Labels of the spots of `a`, such as regions: equal labels have one
         color, in both slices. None leaves them grey.
     b_labels : sequence of length m or None, default=None
         The same of `b`.
     names : sequence of two str, default=("first", "second")
-        Of the slices: spots of the first are crosses, those of the second are dots.
+        Names of the slices: spots of the first are crosses, spots of the second are dots.
     titles : sequence of two str
-        Of both panels.
+        Titles of both panels.
     path, figure, ax
         See `plot_dynamics`.
 
@@ -141,7 +141,7 @@ def plot_slices(
     Raises
     ------
     ValueError
-        If coordinates have not two columns, or labels are not as many as the spots.
+        If coordinates have not two columns, or the number of labels is wrong.
 
     Examples
     --------

@@ -61,7 +61,7 @@ def plot_coupling(
     ------
     ValueError
         If `coupling` is not a matrix of finite numbers that are not negative, or
-        labels are not as many as its rows or columns.
+        the number of labels is wrong.
 
     Examples
     --------
@@ -179,6 +179,6 @@ def _shares(plan):
 
 
 def _cells(n):
-    """In which cell each of `n` rows or columns is, and how many cells there are."""
+    """Return the cell of each of `n` rows or columns, and the number of cells."""
     n_cells = min(n, _MAX_CELLS)
     return np.arange(n) * n_cells // n, n_cells

@@ -28,8 +28,8 @@ Result = GWResult | _style.HoldsResult
 _MAX_MARKERS = 60
 _TITLE_WIDTH = 76
 
-# What became of a candidate: the beginning of `fate`, its name here, shape and color.
-# Hollow shapes are those that lost.
+# Fates of candidates: the beginning of `fate`, its name here, shape and color. Hollow shapes
+# are candidates that lost.
 _FATES = (
     ("won", "won", "*", _style.ORANGE),
     ("went on", "went on to more points", "o", _style.BLUE),
@@ -56,8 +56,7 @@ def plot_dynamics(
     history : GWResult, an alignment or sequence, or mapping of str to these
         A result, what `gwfast.align`, `spatial.pairwise_align` or `singlecell.align`
         returns, or a history: steps with `gw_cost`, `change` and `marginal_error`. A
-        mapping draws several solves over one another, such as those of several
-        epsilons, under their names.
+        mapping draws several solves over one another, under their names.
     accuracy : mapping of str to float, optional
         Shares that the title shows, such as ``{"coupling P@1": 0.61}``.
     accuracy_history : array-like of shape (n_steps,), or mapping of str to these
@@ -74,8 +73,8 @@ def plot_dynamics(
     Returns
     -------
     matplotlib Figure or SubFigure
-        That of `ax` where this is given. Otherwise ``figure.axes`` are the objective's,
-        the accuracy's if there is any, and the errors'.
+        The figure of `ax` if given. Otherwise ``figure.axes`` are the axes of the objective, of
+        the accuracy if there is any, and of the errors.
 
     Raises
     ------

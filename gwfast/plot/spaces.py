@@ -40,9 +40,9 @@ def plot_distance_histograms(
     figure: Canvas | None = None,
     ax: Panels | None = None,
 ) -> Figure:
-    """Draw how the cosine similarities within two spaces are distributed.
+    """Draw the distributions of the cosine similarities within two spaces.
 
-    What Gromov-Wasserstein compares: the more the two differ, the less there is to go by.
+    Gromov-Wasserstein compares them: the more they differ, the harder a match.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def plot_distance_histograms(
     y : array-like of shape (m, d')
     labels : sequence of two str, default=("source", "target")
     max_rows : int, default=2000
-        Rows of each side whose pairs are counted; of more, so many are taken at even
-        steps, and the legend says so.
+        Limit of the rows of each side whose pairs are counted; of more rows, `max_rows` are taken
+        at even steps, and the legend says so.
     bins : int, default=120
     path, figure, ax
         See `plot_dynamics`.
@@ -141,7 +141,7 @@ def plot_distances(
     Raises
     ------
     ValueError
-        If `matrix` is not square and finite, or `names` are not as many.
+        If `matrix` is not square and finite, or the number of names is wrong.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def plot_dendrogram(
     ------
     ValueError
         If `matrix` is not a matrix of two or more finite, non-negative distances, or
-        `names` or `groups` are not as many.
+        the number of names or groups is wrong.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def plot_embedding(
     ------
     ValueError
         If `matrix` is not a matrix of two or more finite, non-negative distances, or
-        `names` or `groups` are not as many.
+        the number of names or groups is wrong.
 
     Examples
     --------

@@ -223,8 +223,8 @@ def align(
     ConvergenceWarning
         See `gromov_wasserstein`; of the graph that was chosen.
     UserWarning
-        If the lengths of rows differ so much that rows should be normalized; a plan that converged
-        is "uncertain" then.
+        If the lengths of rows differ and rows should be normalized; a plan that converged is
+        "uncertain" then.
 
     Examples
     --------

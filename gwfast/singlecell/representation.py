@@ -98,8 +98,8 @@ def _warn_of_lengths(table, name):
         return False
     warnings.warn(
         f"{name}: lengths of rows differ {long / short if short else np.inf:.2g} times,"
-        " from the 5 % to the 95 % quantile, as those of cells that were read more or "
-        "less deeply do. Normalize them first: counts to one total in each cell and a "
+        " from the 5 % to the 95 % quantile, as if cells were read more or less deeply."
+        " Normalize them first: counts to one total in each cell and a "
         "log scale (scanpy.pp.normalize_total and log1p), other features to rows of "
         "length one",
         stacklevel=outside(),

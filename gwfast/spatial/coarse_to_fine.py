@@ -1,6 +1,6 @@
 """Slices of many spots: matched on few of them first, then on more and more, each time
-with less entropy. A level hands on little, whatever the number of its spots: the
-state of its linearization, and potentials.
+with less entropy. A level hands on its potentials and the
+small state of its linearization.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from ..utils.memory import as_memory_limit
 from ..utils.progress import ProgressEvent
 
 # Spots a side of the first level, where starts race, and the factor to the next: spots
-# of one level are twice as far apart as those of the next.
+# of one level are twice as far apart as spots of the next level.
 FIRST, GROWTH = 1500, 4.0
 # Pairs of spots up to which a kernel with all entries is the faster one: 1 GiB.
 MAX_DENSE = 1 << 28
@@ -43,7 +43,7 @@ def race_of(problem, blur, options):
     The linearized problem takes ``alpha r^2 / d`` times the matched mass for a match of
     the spot in the middle that is r spots too far, in d dimensions, and more for
     others, so that the plan of a spot is within a Gaussian; features only narrow it.
-    Beyond r is its tail, within r are as many spots as a ball has volume.
+    Beyond r is its tail; the number of spots within r is the volume of a ball.
     """
     if not level_sizes(max(problem.shape)):
         return None if problem.is_balanced else by_levels, options
@@ -68,8 +68,8 @@ def by_levels(problem, options, report):
     orders = [along_curve(side.points, masses) for side, masses in sides]
     largest, winner, inside = max(problem.shape), None, None
     sizes = [*level_sizes(largest), largest]
-    # On few spots the plan is as wide, in distances of these; each level but the last
-    # ends with that of the next one, which so begins where what it gets is right.
+    # The width of the plan, in distances of the level's own spots, is the same on each level; a
+    # level ends with the epsilon of the next level, for which its plan is then right.
     epsilons = [options.epsilon.value * largest / size for size in sizes]
     for size, first, last in zip(sizes, epsilons, [*epsilons[1:], None], strict=True):
         report(ProgressEvent("level", f"{size} of {largest} spots", sizes.index(size)))
@@ -155,9 +155,8 @@ def level_sizes(largest):
 
 
 def along_curve(points, masses):
-    """The spots (n,) in an order whose first ones are spread evenly over the slice, as
-    its moments are then those of few spots: at even steps on Morton's curve through
-    all. Those without mass come last.
+    """Return the spots (n,) in an order whose first spots are spread evenly over the slice, which
+    keeps its moments: at even steps on Morton's curve. Spots without mass come last.
     """
     low, size = points.min(axis=0), np.ptp(points, axis=0).max() or 1.0
     cells = ((points - low) / size * (2**16 - 1)).astype(np.int64)

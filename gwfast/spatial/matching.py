@@ -217,8 +217,8 @@ def pairwise_align(
         See `gromov_wasserstein`.
     options : SolverOptions or None, default=None
         Its tier and `n_neighbors`, `max_inner`, and the effort of the search. The tier "auto" is
-        "dense" up to 16,384 spots a slice if memory allows; more spots have neighbors, as many as
-        the plan spreads over: 232 in the plane if `blur` is 2, more with `overlap`.
+        "dense" up to 16,384 spots a slice if memory allows; more spots have neighbors, to
+        the number that the plan spreads over: 232 in the plane if `blur` is 2, more with `overlap`.
 
     Returns
     -------

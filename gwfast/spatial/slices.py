@@ -74,7 +74,7 @@ class Slice:
 
 
 def spots_of(spots: ArrayLike, name: str) -> Float64Array:
-    """Return coordinates (n, d), of which at least two differ."""
+    """Return coordinates (n, d); raise if all spots are at the same place."""
     made = as_matrix(spots, name).astype(np.float64)
     if len(made) < 2 or not np.ptp(made, axis=0).any():
         raise ValueError(f"{name} must have spots at two places at least")

@@ -36,8 +36,8 @@ def read_dictionary(
     Parameters
     ----------
     path : str or path-like
-        UTF-8 text, plain or compressed by gzip, bzip2 or xz, whatever its name. A byte order mark,
-        line ends of either kind and blank lines do not belong to words.
+        UTF-8 text, plain or compressed by gzip, bzip2 or xz under any name. A byte order mark, line
+        ends of either kind and blank lines do not belong to words.
     format : {"auto", "muse", "dinu", "xling", "zhang"}, default="auto"
         Format of a line, whose fields are cut at spaces and tabs only: words may hold a no-break
         space.
@@ -231,7 +231,7 @@ def merge(*dictionaries: Translations) -> dict[str, set[str]]:
 
 
 def _read_lines(path: PathLike, max_bytes: int | None) -> Iterator[tuple[int, str]]:
-    """Return the numbers and texts of the lines that are not blank, of which there must be some."""
+    """Yield numbers and texts of the lines that are not blank; raise if all are."""
     path, empty = Path(os.fsdecode(path)), True
     try:
         for number, raw in Source.of(path, max_bytes).lines():

@@ -25,17 +25,9 @@ class EmbeddingsFileError(ValueError):
 
     Examples
     --------
-    >>> import os, tempfile
-    >>> from gwfast.words import EmbeddingsFileError, read_embeddings
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "broken.vec")
-    ...     with open(path, "w") as file:
-    ...         written = file.write("2 2\\nsol 1 0\\nluna 0\\n")
-    ...     try:
-    ...         read_embeddings(path)
-    ...     except EmbeddingsFileError:
-    ...         print("refused")
-    refused
+    >>> from gwfast.words import EmbeddingsFileError
+    >>> print(EmbeddingsFileError("broken.vec", 3, "expected 2 numbers, got 1"))
+    broken.vec:3: expected 2 numbers, got 1
     """
 
     def __init__(self, path: PathLike, line: int | None, message: str) -> None:
@@ -48,8 +40,7 @@ class EmbeddingsFileError(ValueError):
 class Embeddings:
     """Words and their vectors, most frequent word first.
 
-    Vectors in memory become embeddings by ``Embeddings(words, vectors)``, such as
-    ``Embeddings(kv.index_to_key, kv.vectors)`` of gensim's ``KeyedVectors``.
+    gensim's ``KeyedVectors`` become ``Embeddings(kv.index_to_key, kv.vectors)``.
 
     Attributes
     ----------
@@ -61,11 +52,8 @@ class Embeddings:
         How often each word occurs, if known.
     n_duplicates : int
         Rows of the file that were dropped as their word had come before.
-    n_undecodable : int
-        Rows of the file whose word cannot be decoded: the row was skipped, or the word has
-        replacement characters, see `errors` of `read_embeddings`.
-    n_skipped : int
-        Rows of the file that ``errors="skip"`` left out.
+    n_undecodable, n_skipped : int
+        Rows of the file whose word cannot be decoded, and rows that ``errors="skip"`` left out.
 
     Examples
     --------
@@ -113,21 +101,8 @@ class Embeddings:
         return f"Embeddings({n} words x {d}, {self.vectors.dtype}{counts})"
 
     def with_counts(self, counts: Mapping[str, float]) -> "Embeddings":
-        """Return embeddings with a count of every word.
-
-        Parameters
-        ----------
-        counts : mapping of str to float
-            Counts of at least these words, see `read_counts`.
-
-        Returns
-        -------
-        Embeddings
-
-        Raises
-        ------
-        ValueError
-            If a word has no count. The message names the first one.
+        """Return embeddings with the counts of their words, see `read_counts`; raise a ValueError
+        if a word has none.
         """
         missing = [word for word in self.words if word not in counts]
         if missing:
@@ -160,7 +135,7 @@ def from_arrays(words, vectors, options, path=None):
 
 
 def check_shapes(words, shape, dtype):
-    """Refuse arrays that are not a word and as many real numbers for every row."""
+    """Refuse arrays without a word and a row of real numbers for each vector."""
     if len(shape) != 2 or dtype.kind not in "fiu" or not shape[1]:
         raise ValueError(
             f"expected 'vectors' to be a 2-d array of real numbers, got shape {shape} of {dtype}"

@@ -45,7 +45,7 @@ class Convention:
         Vocabularies and dictionary are put in lower case first.
     duplicates : {"error", "drop", "last", "word"}
         Treatment of a word that comes twice in a vocabulary (in lower case, if `lower`). "error":
-        refuse it. "drop": keep the first row. "last": the last row stands for the word; the first
+        refuse it. "drop": keep the first row. "last": the last row is the row of the word; other
         rows are candidates that are never right. "word": the last row is translated, and any row of
         a right word is right.
     first_only : bool

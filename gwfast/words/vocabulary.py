@@ -1,4 +1,4 @@
-"""Which words of a file are kept, and by what rule: the same for every format."""
+"""Rules of the words of a file that are kept, the same for every format."""
 
 import sys
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Errors: TypeAlias = Literal["strict", "replace", "skip"]
 
 @dataclass(frozen=True)
 class Options:
-    """What `read_embeddings` was asked for; checked."""
+    """The checked arguments of `read_embeddings`."""
 
     max_words: int | None = None
     lower: bool = False

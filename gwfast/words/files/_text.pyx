@@ -78,7 +78,7 @@ def parse_rows(
 cdef const char *parse_row(
     const char *line, const char *next_line, float *values, ptrdiff_t d
 ) except? NULL nogil:
-    """Where the word ends, or NULL if the line is not ordinary."""
+    """Return the end of the word, or NULL if the line is not ordinary."""
     cdef const char *word_end = <const char *>memchr(line, c" ", next_line - line)
     cdef const char *p = word_end
     cdef ptrdiff_t j
@@ -100,7 +100,7 @@ cdef inline bint is_digit(char c) noexcept nogil:
 
 
 cdef const char *parse_number(const char *text, float *value) except? NULL nogil:
-    """Where the number ends, or NULL if there is none or it is too large.
+    """Return the end of the number, or NULL if there is no number or it is too large.
 
     Text goes on until something that is no part of a number.
     """

@@ -51,7 +51,7 @@ def _words(array, n_rows=1):
     """Words, str or bytes, of the array of an archive."""
     if array.ndim == 1 and array.dtype == np.uint8:
         n_words = np.count_nonzero(array == ord("\n")) + 1
-        embeddings.check_lengths(n_words, n_rows)  # before there are as many objects
+        embeddings.check_lengths(n_words, n_rows)  # before the words are made
         return array.tobytes().split(b"\n")
     if array.ndim != 1 or array.dtype.kind not in "US":
         raise ValueError(

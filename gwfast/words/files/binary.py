@@ -19,7 +19,7 @@ def read_binary(source, layout, options):
     with source.open() as stream:
         stream.readline()
         rest = _read_rows(stream, n_rows, rows)
-        # What comes after the last word that was asked for is not looked at.
+        # Bytes after the last word of `max_words` are not read.
         if not rows.full and (rest + stream.read(_BLOCK_BYTES)).strip(b"\n"):
             few = f"max_words={len(rows.vocabulary.words)} or errors='skip' reads on"
             raise ValueError(f"expected {n_rows} rows, got more bytes; {few}")
@@ -53,7 +53,7 @@ def _read_rows(stream, n_rows, rows):
 
 
 def _split(buffer, start, n_bytes, max_rows):
-    """Words and values, as bytes, of whole rows, and where the next one begins."""
+    """Return words and values, as bytes, of whole rows, and the position of the next row."""
     words, parts = [], []
     while len(words) < max_rows:
         space = buffer.find(b" ", start)

@@ -1,8 +1,7 @@
-"""Embeddings of a text or binary file once more, beside it, where they load at once.
+"""Copies of text and binary files as archives, which load faster.
 
-The archive is one that `read_npz` reads too. For every row that was dropped it holds
-how many words there were before, so that fewer words can be taken from it with the
-counts that reading the file itself would give.
+`read_npz` reads the archives too. For every dropped row they hold the number of words before it,
+so that reading fewer words from the copy returns the same counts as reading the file.
 """
 
 import json
@@ -17,12 +16,12 @@ from .arrays import read_npz, readable
 from .source import Source
 
 _VERSION = 2
-# The first member; its name is in the first bytes of what was written here.
+# Name of the first member, which identifies caches by their first bytes.
 _NOTE = "gwfast_cache"
 
 
 def cache_path(path):
-    """Where the cache of a file is."""
+    """Return the path of the cache of a file."""
     return path.with_name(path.name + ".npz")
 
 
@@ -46,7 +45,7 @@ def read_cache(source, options):
     except (OSError, ValueError):
         return None
     n_words = len(embeddings)
-    # Those after the last word that was asked for are not met.
+    # Rows after the last word are not counted.
     last = n_words - 1 if n_words == options.max_words else n_words
     counts = (int(np.count_nonzero(rows <= last)) for rows in dropped)
     names = "n_duplicates", "n_undecodable", "n_skipped"
@@ -54,8 +53,9 @@ def read_cache(source, options):
 
 
 def write_cache(path, stat, rows, embeddings, options):
-    """Leave `embeddings` beside `path`, where that can be done; `stat` is that of
-    `path` before it was read into `rows`."""
+    """Write `embeddings` beside `path` if possible; `stat` is the status of `path` before it was
+    read into `rows`.
+    """
     words = "\n".join(embeddings.words).encode("utf-8")
     if words.count(b"\n") != len(embeddings) - 1:  # one has a line feed in it
         return
@@ -79,7 +79,7 @@ def write_cache(path, stat, rows, embeddings, options):
 
 
 def _made_from(stat, options):
-    """What a cache must have been made from to be of use."""
+    """Return the facts about a file that its cache must match."""
     return {
         "version": _VERSION,
         "size": stat.st_size,
@@ -91,8 +91,7 @@ def _made_from(stat, options):
 
 
 def _replaceable(path):
-    """Whether nothing is where the cache of `path` is to be, or what was written here
-    before, be it damaged."""
+    """Return whether the cache of `path` is missing, or was written here, even if damaged."""
     try:
         with open(cache_path(path), "rb") as stream:
             head = stream.read(64)

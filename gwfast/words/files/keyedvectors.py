@@ -1,4 +1,4 @@
-"""What gensim's ``save`` writes: a pickle, with large arrays in files beside it."""
+"""Files of gensim's ``save``: a pickle, and files with large arrays."""
 
 import mmap
 import re
@@ -38,7 +38,7 @@ def read_saved(source, options):
     if isinstance(beside, list) and "vectors" in beside:
         vectors = _read_beside(source, stem)
     if not isinstance(words, list) or not isinstance(vectors, np.ndarray):
-        # FastText's, for one, are made of those of parts of words when they are loaded.
+        # FastText computes its vectors from parts of words when it is loaded.
         raise ValueError(
             "expected a pickle of gensim's with words and vectors, got another: use"
             " its save_word2vec_format"

@@ -1,8 +1,8 @@
 """Pickles as data: lists, texts and arrays of numbers in them, and nothing else.
 
 A pickle is a program for a machine with a stack, which may call any function. This
-machine has the stack and no functions but four, all known: what else would be made or
-called becomes an inert object. It also takes no more memory than the file has bytes to
+machine has the stack and no functions but four, all known: other objects and calls
+become inert objects. It also takes no more memory than the file has bytes to
 show for, which Python's own does where a file of nine bytes says "put this at index
 two billion", and it hashes texts and numbers only, as nested tuples take for ever.
 """
@@ -23,8 +23,7 @@ _LONGEST_NAME = 1000
 
 
 class Inert:
-    """Stands for an object of any class, or such a class; `state` is what its
-    attributes are said to be, last."""
+    """An object of any class, or a class; `state` has the last attributes that it was given."""
 
     __slots__ = ("state",)
 
@@ -37,7 +36,7 @@ class Inert:
 
 
 class Type:
-    """A dtype; None in its place where it is not of numbers."""
+    """A dtype, or None for objects that are not numbers."""
 
     __slots__ = ("dtype",)
 
@@ -51,7 +50,7 @@ class Type:
 
 
 class Array:
-    """An array of numbers, or None in its place where it is of anything else."""
+    """An array of numbers, or None for other arrays."""
 
     __slots__ = ("array",)
 
@@ -89,7 +88,7 @@ def load(data, budget):
     machine = _Machine(budget)
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
     stack, memo, at = machine.stack, machine.memo, 0
-    # What ends too early is noticed here at the latest, as no code follows.
+    # A truncated pickle ends here at the latest, as no code follows.
     while (code := data[at]) != _STOP:
         at += 1
         # Words, and what their numbers take, are most of a file of vectors.
@@ -147,7 +146,7 @@ class _Machine:
         return items
 
     def pop(self, n_items):
-        """The last so many, as a tuple."""
+        """Remove and return the last `n_items`, as a tuple."""
         if n_items > len(self.stack):
             raise ValueError("the stack is empty")
         items = tuple(self.stack[-n_items:])
@@ -197,7 +196,7 @@ class _Machine:
             build(state)
 
 
-# The operations by their codes, as `pickletools` lists them with what they mean.
+# The operations by their codes; `pickletools` describes them.
 _MEMOIZE, _STOP = 0x94, ord(".")
 # Digits of the length of texts; of numbers, some of them indices of the memo.
 _TEXTS = {0x8C: 1, ord("X"): 4, 0x8D: 8}
@@ -235,5 +234,5 @@ _ACTIONS = {
     0x93: lambda machine: machine.push_named(*machine.pop(2)),
     0x98: lambda machine: None,  # makes a buffer read-only
 }
-# Operations that ask whoever reads for objects.
+# Operations that ask the reader for objects.
 _REFUSED = {"PERSID", "EXT1", "EXT2", "EXT4"}

@@ -42,7 +42,7 @@ def read_embeddings(
         Stop after this many distinct words; the rest of the file is not parsed.
     words : str or path-like, optional
         Word list of an ``.npy`` file, a word in each line; by default ``STEM.words`` or
-        ``STEM.txt`` beside it.
+        ``STEM.txt`` in its folder.
     lower : bool, default False
         Turn words into lower case, and keep the first of words that become equal, as MUSE does.
     errors : {"strict", "replace", "skip"}

@@ -18,7 +18,7 @@ from ..embeddings import EmbeddingsFileError
 from ..vocabulary import show
 
 _HEAD_BYTES = 1 << 16
-# Of the longest line, and of the longest word in binary: enough for a million columns.
+# Bytes of the longest line, and of the longest word in binary: enough for a million columns.
 LINE_BYTES = 1 << 25
 _BUFFER_BYTES = 1 << 18
 _MAX_COLUMNS = 1_000_000
@@ -40,8 +40,8 @@ class Source:
     path: Path
     compression: str | None
     size: int | None  # in bytes, where it is not compressed
-    max_bytes: int | None  # that may be read of what is in it, as it was asked for
-    budget: int  # the same, in any case
+    max_bytes: int | None  # of the unpacked file, as given
+    budget: int  # bytes of the unpacked file
 
     @classmethod
     def of(cls, path, max_bytes=None):
@@ -60,8 +60,9 @@ class Source:
         return cls(path, None, status.st_size, max_bytes, budget)
 
     def open(self):
-        """A buffered stream of what is in the file, which raises a ValueError where
-        this is more than the budget, or what is compressed is damaged or cut."""
+        """Return a buffered stream of the unpacked file, which raises a ValueError if the file
+        exceeds the budget, or compressed data are damaged or truncated.
+        """
         if self.compression is None:
             if self.size <= self.budget:
                 return open(self.path, "rb", buffering=_BUFFER_BYTES)
@@ -72,7 +73,7 @@ class Source:
         return io.BufferedReader(limited, _BUFFER_BYTES)
 
     def head(self):
-        """The first bytes of what is in the file, with the whole of its first line."""
+        """Return the first bytes of the unpacked file, with the whole of its first line."""
         pieces, size, whole = [], 0, False
         with self.open() as stream:
             try:
@@ -86,7 +87,7 @@ class Source:
             except ValueError as error:
                 if not whole:
                     raise EmbeddingsFileError(self.path, 1, str(error)) from error
-                # Who reads on gets there again.
+                # Further reading meets the error again.
         return b"".join(pieces)
 
     def lines(self):
@@ -136,7 +137,7 @@ class _Limited(io.RawIOBase):
 
 
 def _damage_of(compression):
-    """What the module raises that reads a damaged or cut file."""
+    """Return the errors of the module that reads a damaged or truncated file."""
     if compression is None:
         return ()
     if compression == "gzip":
@@ -162,8 +163,8 @@ class Layout:
     def of(cls, source, head):
         """Read it from the first bytes; a ValueError is about the first line.
 
-        Binary is what has a header, and then a row that is no text: by its bytes, or
-        as the file is called ``.bin`` and its first row does not read as text.
+        A file is binary if it has a header, and then a row that is no text: by its bytes, or
+        because the file is called ``.bin`` and its first row does not read as text.
         """
         first, _, rest = head.removeprefix(codecs.BOM_UTF8).partition(b"\n")
         if len(first) > LINE_BYTES:
@@ -185,7 +186,7 @@ class Layout:
         return cls(binary, n_rows, n_columns)
 
     def max_rows(self, source, row_bytes):
-        """How many rows there can be if each has as many bytes; None if unknown."""
+        """Return the largest number of rows of this size in bytes; None if unknown."""
         # The header alone is not trusted with memory.
         if self.n_rows is None or source.size is None:
             return None
@@ -225,13 +226,13 @@ def _check_columns(n_columns):
 
 
 def _is_row(text, n_columns):
-    """Whether bytes begin with a line of a word and as many numbers."""
+    """Return whether bytes begin with a line of a word and `n_columns` numbers."""
     fields = text.partition(b"\n")[0].rstrip(b" \r").rsplit(b" ", n_columns)
     return len(fields) == n_columns + 1 and all(map(is_number, fields[1:]))
 
 
 def is_number(field):
-    """Whether bytes are a number in a file; not so is Python's ``1_000``."""
+    """Return whether bytes are a number; Python's ``1_000`` is not."""
     try:
         float(field)
     except ValueError:

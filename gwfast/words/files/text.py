@@ -116,8 +116,9 @@ class _Lines:
             raise file_error(self.path, self.next, error) from None
 
     def _take_rows(self, text, start):
-        """Where the next lines begin, once the ordinary ones from `start` on, or one of
-        another kind, are taken. An error is about the line `next`."""
+        """Take the ordinary lines from `start` on, or another line, and return the start of the
+        next lines. An error is about the line `next`.
+        """
         if blank := _BLANK_LINES.match(text, start):
             self.n_blank += text.count(b"\n", start, blank.end())
             return blank.end()

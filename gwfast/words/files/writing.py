@@ -47,8 +47,8 @@ def write_embeddings(
         Significant digits of the numbers in text, 1 to 9. By default 9, which bring back the same
         float32.
     space : str, optional
-        Replacement for every space in a word, such as "_", in text and binary, where a space ends a
-        word. Without it words with spaces are an error: `read_embeddings` would read them from
+        Replacement for every space in a word, such as "_", in text and binary, which end words at
+        spaces. By default words with spaces are an error: `read_embeddings` would read them from
         text, but gensim and other programs would not.
 
     Raises
