@@ -38,6 +38,7 @@ QUADRATIC = _SHARED | {
     "tol_rel": "tol",
     "tol_abs": "tol (which is relative)",
     "solver": 'options (method of SolverOptions, "pgd" or "ppa")',
+    "method": "options (method of SolverOptions)",
     "symmetric": "(costs are looked at)",
     "armijo": "(line searches are exact)",
     "random_state": "seed",

@@ -82,7 +82,7 @@ def test_a_worker_is_killed_and_another_comes(client, workers, quiet):
 
     found = solved(client, callback=kill)
     assert killed and killed[0] not in client.scheduler_info(n_workers=-1)["workers"]
-    assert found.n_outer == expected.n_outer
+    assert found.n_iter == expected.n_iter
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-6)
     np.testing.assert_array_equal(found.plan, plan)
 
@@ -166,7 +166,7 @@ def test_all_of_it_is_killed_and_goes_on(client, quiet, tmp_path):
     assert 2 <= seen[0].iteration <= 3
     expected, _ = quiet
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-4)
-    assert abs(found.n_outer - expected.n_outer) <= 10
+    assert abs(found.n_iter - expected.n_iter) <= 10
 
 
 def test_workers_with_another_version_are_refused(client, monkeypatch):

@@ -299,7 +299,7 @@ def test_a_callback_sees_the_plan():
         seen.append((step.coupling.topk(1).indices[0, 0], step.coupling.nbytes))
 
     found = solve(clouds(), Workers(dying=0.05), callback=look)
-    assert len(seen) == found.n_outer and seen[-1][0] == found.match()[0]
+    assert len(seen) == found.n_iter and seen[-1][0] == found.match()[0]
 
 
 # --- Checkpoints ----------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     file, problem = tmp_path / "kept", clouds()
     options = dict(options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=0.002))
     expected = solve(problem, Workers(), **options)
-    assert expected.n_outer > at + 1
+    assert expected.n_iter > at + 1
 
     def die(step):
         time.sleep(0.1)  # writing takes a small share of it
@@ -327,9 +327,9 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     found = solve(problem, engine, checkpoint=file, callback=seen.append, **options)
     kept = seen[0].iteration - 1
     assert 1 <= kept <= at
-    assert [step.iteration for step in found.history] == [*range(1, found.n_outer + 1)]
-    assert abs(found.n_outer - expected.n_outer) <= 10
-    assert engine.asked.count("contract") == 3 * (found.n_outer - kept)
+    assert [step.iteration for step in found.history] == [*range(1, found.n_iter + 1)]
+    assert abs(found.n_iter - expected.n_iter) <= 10
+    assert engine.asked.count("contract") == 3 * (found.n_iter - kept)
     assert found.status == expected.status
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-4)
     assert np.abs(found.plan - expected.plan).sum() < 1e-3

@@ -41,7 +41,7 @@ class Stop(Exception):
 
 def solve(*sides, **options):
     """And ask for every form of the plan."""
-    few = {"epsilon": 0.05, "init": "product", "max_outer": 8, "max_inner": 50}
+    few = {"epsilon": 0.05, "init": "product", "max_iter": 8, "max_inner": 50}
     coupling = gwfast.gromov_wasserstein(*sides, **few | options).coupling
     coupling.toarray(), coupling.topk(2), coupling.tocsr()
 

@@ -12,19 +12,20 @@ BETWEEN = np.random.default_rng(3).random((N, M))
 FUSED = dict(linear_cost=BETWEEN, alpha=0.3)
 SEMIRELAXED = dict(marginals="semirelaxed")
 PARTIAL = dict(marginals=gwfast.Partial(0.6))
+# Rare settings flat: `helpers.settings` puts them where they belong.
 VARIANTS = {
     "plain": {},
     "fused": FUSED,
-    "ppa": dict(options=gwfast.SolverOptions(method="ppa")),
-    "fused ppa": dict(options=gwfast.SolverOptions(method="ppa"), **FUSED),
-    "bapg": dict(options=gwfast.SolverOptions(method="bapg")),
-    "fused bapg": dict(options=gwfast.SolverOptions(method="bapg"), **FUSED),
+    "ppa": dict(method="ppa"),
+    "fused ppa": dict(method="ppa", **FUSED),
+    "bapg": dict(method="bapg"),
+    "fused bapg": dict(method="bapg", **FUSED),
     "semirelaxed": SEMIRELAXED,
     "fused semirelaxed": dict(**SEMIRELAXED, **FUSED),
-    "semirelaxed ppa": dict(options=gwfast.SolverOptions(method="ppa"), **SEMIRELAXED),
+    "semirelaxed ppa": dict(method="ppa", **SEMIRELAXED),
     "partial": PARTIAL,
     "fused partial": dict(**PARTIAL, **FUSED),
-    "partial ppa": dict(options=gwfast.SolverOptions(method="ppa"), **PARTIAL),
+    "partial ppa": dict(method="ppa", **PARTIAL),
 }
 
 

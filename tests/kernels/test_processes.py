@@ -25,7 +25,7 @@ import gwfast
 from gwfast.kernels import _rows, threads
 
 x, y = np.random.default_rng(0).random((2, 300, 300))
-options = dict(epsilon=0.02, init="product", max_outer=3, max_inner=20)
+options = dict(epsilon=0.02, init="product", max_iter=3, max_inner=20)
 
 def solve(n_threads=2):
     with warnings.catch_warnings(record=True) as caught:
@@ -88,7 +88,7 @@ thread = forked(in_a_thread)
 warnings.simplefilter("ignore")
 clouds = [gwfast.PointCloud(p) for p in np.random.default_rng(0).random((2, 900, 4))]
 result = gwfast.gromov_wasserstein(*clouds, n_threads=2, epsilon=0.1, tier="tiled",
-                                   init="product", max_outer=2)
+                                   init="product", max_iter=2)
 as_here = read() == forked(read)
 print(json.dumps([here, before, after, thread, as_here, threads.STARTS_ANEW]))
 """

@@ -167,7 +167,7 @@ def test_limits_and_what_is_printed_are_pots(coot, capsys):
     P, Q, log = pot.co_optimal_transport(**given, nits_bcd=2, eval_bcd=7, log=True)
     # That of the plans that are returned.
     assert log["distances"][-1] == pytest.approx(objective(P, Q, given), rel=1e-9)
-    assert log["status"] == "max_outer"
+    assert log["status"] == "max_iter"
 
 
 def test_a_plan_without_its_marginals_is_mended_with_a_warning():

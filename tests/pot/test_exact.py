@@ -118,7 +118,7 @@ def test_a_way_that_bends_down_is_gone_where_nothing_leads_down_at_first():
 def test_limits():
     solve = gwfast.pot.gromov_wasserstein
     _, log = solve(C1, C2, P, Q, max_iter=1, log=True)
-    assert (len(log["loss"]), log["status"]) == (2, "max_outer")
+    assert (len(log["loss"]), log["status"]) == (2, "max_iter")
     _, rough = solve(C1, C2, P, Q, tol_rel=0.5, log=True)
     _, fine = solve(C1, C2, P, Q, tol_rel=0, tol_abs=0, log=True)
     assert len(rough["loss"]) < len(fine["loss"])

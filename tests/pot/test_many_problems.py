@@ -45,8 +45,8 @@ def test_steps_are_pots(fused, starts, symmetric):
     same(found, pots("solve_gromov_batch")(**options), atol=1e-6)
     np.testing.assert_allclose(found.marginal_a, options["a"], atol=1e-9)
     np.testing.assert_allclose(found.marginal_b, options["b"], atol=1e-9)
-    assert found.log == {"n_iter": 3, "status": ["max_outer"] * SIZE}
-    assert found.status == "max_outer"
+    assert found.log == {"n_iter": 3, "status": ["max_iter"] * SIZE}
+    assert found.status == "max_iter"
 
 
 def test_fixed_points_are_pots():

@@ -270,7 +270,7 @@ def test_what_costs_and_problems_print_as():
     )
     assert [*map(repr, costs)] == [
         "PointCloud(9 points, sqeuclidean)",
-        "gwfast.PointCloud.from_factors(9 points, rank 3)",
+        "PointCloud(9 points, rank 3)",
         "DenseCost(9 points)",
         "GraphCost(9 points)",
     ]

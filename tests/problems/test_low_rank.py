@@ -176,18 +176,18 @@ def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
     # Each is within the tolerance of its last step only.
     assert np.abs(staged.plan - plain.plan).sum() < 2e-2
     numbers = [step.iteration for step in staged.history]
-    assert numbers == list(range(1, staged.n_outer + 1))
+    assert numbers == list(range(1, staged.n_iter + 1))
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-@pytest.mark.parametrize("max_outer", [1, 5, 60])
-def test_what_is_returned_is_of_the_costs_themselves(matrices, max_outer):
+@pytest.mark.parametrize("max_iter", [1, 5, 60])
+def test_what_is_returned_is_of_the_costs_themselves(matrices, max_iter):
     """However early the end."""
     cost_x, cost_y = matrices
     result = gwfast.gromov_wasserstein(
-        cost_x, cost_y, init="product", epsilon=0.5, max_iter=max_outer
+        cost_x, cost_y, init="product", epsilon=0.5, max_iter=max_iter
     )
-    assert result.n_outer <= max_outer
+    assert result.n_iter <= max_iter
     assert result.coupling.form == "array"
     plan = result.plan.astype(np.float64)
     rows, cols = plan.sum(axis=1), plan.sum(axis=0)
@@ -217,5 +217,5 @@ def test_a_callback_stops_in_the_first_stage_too(matrices):
 
     result = gwfast.gromov_wasserstein(*matrices, init="product", epsilon=0.5, callback=callback)
     assert len(steps) == 1
-    assert result.status == "stopped" and result.n_outer <= 2
+    assert result.status == "stopped" and result.n_iter <= 2
     assert result.coupling.form == "array"

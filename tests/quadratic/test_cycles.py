@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 
 import gwfast
 import gwfast.pot
-from gwfast.results.status import Status
+from gwfast.results.status import Ending, Status
 
 # Zachary's karate club (Journal of Anthropological Research, 1977): who of 34 knows
 # whom, the higher numbers only.
@@ -50,7 +50,7 @@ def test_a_graph_in_float64_does_not_crawl(epsilon, by_degree):
     result = solve(*sides, *weights, epsilon=epsilon, init="product", **tight)
     assert result.status == "converged"
     assert result.marginal_error <= 1e-9
-    assert result.n_inner < 5000
+    assert sum(step.n_inner for step in result.history) < 5000
 
 
 def test_partial_problems_do_not_go_round():
@@ -73,7 +73,7 @@ def balanced(seed, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_balanced_cycle_is_damped(dtype):
     result = balanced(3, dtype)
-    assert result.status == "converged" and result.n_outer < 300
+    assert result.status == "converged" and result.n_iter < 300
     # It went round from an objective of .181 to .183 and back.
     assert result.gw_cost <= 0.146
 
@@ -85,7 +85,7 @@ def test_a_noisy_cycle_of_a_race_is_ended(mass):
     """
     costs, order = csgraph.shortest_path(karate()), np.arange(34)[::-1]
     result = solve(costs, costs[np.ix_(order, order)], marginals=gwfast.Partial(mass), init="auto")
-    assert result.status == "cycle" and result.n_outer < 150
+    assert result.status == "stalled" and result.n_iter < 150
     assert "ppa" in result.advice
 
 
@@ -115,9 +115,9 @@ def test_advice_names_the_limit_that_was_reached():
     options = dict(epsilon=0.02, init="product", max_iter=2, tol=1e-7)
     inner = solve(costs, costs[::-1, ::-1], **options, max_inner=2)
     outer = solve(costs, costs[::-1, ::-1], **options)
-    assert inner.status == outer.status == Status.MAX_OUTER
+    assert inner.status == outer.status == Status.MAX_ITER
     assert inner.advice.endswith("or marginal_tol")
-    assert outer.advice == Status.MAX_OUTER.advice
+    assert outer.advice == Ending.MAX_OUTER.advice
 
 
 def test_a_warm_start_that_goes_round_ends_and_the_problem_goes_on():
@@ -130,4 +130,4 @@ def test_a_warm_start_that_goes_round_ends_and_the_problem_goes_on():
     costs = [gwfast.PointCloud(side).to_dense().matrix for side in (x, y)]
     result = gwfast.gromov_wasserstein(*costs, epsilon="1.75%", init="product", dtype="float64")
     assert result.converged
-    assert result.n_outer < 100
+    assert result.n_iter < 100

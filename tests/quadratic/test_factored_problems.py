@@ -77,12 +77,10 @@ def test_a_plan_is_a_fixed_point_of_what_is_written_out(cost, linear, rule, tier
     if isinstance(given.get("linear_cost"), CrossCost):
         given["linear_cost"] = given["linear_cost"].toarray()
     other = gwfast.gromov_wasserstein(*dense, *marginals, **given, **settings(**LIMITS))
-    for name in ("gw_cost", "linear_cost", "reg_cost", "mass", "penalty"):
+    for name in ("gw_cost", "linear_cost", "reg_cost", "mass"):
         one, same = getattr(result, name), getattr(other, name)
         assert one == pytest.approx(same, rel=2e-4, abs=2e-6), name
     np.testing.assert_allclose(plan.sum(axis=1), other.plan.sum(axis=1), atol=2e-4)
-    if other.term_ratio and np.isfinite(other.term_ratio):
-        assert result.term_ratio == pytest.approx(other.term_ratio, rel=1e-5)
 
 
 def test_semirelaxed_steps_that_cycle_are_damped():

@@ -18,7 +18,7 @@ from gwfast.quadratic.judge import (
     judge,
 )
 from gwfast.quadratic.methods import PGD
-from gwfast.results.status import Status
+from gwfast.results.status import Ending
 from gwfast.utils.precision import DOUBLE, SINGLE
 
 FLOOR = 1e-3
@@ -69,22 +69,22 @@ def test_standing_still_is_told_from_leaving_a_saddle(recent, stalled):
 
 
 def test_small_changes_end_a_descent_if_the_objective_stands():
-    assert judged([step(), step(1e-6)])[-1].status == Status.CONVERGED
+    assert judged([step(), step(1e-6)])[-1].status == Ending.CONVERGED
     moves = judged([step(), step(1e-6, 1.0, gw_before=1.1)])[-1]
     assert moves.status is None and not moves.settled
     # The error of the marginals explains the change.
     known = judged([step(), step(1e-6, 1.0, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
     assert known.settled and known.status is None
     # Nothing is known of the objective before.
-    assert judged([step(), step(1e-6, gw_before=math.nan)])[-1].status == Status.CONVERGED
+    assert judged([step(), step(1e-6, gw_before=math.nan)])[-1].status == Ending.CONVERGED
     assert judged([step(1e-6)], final=False)[-1].status is None  # an epsilon before the last
 
 
 def test_a_plan_that_stands_without_its_marginals_ends_as_said():
     crawls = dict(change=1e-6, error=1e-2, n_inner=100)
-    assert judged([step(), step(**crawls, thorough=True)])[-1].status == Status.MAX_INNER
+    assert judged([step(), step(**crawls, thorough=True)])[-1].status == Ending.MAX_INNER
     few = {**crawls, "n_inner": 5, "thorough": True}
-    assert judged([step(), step(**few)])[-1].status == Status.PRECISION
+    assert judged([step(), step(**few)])[-1].status == Ending.PRECISION
     assert judged([step(), step(**crawls)])[-1].status is None
 
 
@@ -99,35 +99,35 @@ def test_steps_after_acceleration_or_of_approximations_are_confirmed():
     assert judge([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
 
 
-@pytest.mark.parametrize("floor, status", [(0.5e-3, Status.CONVERGED), (2e-3, None)])
+@pytest.mark.parametrize("floor, status", [(0.5e-3, Ending.CONVERGED), (2e-3, None)])
 def test_small_changes_are_confirmed_where_rounding_may_grow(floor, status):
     verdicts = judged([step(), step(1e-6, floor=floor), step(1e-6, floor=floor)])
     assert verdicts[1].status == status
-    assert verdicts[2].status == Status.CONVERGED
+    assert verdicts[2].status == Ending.CONVERGED
 
 
 def test_rounding_as_large_as_the_plan_is_no_convergence():
     lost = [step(1e-6, floor=2.0, deviates=deviates) for deviates in (True, True)]
-    assert judged(lost)[-1].status == Status.PRECISION
+    assert judged(lost)[-1].status == Ending.PRECISION
     right = [step(1e-6, floor=2.0, deviates=False) for _ in range(2)]
-    assert judged(right)[-1].status == Status.CONVERGED
+    assert judged(right)[-1].status == Ending.CONVERGED
 
 
 def test_limits_time_and_callbacks_end_it():
     limits = Limits(max_outer=2, max_inner=100, tol=1e-5, marginal_tol=1e-5)
     first, last = judged([step(), step()], limits=limits)
-    assert first.status is None and last.status == Status.MAX_OUTER
+    assert first.status is None and last.status == Ending.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
-    for ended in (Status.STOPPED, Status.TIME_LIMIT):
+    for ended in (Ending.STOPPED, Ending.TIME_LIMIT):
         assert judge([step()], at(), LIMITS, Verdict(), ended=ended).status == ended
     # A descent that has converged in time says so.
-    done = judge([step(1e-6)], at(), LIMITS, Verdict(), ended=Status.TIME_LIMIT)
-    assert done.status == Status.CONVERGED
+    done = judge([step(1e-6)], at(), LIMITS, Verdict(), ended=Ending.TIME_LIMIT)
+    assert done.status == Ending.CONVERGED
 
 
 def test_mass_that_is_gone_ends_it():
     steps = [step(mass=1e-6) for _ in range(STALLED_AFTER)]
-    assert judged(steps)[-1].status == Status.LOST_MASS
+    assert judged(steps)[-1].status == Ending.LOST_MASS
     steps[5] = step(mass=0.1)
     assert judged(steps)[-1].status is None
 
@@ -144,7 +144,7 @@ def test_cycles_are_damped_or_end_low(damps):
         assert not verdicts[halved[0]].accelerates
     else:
         assert not halved
-    ended = next(k for k, one in enumerate(verdicts) if one.status == Status.CYCLE)
+    ended = next(k for k, one in enumerate(verdicts) if one.status == Ending.CYCLE)
     assert steps[ended].gw_cost == 1.0
 
 
@@ -168,7 +168,7 @@ def test_inner_solutions_are_rough_while_the_plan_moves():
 def test_an_unjudged_descent_ends_at_its_limit():
     limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
     verdicts = judged([step(1e-3)] * 5, limits=limits)
-    assert [one.status for one in verdicts] == [None] * 4 + [Status.MAX_OUTER]
+    assert [one.status for one in verdicts] == [None] * 4 + [Ending.MAX_OUTER]
 
 
 def test_moments_of_rounding_alone_have_settled():

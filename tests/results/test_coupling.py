@@ -238,14 +238,14 @@ def test_threads_change_no_bit(form, n_threads):
 def test_array_beyond_the_limit_is_refused(form):
     size = 4 * 37 * 53
     whole, expected = made(form, (37, 53))
-    plan = whole.with_limit(size - 1)
+    plan = whole.replace(limit=size - 1)
     with pytest.raises(MemoryError, match=r"37 x 53 takes .* GB, .* use tocsr"):
         plan.toarray()
     with pytest.raises(MemoryError):
         plan.T.toarray()
     assert_close(plan.apply(np.ones(53)), expected.sum(axis=1))
     assert plan.tocsr().shape == (37, 53) and plan.topk(1).indices.shape == (37, 1)
-    for same in (whole, plan.with_limit(size), plan.with_limit(None)):
+    for same in (whole, plan.replace(limit=size), plan.replace(limit=None)):
         assert_close(same.toarray(), expected)
 
 

@@ -31,7 +31,7 @@ def test_the_last_step_shows_the_plan_that_is_returned(costs, tier, atol):
         init="product",
         callback=lambda step: seen.append(step.coupling.toarray().copy()),
     )
-    assert len(seen) == result.n_outer
+    assert len(seen) == result.n_iter
     np.testing.assert_allclose(seen[-1], result.plan, rtol=0, atol=atol)
     sums = [plan.sum() for plan in seen]
     np.testing.assert_allclose(sums, 1.0, rtol=0.05)

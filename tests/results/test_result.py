@@ -7,7 +7,6 @@ import pytest
 from helpers.problems import cloud, distances
 
 import gwfast
-from gwfast.results.records import OuterStep
 from gwfast.results.tables import Candidate
 
 N = 30
@@ -114,7 +113,6 @@ def test_points_without_mass_have_no_match(kind):
     assert alone.any()
     np.testing.assert_array_equal(result.match() < 0, alone)
     np.testing.assert_array_equal(result.match()[alone], -1)
-    assert set(result.match_labels()) == set(np.flatnonzero(~alone))
     for k in (1, 3):
         assert set(result.to_frame(k)["source"]) == set(np.flatnonzero(~alone))
     for labels in (list("ab" * 10), [True, False] * 10, range(20)):
@@ -160,9 +158,6 @@ def test_results_are_tables(shuffled):
     np.testing.assert_array_equal(table["target"], names[np.argsort(order)])
     np.testing.assert_allclose(table["share"], 1.0, rtol=1e-9)
     assert len(result.to_frame(3)) == 3 * N
-    history = result.history_frame()
-    assert tuple(history.columns) == OuterStep._fields
-    assert len(history) == len(result.history) == result.n_outer
     tried = result.candidates.to_frame()
     assert tuple(tried.columns) == Candidate._fields
     assert (tried["fate"] == "won").sum() == 1

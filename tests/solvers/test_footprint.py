@@ -11,6 +11,7 @@ import pytest
 from helpers.marks import mostly_slow
 from helpers.problems import distances
 from helpers.processes import environment, run_python
+from helpers.settings import settings
 
 import gwfast
 from gwfast import PointCloud, gromov_wasserstein
@@ -19,7 +20,8 @@ from gwfast import PointCloud, gromov_wasserstein
 MEASURE = """
 import ctypes, re, sys, warnings
 import numpy as np
-from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein
+from gwfast import Partial, PointCloud, QuadraticProblem, SolverOptions, Unbalanced
+from gwfast import gromov_wasserstein
 
 warnings.simplefilter("ignore")
 
@@ -42,9 +44,11 @@ def problem(kind, n, m, of_problem):
         costs.append((cost / cost.max()).astype(np.float32))
     return QuadraticProblem(*costs, **of_problem)
 
-def measure(name, kind, n, m, of_problem, tol, n_outer, options):
-    limits = dict(max_outer=n_outer, max_inner=200, tol=tol, marginal_tol=tol)
-    options = dict(epsilon=0.02, n_threads=2) | limits | options
+def measure(name, kind, n, m, of_problem, tol, max_iter, options):
+    rare = dict(max_inner=200, marginal_tol=tol)
+    rare |= {name: options.pop(name) for name in ("tier", "method") if name in options}
+    options = dict(epsilon=0.02, n_threads=2, max_iter=max_iter, tol=tol) | options
+    options["options"] = SolverOptions(**rare)
     gromov_wasserstein(problem(kind, 40, 30, of_problem), **options)
     asked = problem(kind, n, m, of_problem)
     ctypes.CDLL(None).malloc_trim(0)
@@ -56,7 +60,7 @@ def measure(name, kind, n, m, of_problem, tol, n_outer, options):
     try:
         gromov_wasserstein(asked, **options | dict(memory_limit=1))
     except MemoryError as error:
-        tier = options.get("tier", "dense")
+        tier = rare.get("tier", "dense")
         said = 1e9 * float(re.search(rf"([-+.e0-9]+) GB \\({tier}\\)", str(error))[1])
     print(name, peak - before, said, sep="\t")
 
@@ -66,7 +70,7 @@ for name, arguments in {footprints}.items():
 # Kind of the costs, points of both sides, of the problem, tolerance, limit of outer
 # iterations, and options.
 PRODUCT = dict(init="product")
-NEIGHBORS = PRODUCT | dict(options=gwfast.SolverOptions(tier="neighbors"))
+NEIGHBORS = PRODUCT | dict(tier="neighbors")
 SEMIRELAXED = dict(marginals="semirelaxed")
 PARTIAL = dict(marginals=gwfast.Partial(0.7))
 UNBALANCED = dict(marginals=gwfast.Unbalanced((1.0, 2.0)))
@@ -83,35 +87,11 @@ FOOTPRINTS = {
     "asymmetric": ("asymmetric", 900, 1000, {}, 1e-3, 3, PRODUCT),
     "semirelaxed": ("symmetric", 1100, 900, SEMIRELAXED, 1e-3, 10, PRODUCT),
     "partial": ("symmetric", 1000, 900, PARTIAL, 1e-3, 60, DOUBLE),
-    "BAPG": (
-        "symmetric",
-        1100,
-        900,
-        {},
-        1e-3,
-        3,
-        DOUBLE | dict(options=gwfast.SolverOptions(method="bapg")),
-    ),
+    "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
     "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, NO_MORE),
-    "dense": (
-        "clouds",
-        3000,
-        2500,
-        {},
-        1e-3,
-        20,
-        PRODUCT | dict(options=gwfast.SolverOptions(tier="dense")),
-    ),
+    "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
     "neighbors": ("clouds", 20000, 15000, {}, 1e-3, 2, NEIGHBORS),
-    "tiled": (
-        "clouds",
-        3000,
-        2500,
-        {},
-        1e-3,
-        5,
-        PRODUCT | dict(options=gwfast.SolverOptions(tier="tiled")),
-    ),
+    "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
     "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
 }
 
@@ -155,9 +135,9 @@ GARBAGE = {
     "point clouds": (PointCloud, dict(init="auto")),
     "costs": (distances, dict(init="auto")),
     "float64": (distances, dict(dtype="float64", tol=1e-8)),
-    "neighbors": (PointCloud, dict(options=gwfast.SolverOptions(tier="neighbors"))),
+    "neighbors": (PointCloud, dict(tier="neighbors")),
     "one start": (distances, dict(init="profile")),
-    "BAPG": (distances, dict(options=gwfast.SolverOptions(method="bapg"))),
+    "BAPG": (distances, dict(method="bapg")),
 }
 
 
@@ -167,7 +147,8 @@ def test_a_solve_leaves_nothing_to_the_garbage_collector(kind):
     """Its buffers are large: in a cycle they would outlive the solve by any time."""
     x = np.random.default_rng(0).standard_normal((60, 4))
     make, options = GARBAGE[kind]
-    solve = functools.partial(gromov_wasserstein, make(x), make(x), epsilon=0.05, **options)
+    options = settings(epsilon=0.05, **options)
+    solve = functools.partial(gromov_wasserstein, make(x), make(x), **options)
     solve()
     gc.collect()
     gc.disable()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers.marks import pairwise
 from helpers.problems import cloud, distances
+from helpers.settings import settings
 from helpers.variants import BETWEEN, VARIANTS, M, N, P, Q, costs
 
 import gwfast
@@ -54,35 +55,33 @@ def test_a_linear_cost_decides_between_symmetric_matches():
 
 
 @pytest.mark.parametrize("epsilon, alpha", [(0.02, 0.5), (0, 0.2)])
-def test_the_ratio_of_both_terms_is_that_of_the_product_plan(epsilon, alpha):
+def test_the_factor_in_the_advice_is_that_of_the_product_plan(epsilon, alpha):
     """By hand: sums over all pairs of pairs. A sign of the linear cost is no size."""
     cost_x, cost_y = (one[:9, :9] for one in costs())
     between = BETWEEN[:9, :9]
     apart = (cost_x[:, None, :, None] - cost_y[None, :, None, :]) ** 2
     solve = dict(alpha=alpha, epsilon=epsilon, init="product")
-    expected = alpha * apart.mean() / ((1 - alpha) * between.mean())
-    for sign in (1, -1):
-        result = gromov_wasserstein(cost_x, cost_y, linear_cost=sign * between, **solve)
-        assert result.term_ratio == pytest.approx(expected, rel=1e-5)
+    factor = alpha * apart.mean() / ((1 - alpha) * between.mean())
+    for scale in (1e3, -1e3, 1e-3):
+        result = gromov_wasserstein(cost_x, cost_y, linear_cost=scale * between, **solve)
+        assert f"linear_cost times {factor / abs(scale):.3g} would" in result.advice
     plain = gromov_wasserstein(cost_x, cost_y, epsilon=epsilon, init="product")
-    assert np.isnan(plain.term_ratio)
+    assert "linear_cost" not in plain.advice
 
 
 @pytest.mark.parametrize("scale", [1e3, 1e-3])
-def test_terms_of_different_scale_are_named_with_the_factor(scale):
+def test_terms_of_different_scale_are_named(scale):
     cost_x, cost_y = costs()
     terms = dict(epsilon=Epsilon(relative=0.05), init="product")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plain = gromov_wasserstein(cost_x, cost_y, linear_cost=BETWEEN, **terms)
-        assert 1 / 30 < plain.term_ratio < 30
+        gromov_wasserstein(cost_x, cost_y, linear_cost=BETWEEN, **terms)
         # As it is in POT, which does not warn.
         gwfast.pot.entropic_fused_gromov_wasserstein(
             scale * BETWEEN, cost_x, cost_y, epsilon=0.1 * scale, max_iter=2
         )
-    factor = plain.term_ratio / scale
     problem = gwfast.QuadraticProblem(cost_x, cost_y, linear_cost=scale * BETWEEN)
-    named = rf"linear_cost times {factor:.3g} would make them equal"
+    named = r"linear_cost times .* would make them equal"
     solves = [
         lambda: gromov_wasserstein(problem, **terms),
         lambda: gwfast.gromov_wasserstein_batch([problem], **terms)[0],
@@ -90,14 +89,13 @@ def test_terms_of_different_scale_are_named_with_the_factor(scale):
     ]
     for solve in solves:
         with pytest.warns(UserWarning, match=named):
-            assert solve().term_ratio == pytest.approx(factor, rel=1e-5)
+            solve()
 
 
 def test_terms_without_weight_are_not_named():
     """Whoever says alpha 0 or 1, or gives costs that are all zero, means it."""
     for alpha, linear in ((0, BETWEEN), (1, BETWEEN), (0.5, 0 * BETWEEN)):
-        result = fused(linear, alpha=alpha)
-        assert result.term_ratio == (0 if alpha == 0 else np.inf)
+        assert "linear_cost times" not in fused(linear, alpha=alpha).advice
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -152,7 +150,7 @@ def test_an_offset_of_the_linear_cost_moves_the_objective_only(offset, dtype):
 
 @pairwise(scale=[1e-20, 1e18], variant=["fused", "fused ppa"], dtype=["float32", "float64"])
 def test_units_of_all_costs_together_do_not_matter(scale, variant, dtype):
-    options = dict(VARIANTS[variant])
+    options = settings(**VARIANTS[variant])
     cost_x, cost_y = costs()
     solve = dict(init="product", dtype=dtype)
     plain = gromov_wasserstein(cost_x, cost_y, P, Q, epsilon=0.05, **solve, **options)

@@ -15,10 +15,8 @@ from gwfast import PointCloud, gromov_wasserstein, pot
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 # Of plans, in L1, by solves that are told apart by rounding only.
 NEAR = 1e-6
-SOLVE = dict(
-    init="product", dtype="float64", tol=1e-10, options=gwfast.SolverOptions(marginal_tol=1e-10)
-)
-SOLVE |= dict(n_threads=1, max_iter=300)
+SOLVE = dict(init="product", dtype="float64", tol=1e-10, n_threads=1, max_iter=300)
+SOLVE |= dict(options=gwfast.SolverOptions(marginal_tol=1e-10))
 
 
 @st.composite
@@ -111,13 +109,8 @@ test_isometry, test_isometry_of_many = few_and_many(moved)
 def test_clouds_may_be_turned_shifted_and_permuted(case):
     x, y, p, q, rng = case
     turn, rows = orthogonal(3, int(rng.integers(1000))), rng.permutation(len(x))
-    solve = dict(
-        SOLVE,
-        dtype="float32",
-        tol=1e-6,
-        options=gwfast.SolverOptions(marginal_tol=1e-6),
-        epsilon=5.0,
-    )
+    options = gwfast.SolverOptions(marginal_tol=1e-6)
+    solve = dict(SOLVE, dtype="float32", tol=1e-6, options=options, epsilon=5.0)
     plan, other = (
         gromov_wasserstein(
             PointCloud(z, "sqeuclidean"), PointCloud(y, "sqeuclidean"), w, q, **solve

@@ -25,7 +25,7 @@ def spaces(kind="metric"):
 def test_each_pair_costs_what_it_costs_alone(loss, fused):
     given, weights = spaces(), [masses(n, k) for k, n in enumerate(SIZES)]
     features = [cloud(n, 3, k + 50) for k, n in enumerate(SIZES)] if fused else None
-    alpha = 0.3 if fused else None
+    alpha = 0.3 if fused else 0.5
     found = pairwise_gromov_wasserstein(
         given, masses=weights, features=features, alpha=alpha, loss=loss, plans=True,
         n_starts=0,
@@ -176,7 +176,7 @@ def test_no_more_starts_are_made_than_there_is_time_for(monkeypatch):
 
 def test_who_ends_at_a_limit_is_told():
     with pytest.warns(gwfast.ConvergenceWarning, match=r"of 36 pairs did not converge"):
-        found = pairwise_gromov_wasserstein(spaces("random"), max_outer=1)
+        found = pairwise_gromov_wasserstein(spaces("random"), max_iter=1)
     assert found.n_unconverged > 0
 
 
@@ -209,15 +209,11 @@ def test_one_space_is_compared_with_none():
             r"features\[1\] must have shape \(2, 1\), got \(2, 2\)",
         ),
         (dict(alpha=2), ValueError, "alpha must be at most 1, got 2"),
-        (dict(alpha=0.5), ValueError, "alpha must be None without features, got 0.5"),
+        (dict(alpha=0.3), ValueError, "alpha must be left out without features, got 0.3"),
         (dict(loss="cube"), ValueError, "loss must be one of"),
         (dict(epsilon=-1), ValueError, "epsilon must be"),
         (dict(k_nearest=0), ValueError, "k_nearest must be at least 1"),
-        (
-            dict(options=gwfast.SolverOptions(n_starts=-1)),
-            ValueError,
-            "n_starts must be at least 0",
-        ),
+        (dict(n_starts=-1), ValueError, "n_starts must be at least 0"),
         (dict(plans=True, checkpoint="x"), ValueError, "checkpoint must be None with"),
     ],
 )

@@ -80,7 +80,7 @@ def assert_found(costs, match, slack=2e-3, **options):
 @pairwise(rule=RULES, n=mostly_slow([12, 34], fast=[12]), seed=[0, 1])
 def test_the_order_of_a_copy_is_found(rule, n, seed):
     cost, other, match = copies(n, seed)
-    match = match * RULES[rule].get("mass", 1.0)
+    match = match * (0.7 if rule == "partial" else 1.0)
     assert assert_found((cost, other), match, **RULES[rule])[1]
 
 
@@ -88,7 +88,7 @@ def test_the_order_of_a_copy_is_found(rule, n, seed):
 @pytest.mark.parametrize("rule, dtype", [*zip(RULES, ["float32", "float64"] * 2, strict=True)])
 def test_the_order_of_many_points_is_found(rule, dtype):
     cost, other, match = copies(120, 3)
-    match = match * RULES[rule].get("mass", 1.0)
+    match = match * (0.7 if rule == "partial" else 1.0)
     result, found = assert_found((cost, other), match, dtype=dtype, **RULES[rule])
     assert found and result.plan.dtype == dtype
 
@@ -248,13 +248,13 @@ def test_where_memory_is_short_there_is_no_search():
     raise AssertionError("no limit is enough for one descent and not for two")
 
 
-@pairwise(dense=[False, True], max_outer=[1, 8], max_inner=[3, 1000], init=["auto", "list"])
-def test_no_more_iterations_than_asked_for(dense, max_outer, max_inner, init):
+@pairwise(dense=[False, True], max_iter=[1, 8], max_inner=[3, 1000], init=["auto", "list"])
+def test_no_more_iterations_than_asked_for(dense, max_iter, max_inner, init):
     x, y, kind, _ = noisy(dense)
     init = ["product", "random"] if init == "list" else init
-    limits = dict(max_iter=max_outer, options=gwfast.SolverOptions(max_inner=max_inner))
+    limits = dict(max_iter=max_iter, options=gwfast.SolverOptions(max_inner=max_inner))
     result = gwfast.gromov_wasserstein(kind(x), kind(y), init=init, **limits)
-    assert 1 <= result.n_outer <= max_outer
+    assert 1 <= result.n_iter <= max_iter
     assert max(step.n_inner for step in result.history) <= max_inner
     np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-4)
 
@@ -282,9 +282,7 @@ def test_the_best_of_a_list_of_starts_wins():
 def test_a_result_is_a_warm_start():
     x, y, kind, known = noisy(False)
     again = gwfast.gromov_wasserstein(kind(x), kind(y), init=known, epsilon=known.epsilon)
-    assert again.n_outer <= known.n_outer and again.gw_cost == pytest.approx(
-        known.gw_cost, rel=1e-4
-    )
+    assert again.n_iter <= known.n_iter and again.gw_cost == pytest.approx(known.gw_cost, rel=1e-4)
     with pytest.raises(ValueError, match=r"^init must have a plan of shape"):
         gwfast.gromov_wasserstein(kind(x[:50]), kind(y), init=known)
 
@@ -322,7 +320,7 @@ def test_candidates_are_a_table():
     lines = str(result.candidates).splitlines()
     assert len(lines) == 1 + len(result.candidates) and max(map(len, lines)) < 100
     winner = next(row for row in result.candidates if row.fate == "won")
-    assert winner.gw_cost == result.gw_cost and winner.n_outer == result.n_outer
+    assert winner.gw_cost == result.gw_cost and winner.n_iter == result.n_iter
     assert {row.start for row in result.candidates} >= {"product", "profile 0.02", "random 0"}
 
 
@@ -368,9 +366,7 @@ def test_a_time_limit_ends_the_search(search_time):
 @pytest.mark.parametrize("wrong", [0, -1.0, np.nan, "soon"])
 def test_a_wrong_time_to_search_is_named(wrong):
     with pytest.raises((TypeError, ValueError), match="search_time must be"):
-        gwfast.gromov_wasserstein(
-            np.eye(3), np.eye(3), options=gwfast.SolverOptions(search_time=wrong)
-        )
+        gwfast.SolverOptions(search_time=wrong)
 
 
 def test_spaces_that_have_nothing_in_common_are_uncertain():
@@ -392,7 +388,7 @@ def test_mirror_image_is_a_tie():
     both = np.vstack([half, half * [-1.0, 1.0]])
     for cost in (distances(both), PointCloud(both, "sqeuclidean")):
         result = gwfast.gromov_wasserstein(cost, cost)
-        assert result.status == "tie" and not result.converged and "Seeds" in result.advice
+        assert result.status == "uncertain" and "Seeds" in result.advice
     lopsided = distances(np.vstack([half, half * [-1.0, 1.3]]))
     assert gwfast.gromov_wasserstein(lopsided, lopsided).converged
 
@@ -401,7 +397,7 @@ def test_mirror_image_is_a_tie():
 def test_too_large_an_epsilon_is_near_product(init):
     x, y, kind, known = noisy(True)
     result = gwfast.gromov_wasserstein(kind(x), kind(y), epsilon=100 * known.epsilon, init=init)
-    assert result.status == "near_product" and "smaller epsilon" in result.advice
+    assert result.status == "degenerate" and "smaller epsilon" in result.advice
 
 
 @pytest.mark.parametrize(
@@ -415,7 +411,7 @@ def test_too_large_an_epsilon_is_near_product(init):
 )
 def test_where_every_plan_is_as_good_the_product_plan_is_right(costs):
     result = gwfast.gromov_wasserstein(*costs)
-    assert result.status == "tie" and np.isnan(result.confidence)
+    assert result.status == "uncertain" and np.isnan(result.confidence)
     assert "all plans have the same objective" in result.advice
     np.testing.assert_allclose(result.plan, 1 / result.plan.size, rtol=1e-4)
 
@@ -427,7 +423,7 @@ def test_advice_is_what_was_not_tried():
     raced = gwfast.gromov_wasserstein(*costs)
     alone = gwfast.gromov_wasserstein(*costs, init="product")
     for result in (raced, alone):
-        assert result.status == "near_product"
+        assert result.status == "degenerate"
         assert "same scale" in result.advice and "smaller" not in result.advice
     assert "try a few known pairs" in raced.advice
     assert 'init="auto" or a few known pairs' in alone.advice

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.settings import settings
 
 import gwfast
 from gwfast.kernels import _rows
@@ -50,11 +51,11 @@ PROBLEM_TYPES = {
     "matrices": {"dense": True},
     "float64": {"dense": True, "dtype": "float64"},
     "semirelaxed": {"dense": True, "marginals": "semirelaxed"},
-    "partial": {"dense": True, "marginals": "partial", "mass": 0.7, "epsilon": "0.5%"},
-    "unbalanced": {"dense": True, "marginals": "unbalanced", "rho": 1.0},
+    "partial": {"dense": True, "marginals": gwfast.Partial(0.7), "epsilon": "0.5%"},
+    "unbalanced": {"dense": True, "marginals": gwfast.Unbalanced(1.0)},
     "semirelaxed clouds": {"marginals": "semirelaxed"},
-    "unbalanced clouds": {"marginals": "unbalanced", "rho": 1.0},
-    "proximal": {"dense": True, "method": "ppa", "epsilon": "5%", "max_outer": 50},
+    "unbalanced clouds": {"marginals": gwfast.Unbalanced(1.0)},
+    "proximal": {"dense": True, "method": "ppa", "epsilon": "5%", "max_iter": 50},
 }
 
 
@@ -69,7 +70,7 @@ def solve(name):
         costs = gwfast.PointCloud(x, "sqeuclidean"), gwfast.PointCloud(y, "sqeuclidean")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = gwfast.gromov_wasserstein(*costs, **how)
+        result = gwfast.gromov_wasserstein(*costs, **settings(**how))
     return result, float(np.mean((squares(x[order]) - squares(y)) ** 2))
 
 

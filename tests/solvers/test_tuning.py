@@ -51,9 +51,9 @@ def test_each_epsilon_goes_on_from_the_plan_of_the_one_before():
     epsilons = np.geomspace(0.002, 0.02, 8) * apart.mean() ** 2
     best = gwfast.tune_epsilon(*sides, epsilons=epsilons, key=key)
     np.testing.assert_allclose(seen[:8], epsilons[::-1])
-    one_search = sum(row.n_outer for row in best.candidates if row.epsilon == seen[0])
+    one_search = sum(row.n_iter for row in best.candidates if row.epsilon == seen[0])
     followed = [row for row in best.candidates if row.start.startswith("epsilon ")]
-    assert len(followed) == 7 and sum(row.n_outer for row in followed) < one_search
+    assert len(followed) == 7 and sum(row.n_iter for row in followed) < one_search
 
 
 def test_time_is_that_of_all_epsilons():

@@ -85,7 +85,7 @@ def test_one_entry_that_is_written_to_is_seen():
             matrix[3, 7] = value
             if np.isnan(value):
                 for _ in range(2):
-                    with pytest.raises(ValueError, match=r"^cost_y must be finite"):
+                    with pytest.raises(ValueError, match=r"^y must be finite"):
                         gwfast.gromov_wasserstein(np.eye(30), cost)
             else:
                 assert cost.refreshed("cost").extremes == (1.0, float(value))

@@ -51,8 +51,10 @@ CALLS = {
     ),
     "transform": lambda a: gw(a.c, a.c, epsilon=0).transform(a.x),
     "labels": lambda a: gw(a.c, a.c, epsilon=0).transfer_labels(a.p).labels,
-    "words": lambda a: gwfast.align(a.first, X, p=a.p).gw.p,
-    "estimator": lambda a: gwfast.GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.p,
+    "words": lambda a: gwfast.align(a.first, X, p=a.p).gw.marginals.p,
+    "estimator": lambda a: (
+        gwfast.GromovWassersteinAligner().fit(a.first, X, p=a.p).result_.gw.marginals.p
+    ),
     "procrustes": lambda a: gwfast.procrustes(a.first, a.x, weights=a.p),
     "foscttm": lambda a: foscttm(a.first, a.x),
     "neighbors": lambda a: gwfast.nearest_neighbors(a.first, a.columns, k=2).scores,
@@ -104,7 +106,8 @@ def test_an_index_that_only_numbers_goes_by_position():
 
 def test_tables_have_the_labels_of_frames():
     result = gw(FRAME, FRAME, epsilon=0)
-    assert result.match_labels() == {name: name for name in NAMES}
+    table = result.to_frame()
+    assert table["source"].tolist() == table["target"].tolist() == NAMES
     table = result.to_frame(source=pd.Series(NAMES, NAMES).str.upper().iloc[ORDER])
     assert table["source"].tolist() == [name.upper() for name in NAMES]
     assert table["target"].tolist() == NAMES
