@@ -36,6 +36,7 @@ def gromov_wasserstein_loss(
     epsilon: EpsilonLike = "auto",
     init: InitLike = "auto",
     tol: float = 1e-5,
+    max_iter: int = 1000,
     dtype: Dtype | None = None,
     seed: int = 0,
     on_result: Callable[[GWResult], object] | None = None,
@@ -57,7 +58,7 @@ def gromov_wasserstein_loss(
         Masses. They have gradients in balanced problems, `p` in semi-relaxed ones, and in
         unbalanced ones each whose price is finite. If masses must have the sum one, gradients have
         the mean zero.
-    loss, linear_cost, alpha, marginals, epsilon, init, tol, dtype, seed, options
+    loss, linear_cost, alpha, marginals, epsilon, init, tol, max_iter, dtype, seed, options
         As in `gromov_wasserstein`, except the method "bapg", whose plans are no minimum.
         ``epsilon="auto"`` differs from problem to problem: to compare losses, pass a number.
     on_result : callable or None, default=None
@@ -96,8 +97,16 @@ def gromov_wasserstein_loss(
         now = given | arrays
         now["alpha"] = as_number(now["alpha"], "alpha", zero=True)
         problem = QuadraticProblem(**now, loss=loss, marginals=marginals)
-        how: dict[str, Any] = dict(epsilon=epsilon, init=init, tol=tol, dtype=dtype, seed=seed)
-        result = gromov_wasserstein(problem, **how, options=options)
+        result = gromov_wasserstein(
+            problem,
+            epsilon=epsilon,
+            init=init,
+            tol=tol,
+            max_iter=max_iter,
+            dtype=dtype,
+            seed=seed,
+            options=options,
+        )
         if on_result is not None:
             on_result(result)
         return Minimum(problem, result)

@@ -69,7 +69,7 @@ def read_result(path: PathLike) -> dict[str, Any]:
                 marginals=Masses(name, saved["p"], saved["q"], mass, rho and tuple(rho)),
                 labels=tuple(labels),
             )
-        # Of zip files, NumPy's headers, JSON, and what the arrays should be.
+        # zipfile, NumPy, JSON and wrong shapes raise errors of many kinds.
         except Exception as error:
             raise ValueError(
                 f"{path}: damaged, or no file of GWResult.save ({shortened(error)})"

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import pytest
 from helpers.problems import distances, masses
+from helpers.settings import settings
 
 import gwfast
 from gwfast.gradients import gromov_wasserstein_loss
@@ -12,20 +13,14 @@ from gwfast.problems.dense_cost import DenseCost
 
 N, M, STEP = 7, 6, 1e-5
 MASSES = "p", "q"
-TIGHT = dict(
-    dtype="float64", tol=1e-12, options=gwfast.SolverOptions(marginal_tol=1e-11), max_iter=20_000
-)
-METHODS = (
-    dict(epsilon=0.03),
-    dict(epsilon=0),
-    dict(epsilon=0.03, options=gwfast.SolverOptions(method="ppa")),
-)
+TIGHT = dict(dtype="float64", tol=1e-12, marginal_tol=1e-11, max_iter=20_000)
+METHODS = dict(epsilon=0.03), dict(epsilon=0), dict(epsilon=0.03, method="ppa")
 
 
 def data(fused=True, symmetric=True):
     rng = np.random.default_rng(1)  # of which none goes in a cycle
     made = {}
-    for name, n in (("cost_x", N), ("cost_y", M)):
+    for name, n in (("x", N), ("y", M)):
         cost, noise = distances(rng.random((n, 3))) + 0.1, rng.random((n, n))
         made[name] = cost if symmetric else cost + 0.2 * noise
     made |= dict(p=masses(N, rng), q=masses(M, rng))
@@ -56,14 +51,14 @@ def check(torch, given, names, **options):
     moved only as far as that leads.
     """
     results, made = [], tensors(torch, given, names)
-    solved = functools.partial(gromov_wasserstein_loss, **TIGHT, **options)
+    solved = functools.partial(gromov_wasserstein_loss, **settings(**TIGHT, **options))
     loss = solved(**made, on_result=results.append)
     assert results[0].status in ("converged", "uncertain")
     (3.0 * loss).backward()
     rng = np.random.default_rng(1)
     for name in names:
         along = rng.standard_normal(np.shape(given[name]))
-        if name in ("cost_x", "cost_y") and (given[name] == given[name].T).all():
+        if name in ("x", "y") and (given[name] == given[name].T).all():
             along = along + along.T
         if name in MASSES:
             along = 0.1 * (along - along.mean())
@@ -85,8 +80,8 @@ def test_gradients(torch, marginals, options, loss, fused, symmetric):
     if marginals == "semirelaxed":
         del given["q"]
     names = [name for name in given if name not in without]
-    more = dict(marginals=gwfast.Partial(0.8)) if marginals == "partial" else {}
-    check(torch, given, names, marginals=marginals, loss=loss, **options, **more)
+    marginals = gwfast.Partial(0.8) if marginals == "partial" else marginals
+    check(torch, given, names, marginals=marginals, loss=loss, **options)
 
 
 @pytest.mark.parametrize("loss", ["square", "kl"])
@@ -95,13 +90,13 @@ def test_gradients_where_marginals_have_a_price(torch, loss, rho):
     given = data()
     given["q"] *= 1.3
     names = [name for name in given if name != "q" or np.isfinite(np.max(rho))]
-    check(torch, given, names, marginals="unbalanced", rho=rho, epsilon=0.05, loss=loss)
+    check(torch, given, names, marginals=gwfast.Unbalanced(rho), epsilon=0.05, loss=loss)
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0])
 def test_the_loss_is_what_is_minimized(torch, epsilon):
     given, results = data(), []
-    options = dict(epsilon=epsilon, **TIGHT)
+    options = settings(epsilon=epsilon, **TIGHT)
     result = gwfast.gromov_wasserstein(**given, **options)
     made = tensors(torch, given, ())
     loss = gromov_wasserstein_loss(**made, **options, on_result=results.append)
@@ -110,8 +105,8 @@ def test_the_loss_is_what_is_minimized(torch, epsilon):
     np.testing.assert_array_equal(results[0].plan, result.plan)
     # Of arrays of NumPy it is a number; what does not move may be anything.
     assert gromov_wasserstein_loss(**given, **options) == result.reg_cost
-    others = given | {"cost_x": made["cost_x"].requires_grad_(), "p": [*given["p"]]}
-    others |= {"cost_y": DenseCost(given["cost_y"]), "alpha": np.float64(0.6)}
+    others = given | {"x": made["x"].requires_grad_(), "p": [*given["p"]]}
+    others |= {"y": DenseCost(given["y"]), "alpha": np.float64(0.6)}
     again = gromov_wasserstein_loss(**others, **options)
     assert again.item() == pytest.approx(result.reg_cost) and again.requires_grad
 
@@ -128,15 +123,15 @@ def test_alpha_in_an_array_of_one_entry_and_partial_plans_of_all_mass(torch):
 
 
 def test_tensors_of_float32(torch):
-    given = tensors(torch, data(), ["cost_x"])
+    given = tensors(torch, data(), ["x"])
     given = {name: x.detach().float() for name, x in given.items()}
-    given["cost_x"].requires_grad_()
+    given["x"].requires_grad_()
     loss = gromov_wasserstein_loss(**given, epsilon=0)
     with torch.no_grad():
-        given["cost_x"][:] = 0.0  # gradients are of what was passed
+        given["x"][:] = 0.0  # gradients are of what was passed
     loss.backward()
-    assert loss.dtype == given["cost_x"].grad.dtype == torch.float32
-    assert given["cost_x"].grad.abs().max() > 0.01
+    assert loss.dtype == given["x"].grad.dtype == torch.float32
+    assert given["x"].grad.abs().max() > 0.01
 
 
 def test_points_without_mass_have_no_part(torch):
@@ -146,16 +141,16 @@ def test_points_without_mass_have_no_part(torch):
         given[name] /= given[name].sum()
     for options in METHODS:
         made = tensors(torch, given, given)
-        gromov_wasserstein_loss(**made, **options, **TIGHT).backward()
+        gromov_wasserstein_loss(**made, **settings(**options, **TIGHT)).backward()
         for name, one in made.items():
             assert torch.isfinite(one.grad).all(), name
             assert name in ("alpha", "q") or (one.grad[0] == 0).all(), name
 
 
 def test_there_are_no_second_gradients(torch):
-    given = tensors(torch, data(), ["cost_x"])
+    given = tensors(torch, data(), ["x"])
     loss = gromov_wasserstein_loss(**given, epsilon=0.05)
-    (found,) = torch.autograd.grad(loss, given["cost_x"], create_graph=True)
+    (found,) = torch.autograd.grad(loss, given["x"], create_graph=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
         found.sum().backward()
 
@@ -175,13 +170,13 @@ def test_masses_that_have_no_gradients(torch, name, options):
 
 
 def test_bad_arguments(torch):
-    given = tensors(torch, data(), ["cost_x"])
+    given = tensors(torch, data(), ["x"])
     with pytest.raises(ValueError, match="method must be 'pgd' or 'ppa', got 'bapg'"):
         gromov_wasserstein_loss(**given, options=gwfast.SolverOptions(method="bapg"))
     with pytest.raises(TypeError, match="n_start"):
         gromov_wasserstein_loss(**given, n_start=3)
-    with pytest.raises(TypeError, match="cost_x must be in the memory of the CPU"):
-        gromov_wasserstein_loss(torch.ones((3, 3), device="meta"), given["cost_y"])
+    with pytest.raises(TypeError, match="x must be in the memory of the CPU"):
+        gromov_wasserstein_loss(torch.ones((3, 3), device="meta"), given["y"])
 
 
 # --- JAX ------------------------------------------------------------------------------
@@ -208,9 +203,9 @@ def expected(torch, options):
 
 @pytest.mark.parametrize("options", METHODS, ids=str)
 def test_jax_has_the_gradients_of_torch(jax, torch, options):
-    loss, values = of_jax(jax, options | TIGHT)
+    loss, values = of_jax(jax, settings(**options | TIGHT))
     there = jax.value_and_grad(loss, argnums=tuple(range(len(values))))
-    value, gradients = expected(torch, options | TIGHT)
+    value, gradients = expected(torch, settings(**options | TIGHT))
     for function in (there, jax.jit(there)):
         ours, found = function(*values)
         assert ours == value
@@ -220,7 +215,7 @@ def test_jax_has_the_gradients_of_torch(jax, torch, options):
 
 def test_transformations_of_jax(jax):
     given, results = data(False), []
-    x, y = given["cost_x"], given["cost_y"]
+    x, y = given["x"], given["y"]
 
     def loss(scale, cost=x):
         given = scale * jax.numpy.asarray(cost), y
@@ -255,13 +250,13 @@ def test_masses_that_have_no_gradients_in_jax(jax, name, options):
 def test_arrays_of_jax_in_float32(jax):
     given = data(False)
     with jax.enable_x64(False):
-        x = jax.numpy.asarray(given["cost_x"])
-        loss, found = jax.value_and_grad(gromov_wasserstein_loss)(x, given["cost_y"])
+        x = jax.numpy.asarray(given["x"])
+        loss, found = jax.value_and_grad(gromov_wasserstein_loss)(x, given["y"])
     assert loss.dtype == found.dtype == np.float32
 
 
 def test_tensors_of_two_libraries(jax, torch):
     given = data(False)
-    x, y = jax.numpy.asarray(given["cost_x"]), torch.tensor(given["cost_y"])
-    with pytest.raises(ValueError, match=r"cost_x \(jax\), cost_y \(torch\)"):
+    x, y = jax.numpy.asarray(given["x"]), torch.tensor(given["y"])
+    with pytest.raises(ValueError, match=r"x \(jax\), y \(torch\)"):
         gromov_wasserstein_loss(x, y)

@@ -374,7 +374,7 @@ def test_two_rows_a_side_are_aligned():
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-def test_tensors_that_require_gradients_are_refused_by_name():
+def test_tensors_are_refused_by_name():
     torch = pytest.importorskip("torch")
     costs = torch.rand(5, 5, requires_grad=True)
     points, masses = torch.rand(5, 2, requires_grad=True), costs[0]
@@ -397,9 +397,8 @@ def test_tensors_that_require_gradients_are_refused_by_name():
     for name, call in calls:
         with pytest.raises(TypeError, match=rf"^{name} must .*gwfast\.gradients"):
             call()
-    assert solve(costs.detach(), plain, epsilon=0).plan.shape == (5, 5)
-    with pytest.raises(TypeError, match=r"^x must be an array, got a Tensor"):
-        solve(costs.detach().bfloat16(), plain)
+    with pytest.raises(TypeError, match=r"^x must .*got Tensor of torch; gwfast\.gradients"):
+        solve(costs.detach(), plain)
 
 
 def test_values_that_jax_traces_are_refused_by_name():
