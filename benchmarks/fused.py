@@ -37,7 +37,7 @@ def with_gwfast(x, y, features, epsilon, **options):
             x, y, epsilon=epsilon, linear_cost=features, alpha=ALPHA, init="product",
             n_threads=settings.THREADS, **options,
         )  # fmt: skip
-        return found.plan, found.n_outer
+        return found.plan, found.n_iter
 
     return solve
 

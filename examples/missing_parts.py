@@ -48,7 +48,7 @@ print(f"{N_PLACES} places and {N_PLACES}, {N_COMMON} of which are on both maps")
 # ------------------------
 # Row and column sums of an unbalanced plan are not given: missing them costs `rho` times a
 # Kullback-Leibler divergence. What would cost more is left out, and so is a little of all others.
-# `GWResult.mass` is what is matched, `GWResult.lost` what is not.
+# `GWResult.mass` is the mass that is matched, out of the masses in `GWResult.marginals`.
 
 problems = {
     "balanced": gwfast.QuadraticProblem(*costs),
@@ -63,7 +63,7 @@ for name, result in plans.items():
     on_crowd = result.plan[:, N_COMMON:].sum() / result.mass
     print(f"{name}: {n_right} of {N_COMMON} right, {100 * on_crowd:.0f} % of the mass on the crowd")
 kept = plans["unbalanced"]
-print(f"matched {kept.mass:.2f}, lost {kept.lost[0]:.2f} and {kept.lost[1]:.2f}")
+print(f"matched {kept.mass:.2f} of the mass")
 
 # %%
 # A picture

@@ -101,8 +101,8 @@ def _told(result, seconds, first, its_seconds):
         f"{seconds / its_seconds:.2f}",
         f"{result.gw_cost:.8f}",
         f"{off:.1e}",
-        result.n_outer,
-        result.n_inner,
+        result.n_iter,
+        sum(step.n_inner for step in result.history),
         result.status,
     )
 

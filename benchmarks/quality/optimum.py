@@ -103,7 +103,7 @@ def row(label, gw, found, seconds=None):
     scores = [f"{score:.3f}" if np.isfinite(score) else "" for score in found]
     seconds = gw.seconds if seconds is None else seconds
     return [
-        label, f"{gw.gw_cost:.5g}", *scores, gw.status, gw.n_outer, f"{seconds:.2f}"
+        label, f"{gw.gw_cost:.5g}", *scores, gw.status, gw.n_iter, f"{seconds:.2f}"
     ]  # fmt: skip
 
 

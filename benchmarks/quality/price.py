@@ -66,5 +66,5 @@ def iterations(result):
     """Return the outer iterations of all candidates, in iterations on all points."""
     n_points = max(result.plan.shape)
     rows = result.candidates
-    made = sum(row.n_outer * (row.n_points / n_points) ** 2 for row in rows)
-    return made or result.n_outer
+    made = sum(row.n_iter * (row.n_points / n_points) ** 2 for row in rows)
+    return made or result.n_iter

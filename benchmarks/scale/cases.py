@@ -59,11 +59,20 @@ class Case:
             terms["alpha"] = self.alpha
         return gwfast.QuadraticProblem(*spaces, **terms)
 
-    def solve(self, **options):
-        """The `GWResult`, from the arrays."""
+    def solve(self, **settings):
+        """Return the `GWResult`, from the arrays."""
+        given = arguments(settings)
         if self.raw is None:
-            return gwfast.gromov_wasserstein(self.problem(), **options)
-        return gwfast.align(*self.raw, n_words=len(self.sides[0]), **options).gw
+            return gwfast.gromov_wasserstein(self.problem(), **given)
+        return gwfast.align(*self.raw, n_words=len(self.sides[0]), **given).gw
+
+
+def arguments(settings):
+    """Return the arguments of a solver for flat settings, the rare ones in `options`."""
+    names = {field.name for field in dataclasses.fields(gwfast.SolverOptions)}
+    rare = {name: value for name, value in settings.items() if name in names}
+    common = {name: value for name, value in settings.items() if name not in names}
+    return {**common, "options": gwfast.SolverOptions(**rare)}
 
 
 def word_case(n):

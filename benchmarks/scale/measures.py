@@ -18,7 +18,7 @@ from . import cases, judge, low_rank
 
 # Points and outer iterations of a solve before memory is measured, after which threads
 # and BLAS have what they keep.
-WARM_UP = {"n": 300, "max_outer": 2}
+WARM_UP = {"n": 300, "max_iter": 2}
 
 
 def solve(job, tell):
@@ -33,8 +33,7 @@ def solve(job, tell):
         seconds = time.perf_counter() - began
         footprint.look()
         right = float(case.right(result.match()))
-    told = {name: getattr(result, name) for name in _KEPT}
-    tell(seconds=seconds, form=result.coupling.form, right=right, **told)
+    tell(seconds=seconds, form=result.coupling.form, right=right, **facts(result))
     tell(operations=case.operations, seconds_a_product=seconds_a_product(result))
     tell(levels=levels(result, seconds), **_memory(footprint))
     if job.get("judged"):
@@ -62,14 +61,15 @@ def slices(job, tell):
     shares = [tissue.shares_right(first, second, truth, *pair) for pair in pairs]
     names = "right", "right_mean", "expression", "rigid"
     tell(**dict(zip(names, np.ravel(shares).tolist(), strict=True)))
-    told = {name: getattr(result, name) for name in _KEPT}
-    tell(seconds=seconds, form=result.coupling.form, **told)
+    tell(seconds=seconds, form=result.coupling.form, **facts(result))
     tell(levels=levels(result, seconds), **_memory(footprint))
 
 
-_KEPT = (
-    "gw_cost", "epsilon", "marginal_error", "n_outer", "n_inner", "status", "left_out",
-)  # fmt: skip
+def facts(result):
+    """Return the facts about a result that tables show."""
+    names = "gw_cost", "epsilon", "marginal_error", "n_iter", "status", "left_out"
+    told = {name: getattr(result, name) for name in names}
+    return told | {"n_inner": sum(step.n_inner for step in result.history)}
 
 
 def seconds_a_product(result):
@@ -90,9 +90,9 @@ def levels(result, seconds):
     made = {}
     for one in result.candidates:
         spent, outer = made.get(one.n_points, (0.0, 0))
-        made[one.n_points] = spent + one.seconds, outer + one.n_outer
+        made[one.n_points] = spent + one.seconds, outer + one.n_iter
     if not made:
-        made[max(result.coupling.shape)] = result.history[-1].seconds, result.n_outer
+        made[max(result.coupling.shape)] = result.history[-1].seconds, result.n_iter
     made[0] = seconds - sum(spent for spent, _ in made.values()), 0
     return [[size, *spent] for size, spent in made.items()]
 
@@ -102,7 +102,7 @@ def memory(job, tell):
     it may have no more.
     """
     few = cases.make(**{**job["problem"], "n": WARM_UP["n"]})
-    few.solve(n_threads=job["threads"], init="product", max_iter=WARM_UP["max_outer"])
+    few.solve(n_threads=job["threads"], init="product", max_iter=WARM_UP["max_iter"])
     problem = _case(job, tell).problem()
     options = {"n_threads": job["threads"], **job["options"]}
     races = options.get("init", "auto") == "auto"
@@ -110,9 +110,9 @@ def memory(job, tell):
     tell(asked=asked / 1e6)
     footprint = Footprint()
     with solving(tell):
-        result = gwfast.gromov_wasserstein(problem, memory_limit=asked, **options)
+        result = gwfast.gromov_wasserstein(problem, memory_limit=asked, **cases.arguments(options))
         footprint.look()
-    tell(form=result.coupling.form, n_outer=result.n_outer, **_memory(footprint))
+    tell(form=result.coupling.form, n_iter=result.n_iter, **_memory(footprint))
 
 
 def ott(job, tell):
@@ -132,7 +132,7 @@ def ott(job, tell):
         plan, iterations, own = run()
         seconds = time.perf_counter() - began
     footprint.look()
-    tell(seconds=seconds, n_outer=iterations, own=own, **_memory(footprint))
+    tell(seconds=seconds, n_iter=iterations, own=own, **_memory(footprint))
     tell(**judge.judged(plan, case))
 
 

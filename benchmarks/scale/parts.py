@@ -10,11 +10,11 @@ from . import tables
 # As far as the matches are worth it.
 LOOSE = {"epsilon": 3e-4, "tol": 1e-4, "marginal_tol": 1e-3}
 # Without a stored kernel each iteration makes it anew: a few, and roughly.
-ROUGH = {"tol": 1e-3, "marginal_tol": 1e-2, "max_outer": 6}
+ROUGH = {"tol": 1e-3, "marginal_tol": 1e-2, "max_iter": 6}
 CLOUDS = {"tier": "tiled", "memory_limit": "4GB", "init": "auto", **ROUGH}
 # A plan so narrow that 32 neighbors of each point hold all but a hundredth of it.
 NARROW = {"tier": "neighbors", "init": "auto", **ROUGH}
-NARROW |= {"epsilon": "0.25%", "max_outer": 12}
+NARROW |= {"epsilon": "0.25%", "max_iter": 12}
 MILLION = {**NARROW, "memory_limit": "10GB"}
 MILLION_DIMENSIONS = 50
 # As bent tissue is matched best; and a fused problem of the same.
@@ -26,7 +26,7 @@ GROWTH = {"epsilon": "1.75%", "tol": 1e-3, "marginal_tol": 1e-2}
 FUSED = {}, {**NARROW, "epsilon": "0.2%"}
 RANKS = 50, 200
 # So many iterations reach the largest size that a solve takes.
-MEMORY = {"max_outer": 6, "max_inner": 20}
+MEMORY = {"max_iter": 6, "max_inner": 20}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Part:
 
 def words(n, options):
     problem = {"kind": "words", "n": n}
-    tiled = {**LOOSE, **ROUGH, "tier": "tiled"}
+    tiled = {**LOOSE, "tol": 1e-3, "marginal_tol": 1e-2, "tier": "tiled"}
     for chosen in ({}, LOOSE, tiled):
         yield {"task": "solve", "problem": problem, "options": chosen}
 

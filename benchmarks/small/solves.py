@@ -130,7 +130,7 @@ def overhead_table(n_problems):
             total, before, outside = map(median, whole)
             value, _ = judged(result[-1].plan, *costs, result[-1].epsilon)
             rows.append(
-                (n, dtype, times([1e3 * one for one in whole[0]]), result[-1].n_outer,
+                (n, dtype, times([1e3 * one for one in whole[0]]), result[-1].n_iter,
                  f"{1e3 * before:.3g}", f"{100 * before / total:.1f}",
                  f"{100 * outside / total:.1f}", f"{value:.6g}")
             )  # fmt: skip

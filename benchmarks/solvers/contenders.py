@@ -31,7 +31,7 @@ def gwfast_solver(problem, n_threads, **options):
             gw = gwfast.gromov_wasserstein(*spaces, **options)
         else:
             gw = gwfast.gromov_wasserstein(*problem.costs, **options)
-        return gw.plan, gw.n_outer
+        return gw.plan, len(gw.history)
 
     return solve
 

@@ -52,5 +52,7 @@ def solve(bench, problem, label, function, spaces, n_threads, **options):
         warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
         result = bench.pedantic(function, args=spaces, kwargs=options, rounds=5, warmup_rounds=1)
     gw = getattr(result, "gw", result)
-    bench.extra_info.update(solve=label, outer=gw.n_outer, inner=gw.n_inner)
+    bench.extra_info.update(
+        solve=label, outer=gw.n_iter, inner=sum(step.n_inner for step in gw.history)
+    )
     bench.extra_info.update(gw_cost=gw.gw_cost, status=gw.status)

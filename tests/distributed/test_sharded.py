@@ -270,7 +270,7 @@ def test_the_plan_answers(pair):
         logs = np.log(its, out=np.zeros_like(its), where=its > 0)
         assert one.entropy() == pytest.approx(-(its * logs).sum(), rel=1e-5)
     with pytest.raises(MemoryError, match="use tocsr, topk, apply or transform"):
-        coupling.with_limit(1000).toarray()
+        coupling.replace(limit=1000).toarray()
     with pytest.raises(TypeError, match="a plan on a cluster cannot be pickled"):
         pickle.dumps(coupling)
 
