@@ -30,6 +30,7 @@ from .advice import all_tie, doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
 from .isomorphism import are_apart, has_symmetry, isomorphisms
+from .portfolio import Entrant
 from .starts import PRODUCT, Start, as_plan, random
 
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
@@ -89,8 +90,9 @@ class ExactSearch:
             self.is_tie = False
         if leads:
             self.solution, self.led_by, self._best = solution, plan, len(self._rows)
-        row = 0.0, solution.gw_cost, len(solution.trace), solution.seconds, "lost"
-        self._note(label, solution.plan, *row, leads=leads)
+        effort = len(solution.trace), solution.seconds
+        n_points = max(self.problem.shape)
+        self._note(Candidate(label, n_points, 0.0, solution.gw_cost, *effort, "lost"), leads)
         return leads
 
     @property
@@ -147,44 +149,42 @@ class ExactSearch:
                 left, looks_on = N_STARTS, False
 
     def _annealed(self, plans):
-        """Return the plans that are left after all levels, the best first."""
+        """Return the plans that are left after all levels by label, the best first."""
         x, y = self.problem.x.to_dense(), self.problem.y.to_dense()
         with contextlib.suppress(OutOfTime):
             at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
             for fraction, tol, n_left in LEVELS:
                 self._deadline.check()
-                epsilons = {label: at.schedule(Epsilon(relative=fraction)) for label in plans}
-                if fraction == LEVELS[0][0] and "annealed product" in plans:
-                    # With more entropy the product plan between words hardly moves.
-                    epsilons["annealed product"] = at.schedule(Epsilon(relative=0.05))
-                # Plans are rough, as the next level moves them further.
-                limits = Limits(25, 100, tol, 1e-3, deadline=self._deadline)
-                field = [
-                    Descent.at(at, at.initial(plans[label]), epsilons[label]) for label in plans
-                ]
-                if at.is_small:
-                    field = descend_small(field, [limits] * len(field), self._n_threads)
-                # Descents that the compiled loop leaves to others hardly move, or go round.
-                field = [one if one.steps else descend(one, limits) for one in field]
-                ended = sorted(zip(field, plans, strict=True), key=lambda pair: pair[0].gw_cost)
-                plans, last = {}, None
-                for descent, label in ended:
-                    gw_cost, plan, fate = descent.gw_cost, descent.state.plan, None
-                    if last is not None and gw_cost - last[0] <= SAME * abs(last[0]):
-                        fate = f"same as {last[1]}"
-                    elif len(plans) < n_left:
-                        plans[label], last = plan, (gw_cost, label)
+                field, left = self._descended(at, plans, fraction, tol), []
+                for one in sorted(field, key=lambda one: one.gw_cost):
+                    if left and one.gw_cost - left[-1].gw_cost <= SAME * abs(left[-1].gw_cost):
+                        self._note(one.ended(f"same as {left[-1].label}").row())
+                    elif len(left) < n_left:
+                        left.append(one)
                     else:
-                        fate = f"dropped at {fraction:.1%}"
-                    if fate is not None:
-                        row = descent.epsilons.last, gw_cost, len(descent.steps), descent.seconds
-                        self._note(label, plan, *row, fate)
+                        self._note(one.ended(f"dropped at {fraction:.1%}").row())
+                plans = {one.label: one.descent.state.plan for one in left}
         return plans
 
-    def _note(self, label, plan, *row, leads=False):
+    def _descended(self, at, plans, fraction, tol):
+        """Return entrants with these plans after rough descents, as the next level moves them
+        further.
+        """
+        limits, field = Limits(25, 100, tol, 1e-3, deadline=self._deadline), []
+        for label, plan in plans.items():
+            # With more entropy the product plan between words hardly moves.
+            share = min(fraction, 0.05) if label == "annealed product" else fraction
+            field.append(Descent.at(at, at.initial(plan), at.schedule(Epsilon(relative=share))))
+        if at.is_small:
+            field = descend_small(field, [limits] * len(field), self._n_threads)
+        # Descents that the compiled loop leaves to others hardly move, or go round.
+        field = [one if one.steps else descend(one, limits) for one in field]
+        return [Entrant(label, one) for label, one in zip(plans, field, strict=True)]
+
+    def _note(self, row, leads=False):
         """Keep the row of a descent: of a long search only rows of descents that lead."""
         if leads or len(self._rows) < 1000:
-            self._rows.append(Candidate(label, max(plan.shape), *row))
+            self._rows.append(row)
 
 
 def _random_plan(seed, product):
