@@ -24,8 +24,6 @@ from .starts import QUANTILES
 RACE_POINTS, RACE_POINTS_SMOOTH = (750, 1500), 1000
 # Largest and least factor between the points of one level and the next.
 GROWTH, MIN_GROWTH = 3.5, 1.2
-# Points in the order "given": how many are the first, and on a level that has others, too.
-FIRST_GIVEN, SPREAD_GIVEN = 3000, 6750
 # Entries from which on a float64 solve begins in float32.
 MIN_FLOAT32_ENTRIES = 1 << 16
 
@@ -85,14 +83,11 @@ def ladder(problem, options, *, races):
 def fewer_points(problem, tier, order, is_smooth):
     """Yield the problem on more and more points of both sides, and which points these are.
 
-    In the order "given" the first points come as they are, then further ones spread evenly over
-    the rest, which have the mass of the rest: rare words have other costs than frequent ones. Else
-    the largest masses come first, points of equal mass spread evenly over mean squared costs.
+    In the order "given" the first points with mass come first. Else the largest masses come first,
+    points of equal mass spread evenly over mean squared costs.
     """
-    first = RACE_POINTS_SMOOTH if is_smooth else RACE_POINTS[is_factored(problem)]
-    largest, sizes, orders = max(problem.shape), [first], []
-    if order == "given" and first * GROWTH * MIN_GROWTH < largest:
-        sizes += [FIRST_GIVEN, SPREAD_GIVEN][: 1 + (2 * SPREAD_GIVEN < largest)]
+    sizes = [RACE_POINTS_SMOOTH if is_smooth else RACE_POINTS[is_factored(problem)]]
+    largest, orders = max(problem.shape), []
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     sizes = [size for size in sizes if size * MIN_GROWTH < largest]
@@ -100,22 +95,13 @@ def fewer_points(problem, tier, order, is_smooth):
         sizes = [largest]  # most starts are made as arrays, so that only a dense level can race
     for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
         if order == "given":
-            known, rest = np.split(np.argsort(masses == 0, kind="stable"), [FIRST_GIVEN])
-            orders.append(np.append(known, spread(rest)))
+            orders.append(np.argsort(masses == 0, kind="stable"))
         else:
             ranked = spread(np.argsort(geometry.square_times(masses), kind="stable"))
             orders.append(ranked[np.argsort(-masses[ranked], kind="stable")])
     for size in sizes:
-        rule = problem.rule
-        if order == "given" and size > FIRST_GIVEN:
-            masses = [rule.p.copy(), rule.q.copy()]
-            for side, every in zip(masses, orders, strict=True):
-                some, rest = every[FIRST_GIVEN:size], every[FIRST_GIVEN:]
-                if (mass := side[some].sum()) > 0:
-                    side[some] *= side[rest].sum() / mass
-            rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
         rows = [np.sort(every[:size]) for every in orders]
-        yield problem.replace(rule=rule).take(*rows), rows
+        yield problem.take(*rows), rows
 
 
 def spread(ranked):
