@@ -138,8 +138,8 @@ def _comparable(problem, root, n_threads, deadline):
     """
     both = not (root or (problem.x.symmetric and problem.y.symmetric))
     p, q = problem.p, problem.q
-    left = _profiles(problem.x, p, root, both, n_threads, deadline)
-    right = _profiles(problem.y, q, root, both, n_threads, deadline)
+    left = _profiles(problem.x, root, both, n_threads, deadline)
+    right = _profiles(problem.y, root, both, n_threads, deadline)
     middle, size = p @ left, max(np.square(side).sum(axis=1).max() for side in (left, right))
     left -= middle
     right -= middle
@@ -153,7 +153,7 @@ def _comparable(problem, root, n_threads, deadline):
     return left.astype(np.float32), right.astype(np.float32)
 
 
-def _profiles(geometry, weights, root, both, n_threads, deadline):
+def _profiles(geometry, root, both, n_threads, deadline):
     """Return quantiles (n, QUANTILES) of the costs from every point to all others; with `both`
     beside quantiles of the costs to the point.
     """
@@ -163,12 +163,12 @@ def _profiles(geometry, weights, root, both, n_threads, deadline):
         sizes = np.abs(values)
         values[sizes <= 4 * np.finfo(np.float32).eps * sizes.max()] = 0.0
         left = vectors * (np.sign(values) * np.sqrt(np.abs(values))).astype(np.float32)
-        return np.sqrt(scale) * _row_quantiles(left, vectors, weights, deadline)
+        return np.sqrt(scale) * _row_quantiles(left, vectors, deadline)
     if isinstance(geometry, PointCloud):
         left = geometry.features @ geometry.signature.astype(np.float32)
-        return geometry.scale * _row_quantiles(left, geometry.features, weights, deadline)
+        return geometry.scale * _row_quantiles(left, geometry.features, deadline)
     matrices = [geometry.matrix, geometry.matrix.T][: 1 + both]
-    return np.hstack([_row_quantiles(matrix, None, weights, deadline) for matrix in matrices])
+    return np.hstack([_row_quantiles(matrix, None, deadline) for matrix in matrices])
 
 
 def _eigenpairs(geometry, n_threads):
@@ -190,29 +190,19 @@ def _eigenpairs(geometry, n_threads):
     return *scipy.linalg.eigh(matrix, driver="evd", check_finite=False), 1.0
 
 
-def _row_quantiles(left, right, weights, deadline):
-    """Return quantiles of the rows of ``left @ right.T`` with weighted columns."""
+def _row_quantiles(left, right, deadline):
+    """Return quantiles of the rows of ``left @ right.T``, or of ``left``."""
     n = len(left)
     columns = np.linspace(0, n - 1, min(n, MAX_COLUMNS)).astype(np.int64)
-    weights = weights[columns] / weights[columns].sum()
-    uniform = np.ptp(weights) <= 1e-9 / n
-    right = None if right is None else right[columns].T
-    levels, k = (np.arange(QUANTILES) + 0.5) / QUANTILES, len(columns)
-    # Equal weights: the method "hazen" of `numpy.quantile`, which is seven times as slow.
-    between = np.clip(levels * k - 0.5, 0, k - 1)
+    right, k = None if right is None else right[columns].T, len(columns)
+    # The method "hazen" of `numpy.quantile`, which is seven times as slow.
+    between = np.clip((np.arange(QUANTILES) + 0.5) / QUANTILES * k - 0.5, 0, k - 1)
     low = np.minimum(between.astype(np.int64), max(k - 2, 0))
     high, fraction = np.minimum(low + 1, k - 1), between - low
     quantiles = np.empty((n, QUANTILES))
     for rows in row_blocks(n, k):
         deadline.check()
         values = left[rows][:, columns] if right is None else left[rows] @ right
-        if uniform:
-            values.sort(axis=1)
-            quantiles[rows] = values[:, low] * (1 - fraction) + values[:, high] * fraction
-            continue
-        order = np.argsort(values, axis=1)
-        values = np.take_along_axis(values, order, axis=1)
-        middles = np.cumsum(weights[order], axis=1) - weights[order] / 2
-        for i, at, value in zip(range(*rows.indices(n)), middles, values, strict=True):
-            quantiles[i] = np.interp(levels, at, value)
+        values.sort(axis=1)
+        quantiles[rows] = values[:, low] * (1 - fraction) + values[:, high] * fraction
     return quantiles
