@@ -70,7 +70,7 @@ def _side(geometry, masses, count, rng):
     is_cloud = isinstance(geometry, PointCloud)
     # Points are near where their costs with all others are alike. The mean moves no plan.
     matrix = None if is_cloud else (geometry.by_rows - geometry.mean).astype(np.float32)
-    groups = clustered(geometry.points if is_cloud else matrix, masses, count, rng)
+    groups = _clustered(geometry.points if is_cloud else matrix, masses, count, rng)
     total = np.maximum(np.bincount(groups, masses), TINY)
     shares = np.zeros((len(total), geometry.n), dtype=np.float32)
     shares[groups, np.arange(geometry.n)] = masses / total[groups]
@@ -82,22 +82,19 @@ def _side(geometry, masses, count, rng):
     return Side(groups, costs.astype(np.float32), total.astype(np.float32))
 
 
-def clustered(points, masses, count, rng):
+def _clustered(points, masses, count, rng):
     """Return the cluster (n,) of each point, numbered without gaps: twelve rounds of Lloyd's
     algorithm (1982) from k-means++ (Arthur and Vassilvitskii, SODA 2007), with masses.
     """
-    squares = np.square(points).sum(axis=1)
-    chance, centers = masses / masses.sum(), []
-    near = np.full(len(points), np.inf)
-    for _ in range(count):
-        centers.append(points[rng.choice(len(points), p=chance)])
-        apart = squares - 2.0 * (points @ centers[-1]) + np.square(centers[-1]).sum()
+    squares, near = np.square(points).sum(axis=1), np.full(len(points), np.inf)
+    weights, centers = masses, []
+    while len(centers) < count and weights.sum() > 0:
+        center = points[rng.choice(len(points), p=weights / weights.sum())]
+        centers.append(center)
+        apart = squares - 2.0 * (points @ center) + center @ center
         near = np.minimum(near, np.maximum(apart, 0.0))
         weights = near * masses
-        if not weights.sum() > 0:
-            break
-        chance = weights / weights.sum()
-    centers, groups = np.array(centers), None
+    centers = np.array(centers)
     for _ in range(12):
         apart = points @ centers.T - np.square(centers).sum(axis=1) / 2.0
         _, groups = np.unique(apart.argmax(axis=1), return_inverse=True)
