@@ -28,11 +28,6 @@ _counts = functools.partial(
 @click.argument("target", metavar="TGT", type=FILE)
 @reader_options()
 @click.option(
-    "--cache",
-    is_flag=True,
-    help="Keep what was read in SRC.npz and TGT.npz, and read these if they are there.",
-)
-@click.option(
     "--dictionary",
     "dictionaries",
     type=FILE,
@@ -65,7 +60,6 @@ def align(
     source,
     target,
     reading,
-    cache,
     dictionaries,
     reverse_dictionaries,
     seeds,
@@ -86,7 +80,6 @@ def align(
         )
     if seeds is not None and settings.init != "auto":
         raise click.UsageError("--seeds and --init do not go together")
-    reading.cache = cache
     vars(settings).update(
         marginals=marginals,
         source_counts=source_counts,

@@ -16,12 +16,12 @@ _OPTIONS = {
     "encoding='latin-1', ": "--encoding latin-1, ",
     "; max_words=": "; --max-vocab ",
 }
-# Seconds of reading after which a cache is worth mentioning.
+# Seconds of reading after which a faster format is worth mentioning.
 _SLOW = 2.0
 
 
 def read(path, reading, *, quiet=True):
-    """Embeddings; mentions the cache where it would help."""
+    """Return the embeddings of a file; mention a faster format if reading is slow."""
     began = time.perf_counter()
     try:
         embeddings = words.read_embeddings(path, **vars(reading))
@@ -31,10 +31,10 @@ def read(path, reading, *, quiet=True):
             message = message.replace(name, option)
         raise click.ClickException(message) from error
     seconds = time.perf_counter() - began
-    if seconds > _SLOW and not (quiet or reading.cache):
+    if seconds > _SLOW and not quiet and path.suffix != ".npz":
         click.echo(
-            f"{path}: read in {seconds:.0f} s; with --cache a copy beside it would be"
-            " kept, and read much faster",
+            f"{path}: read in {seconds:.0f} s; gwfast convert {path} {path.stem}.npz writes a"
+            " copy that is read much faster",
             err=True,
         )
     return embeddings

@@ -140,12 +140,8 @@ def check_shapes(words, shape, dtype):
         raise ValueError(
             f"expected 'vectors' to be a 2-d array of real numbers, got shape {shape} of {dtype}"
         )
-    check_lengths(len(words), shape[0])
-
-
-def check_lengths(n_words, n_rows):
-    if n_words != n_rows:
-        raise ValueError(f"expected a word a row, got {n_words} words for {n_rows} rows")
+    if len(words) != shape[0]:
+        raise ValueError(f"expected a word a row, got {len(words)} words for {shape[0]} rows")
 
 
 def select(words, options, path=None, usable=None):
@@ -176,7 +172,7 @@ def file_error(path, line, error):
 
 def no_words(vocabulary):
     """The error for a file without a row that is kept."""
-    skipped = len(vocabulary.skipped)
+    skipped = vocabulary.n_skipped
     rows = f" ({skipped} rows were skipped)" if skipped else ""
     return ValueError(f"expected word vectors, got none{rows}")
 
@@ -224,7 +220,7 @@ def finish(vocabulary, vectors):
     return Embeddings(
         tuple(vocabulary.words),
         vectors,
-        n_duplicates=len(vocabulary.duplicates),
-        n_undecodable=len(vocabulary.undecodable),
-        n_skipped=len(vocabulary.skipped),
+        n_duplicates=vocabulary.n_duplicates,
+        n_undecodable=vocabulary.n_undecodable,
+        n_skipped=vocabulary.n_skipped,
     )

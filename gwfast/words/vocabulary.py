@@ -49,9 +49,7 @@ class Vocabulary:
     def __init__(self, options):
         self.options = options
         self.words = {}  # as keys
-        # The number of words before each row whose word had come before, whose word
-        # cannot be decoded, or that was skipped.
-        self.duplicates, self.undecodable, self.skipped = [], [], []
+        self.n_duplicates = self.n_undecodable = self.n_skipped = 0
 
     @property
     def room(self):
@@ -67,7 +65,7 @@ class Vocabulary:
         if self.options.lower:
             word = word.lower()
         if word in self.words:
-            self.duplicates.append(len(self.words))
+            self.n_duplicates += 1
             return False
         self.words[word] = None
         return True
@@ -76,7 +74,7 @@ class Vocabulary:
         """Skip a row and return False, or raise `BadRow`, as `errors` says."""
         if not self.options.skips:
             raise BadRow(reason)
-        self.skipped.append(len(self.words))
+        self.n_skipped += 1
         return False
 
     def _decode(self, word):
@@ -89,7 +87,7 @@ class Vocabulary:
                     f"expected {encoding.upper()}, got {show(word)} ({error.reason});"
                     " encoding='latin-1', errors='replace' or 'skip' reads on"
                 ) from None
-        self.undecodable.append(len(self.words))
+        self.n_undecodable += 1
         return None if self.options.skips else word.decode(encoding, "replace")
 
 

@@ -194,16 +194,6 @@ def test_seeds_the_wrong_way_round_are_told_of(run, files):
     assert status == 0 and f"more pairs fit the other way round, {N}" in err
 
 
-def test_a_cache_is_written_only_where_asked_for(run, files):
-    before = sorted(files.iterdir())
-    first = run(*ALIGN)
-    assert sorted(files.iterdir()) == before
-    for _ in range(2):
-        assert run(*ALIGN, "--cache")[0] == first[0] == 0
-        made = set(files.iterdir()) - set(before)
-        assert {path.name for path in made} == {"a.vec.npz", "b.vec.npz"}
-
-
 @pytest.mark.parametrize("name", ["c.bin", "c.vec.gz"])
 def test_convert(run, files, name):
     status, out, err = run("convert", "a.vec", name, "--max-vocab", 7)

@@ -73,7 +73,7 @@ def mutator(reader):
             try:
                 if reader in PACKED:
                     made = mutate_packed(reader, data, max_size)
-                elif reader in ("npz", "cache", "alignment"):
+                elif reader in ("npz", "alignment"):
                     made = mutate_archive(data, max_size, chance)
             except Exception:
                 pass

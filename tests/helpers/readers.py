@@ -1,6 +1,5 @@
 """Readers of files by the names that fuzzing knows them by, and what they may do."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -29,18 +28,6 @@ def _word_list(path):
     read_embeddings(array, words=path, errors="skip", max_bytes=MAX_BYTES)
 
 
-def _cached(path):
-    """The file is the cache of another one."""
-    source = path.with_name("source.vec")
-    source.write_bytes(b"2 2\na 1 2\nb 3 4\n")
-    os.utime(source, (10**9, 10**9))  # as those in the corpus were made from
-    cache = path.replace(source.with_name("source.vec.npz"))
-    try:
-        assert len(read_embeddings(source, cache=True)) > 0
-    finally:
-        cache.unlink(missing_ok=True)
-
-
 def _dictionary(path):
     for format in ("auto", "muse", "xling", "zhang"):
         try:
@@ -62,7 +49,6 @@ READERS = {
     "words": ("v.words", _word_list),
     "pickle": ("v.kv", _embeddings),
     "dictionary": ("d.txt", _dictionary),
-    "cache": ("cache", _cached),
     "alignment": ("a.npz", gwfast.load_alignment),
 }
 

@@ -209,11 +209,10 @@ def test_a_file_of_skipped_rows_is_refused(tmp_path):
 
 def test_latin_1(tmp_path):
     path = write(tmp_path / "v.vec", b"2 2\nni\xf1o 1 2\nsol 3 4\n")
-    found = read_embeddings(path, encoding="latin-1", cache=True)
+    found = read_embeddings(path, encoding="latin-1")
     check(found, ["ni\xf1o", "sol"], [[1, 2], [3, 4]])
     assert found.n_undecodable == found.n_skipped == 0
-    # The cache is of that encoding.
-    assert read_embeddings(path, errors="skip", cache=True).words == ("sol",)
+    assert read_embeddings(path, errors="skip").words == ("sol",)
     for encoding in ("utf-16", "hex", "none such", None):
         with pytest.raises(ValueError, match="encoding must be the name of"):
             read_embeddings(path, encoding=encoding)
@@ -250,10 +249,9 @@ def test_rows_that_cannot_be_used(tmp_path, row, header):
         assert UNUSABLE[row] in str(caught.value)
         assert "errors='skip' leaves such rows out" in str(caught.value)
         assert caught.value.line == 2 + bool(header)
-    for cache in (False, True, True):
-        found = read_embeddings(path, errors="skip", cache=cache)
-        check(found, ["sol", "luna"], [[1, 2], [3, 4]])
-        assert found.n_skipped == 1 + (row == b"\n")
+    found = read_embeddings(path, errors="skip")
+    check(found, ["sol", "luna"], [[1, 2], [3, 4]])
+    assert found.n_skipped == 1 + (row == b"\n")
 
 
 def test_the_first_row_of_a_file_without_header_cannot_be_used(tmp_path):

@@ -144,16 +144,7 @@ def test_an_array_that_is_there_twice(tmp_path, reader, name, array, alias):
 
 
 @pytest.mark.parametrize("alias", [False, True])
-def test_arrays_of_caches_and_pickles_that_are_there_twice(tmp_path, alias):
-    path = write(tmp_path / "v.vec", b"2 2\na 1 2\nb 3 4\n")
-    plain, cache = read_embeddings(path, cache=True), tmp_path / "v.vec.npz"
-    written = cache.read_bytes()
-    other = npy_bytes((2, 2), "<f4", bytes(16))
-    cache.write_bytes(with_twin(written, "vectors", other, alias))
-    found = read_embeddings(path, cache=True)
-    np.testing.assert_array_equal(found.vectors, plain.vectors)
-    assert cache.read_bytes() == written
-
+def test_arrays_of_pickles_that_are_there_twice(tmp_path, alias):
     keyed_as = Keyed(["a", "b"], None)
     vars(keyed_as)["__numpys"] = ["vectors"]
     path = write(tmp_path / "v.gz", gzip.compress(pickle.dumps(keyed_as)))

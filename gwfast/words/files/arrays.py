@@ -23,7 +23,7 @@ _BLOCK_BYTES = 1 << 22
 def read_npz(source, options):
     """Embeddings of an archive with arrays ``words`` and ``vectors``.
 
-    Words are strings, UTF-8 as bytes, or uint8: UTF-8 text, a line feed between words.
+    Words are strings, or UTF-8 as bytes.
     """
     path = source.path
     with open(path, "rb") as stream, readable(path):
@@ -37,7 +37,7 @@ def read_npz(source, options):
 def _from_archive(arrays, budget, options):
     with open_array(arrays, "vectors", budget) as (member, header):
         shape, in_columns, dtype = header
-        words = _words(read_array(arrays, "words", budget), *shape[:1])
+        words = _words(read_array(arrays, "words", budget))
         if in_columns or len(shape) != 2 or options.skips:
             return embeddings.from_arrays(words, read_array(arrays, "vectors", budget), options)
         embeddings.check_shapes(words, shape, dtype)
@@ -47,12 +47,8 @@ def _from_archive(arrays, budget, options):
         return embeddings.finish(vocabulary, vectors)
 
 
-def _words(array, n_rows=1):
+def _words(array):
     """Words, str or bytes, of the array of an archive."""
-    if array.ndim == 1 and array.dtype == np.uint8:
-        n_words = np.count_nonzero(array == ord("\n")) + 1
-        embeddings.check_lengths(n_words, n_rows)  # before the words are made
-        return array.tobytes().split(b"\n")
     if array.ndim != 1 or array.dtype.kind not in "US":
         raise ValueError(
             "expected 'words' to be a 1-d array of strings,"

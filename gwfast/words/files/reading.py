@@ -10,7 +10,6 @@ from ..embeddings import Embeddings
 from ..vocabulary import Errors, Options
 from .arrays import read_npy, read_npz, refused
 from .binary import read_binary
-from .cache import read_cache, write_cache
 from .keyedvectors import PICKLE, read_saved
 from .source import Layout, Source
 from .text import read_text
@@ -24,7 +23,6 @@ def read_embeddings(
     lower: bool = False,
     errors: Errors = "strict",
     encoding: str = "utf-8",
-    cache: bool = False,
     max_bytes: int | None = None,
 ) -> Embeddings:
     """Read a file of word vectors.
@@ -51,9 +49,6 @@ def read_embeddings(
         word, with missing or further numbers, and with numbers that are not finite or all zero.
     encoding : str, default "utf-8"
         Encoding of the words, such as "latin-1". It must extend ASCII.
-    cache : bool, default False
-        Keep a copy of a text or binary file in ``PATH.npz``, which loads faster, and read the copy
-        if it was made from the same file with the same arguments.
     max_bytes : int, optional
         Limit of the unpacked size in bytes; of an archive, for each array. By default 16 MiB and 64
         times the file's size: a few kilobytes may unpack to gigabytes.
@@ -90,7 +85,7 @@ def read_embeddings(
     source = Source.of(path, max_bytes)
     began = time.perf_counter()
     try:
-        found = _read(source, words, options, cache)
+        found = _read(source, words, options)
     except MemoryError as error:
         reason = str(error) or "out of memory"
         raise MemoryError(f"{path}: cannot be read: {reason}") from error
@@ -98,7 +93,7 @@ def read_embeddings(
     return found
 
 
-def _read(source, words, options, cache):
+def _read(source, words, options):
     path = source.path
     with refused(path):
         head = source.head()
@@ -118,13 +113,6 @@ def _read(source, words, options, cache):
             raise ValueError("expected vectors, got a fastText model: use its .vec")
         if PICKLE.match(head):
             return read_saved(source, options)
-        if cache and (found := read_cache(source, options)) is not None:
-            return found
-        made_from = path.stat()
         with refused(path, line=1):
             layout = Layout.of(source, head)
-        rows = (read_binary if layout.binary else read_text)(source, layout, options)
-        embeddings = rows.finish()
-        if cache:
-            write_cache(path, made_from, rows, embeddings, options)
-        return embeddings
+        return (read_binary if layout.binary else read_text)(source, layout, options).finish()
