@@ -2,12 +2,13 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..utils.types import Float32Array, Float64Array, PathLike
 from ..utils.validation import as_matrix, as_vector
@@ -36,7 +37,7 @@ class EmbeddingsFileError(ValueError):
         super().__init__(f"{where}: {message}")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Embeddings:
     """Words and their vectors, most frequent word first.
 
@@ -70,12 +71,21 @@ class Embeddings:
     n_undecodable: int = 0
     n_skipped: int = 0
 
-    def __post_init__(self) -> None:
-        words = tuple(self.words)
+    def __init__(
+        self,
+        words: Iterable[str],
+        vectors: ArrayLike,
+        counts: ArrayLike | None = None,
+        *,
+        n_duplicates: int = 0,
+        n_undecodable: int = 0,
+        n_skipped: int = 0,
+    ) -> None:
+        words = tuple(words)
         for word in words:
             if not isinstance(word, str) or not word:
                 raise TypeError(f"words must be str and not empty, got {word!r}")
-        vectors = as_matrix(self.vectors, "vectors")
+        vectors = as_matrix(vectors, "vectors")
         if len(vectors) != len(words):
             raise ValueError(
                 f"vectors must have a row for each of the {len(words)} words,"
@@ -86,11 +96,16 @@ class Embeddings:
             raise ValueError(f"words must be distinct, got {word!r} {n} times")
         with np.errstate(over="ignore"):  # too large numbers become infinite
             vectors = np.ascontiguousarray(vectors, dtype=np.float32)
-        object.__setattr__(self, "words", words)
-        object.__setattr__(self, "vectors", as_matrix(vectors, "vectors"))
-        if self.counts is not None:
-            counts = as_vector(self.counts, "counts", len(words))
-            object.__setattr__(self, "counts", counts)
+        checked = dict(
+            words=words,
+            vectors=as_matrix(vectors, "vectors"),
+            counts=None if counts is None else as_vector(counts, "counts", len(words)),
+            n_duplicates=n_duplicates,
+            n_undecodable=n_undecodable,
+            n_skipped=n_skipped,
+        )
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
         return len(self.words)
