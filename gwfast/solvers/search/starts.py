@@ -136,10 +136,9 @@ def _comparable(problem, root, n_threads, deadline):
     """Return factors of the squared distances of profiles of both sides less a constant of each
     row, which moves no plan, in units of their mean; None if all are equal up to rounding.
     """
-    both = not (root or (problem.x.symmetric and problem.y.symmetric))
     p, q = problem.p, problem.q
-    left = _profiles(problem.x, root, both, n_threads, deadline)
-    right = _profiles(problem.y, root, both, n_threads, deadline)
+    left = _profiles(problem.x, root, n_threads, deadline)
+    right = _profiles(problem.y, root, n_threads, deadline)
     middle, size = p @ left, max(np.square(side).sum(axis=1).max() for side in (left, right))
     left -= middle
     right -= middle
@@ -153,10 +152,8 @@ def _comparable(problem, root, n_threads, deadline):
     return left.astype(np.float32), right.astype(np.float32)
 
 
-def _profiles(geometry, root, both, n_threads, deadline):
-    """Return quantiles (n, QUANTILES) of the costs from every point to all others; with `both`
-    beside quantiles of the costs to the point.
-    """
+def _profiles(geometry, root, n_threads, deadline):
+    """Return quantiles (n, QUANTILES) of the costs from every point to all others."""
     if root:
         values, vectors, scale = _eigenpairs(geometry, n_threads)
         # Eigenvalues that are rounding in float32 have roots that are not small.
@@ -167,8 +164,7 @@ def _profiles(geometry, root, both, n_threads, deadline):
     if isinstance(geometry, PointCloud):
         left = geometry.features @ geometry.signature.astype(np.float32)
         return geometry.scale * _row_quantiles(left, geometry.features, deadline)
-    matrices = [geometry.matrix, geometry.matrix.T][: 1 + both]
-    return np.hstack([_row_quantiles(matrix, None, deadline) for matrix in matrices])
+    return _row_quantiles(geometry.matrix, None, deadline)
 
 
 def _eigenpairs(geometry, n_threads):
