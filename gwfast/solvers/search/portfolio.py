@@ -31,9 +31,9 @@ from .confidence import LEVEL, TIE, confidence_of
 SAME = 0.2
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
 N_STARTS, N_ANNEALED = 4, 22
-# Outer iterations after annealing, and relative differences from the best objective above which a
-# descent is given up.
-LOOKS = (5, 0.1), (13, 0.015)
+# Outer iterations after annealing, and relative difference from the best objective above which a
+# descent is then given up.
+LOOK = 13, 0.015
 # Budget of escapes without a search time, for matrices and for clouds: solves of the winner, or
 # entries of plans that are updated, if that is more, but at most 1000 outer iterations.
 SOLVES, ENTRIES = (1.5, 5.0), (2.5e7, 1.5e8)
@@ -303,16 +303,15 @@ class Escapes:
 
     def _fate(self, one, n_annealed):
         """Advance an entrant as long as it may end below the best; return its fate."""
-        limits, best = self._limits, self.best
-        for after, above in LOOKS:
-            most = min(n_annealed + after, limits.max_outer)
-            if one.is_moving and one.n_outer < most:
-                one.advance(limits.within(FOLLOWED), most)
-            if one.is_late or not one.gw_cost <= bound(best, above):
-                return LOST
-            one.size = self._at.deviation(one.descent.state)
-            if one.gw_cost >= best.gw_cost and is_same(one, best):
-                return f"same as {best.label}"
+        limits, best, (after, above) = self._limits, self.best, LOOK
+        most = min(n_annealed + after, limits.max_outer)
+        if one.is_moving and one.n_outer < most:
+            one.advance(limits.within(FOLLOWED), most)
+        if one.is_late or not one.gw_cost <= bound(best, above):
+            return LOST
+        one.size = self._at.deviation(one.descent.state)
+        if one.gw_cost >= best.gw_cost and is_same(one, best):
+            return f"same as {best.label}"
         one.advance(limits.within(EXACT))
         if one.gw_cost <= bound(best, TIE) and best.gw_cost <= bound(one, TIE):
             if is_same(one, best):
