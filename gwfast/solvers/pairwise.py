@@ -125,6 +125,8 @@ def pairwise_gromov_wasserstein(
            [0.   , 0.375, 0.   ]])
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
+    if n_starts is not None:
+        as_count(n_starts, "n_starts", least=0)
     options = Settings(
         Limits(1000, 10_000, tol, 1e-5, deadline=deadline),
         epsilon=epsilon,

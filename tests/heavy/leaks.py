@@ -41,7 +41,8 @@ class Stop(Exception):
 
 def solve(*sides, **options):
     """And ask for every form of the plan."""
-    few = {"epsilon": 0.05, "init": "product", "max_iter": 8, "max_inner": 50}
+    few = {"epsilon": 0.05, "init": "product", "max_iter": 8}
+    few["options"] = gwfast.SolverOptions(max_inner=50)
     coupling = gwfast.gromov_wasserstein(*sides, **few | options).coupling
     coupling.toarray(), coupling.topk(2), coupling.tocsr()
 
@@ -66,13 +67,6 @@ def interrupted(step):
 def keeps_plan(step):
     step.coupling.toarray()
     return step.iteration >= 3
-
-
-class BadStart:
-    """A start whose plan is refused."""
-
-    def plan(self, problem, n_threads):
-        return np.full(problem.shape, -1.0)
 
 
 # Of a race with its fifty starts.
@@ -113,7 +107,7 @@ FAILURES = [
     (ValueError, COSTS, dict(p=-np.ones(12))),
     (ValueError, (COSTS[0] * np.nan, COSTS[1]), {}),
     (TypeError, COSTS, dict(memory_limit=[1])),
-    (ValueError, CLOUDS, dict(init=BadStart())),
+    (ValueError, CLOUDS, dict(init=np.full((12, 10), -1.0))),
     (ValueError, COSTS, dict(epsilon=1e-12)),
     (MemoryError, CLOUDS, dict(memory_limit=10)),
 ]
@@ -124,7 +118,7 @@ KINDS = [
     lambda: fails(ValueError, BATCH, [COSTS, (LINEAR, COSTS[1])]),
     lambda: BATCH([COSTS, COSTS], n_threads=2, **PRODUCT),
     lambda: gwfast.sinkhorn(LINEAR, epsilon=0.05),
-    lambda: gwfast.align(*POINTS, **PRODUCT),
+    lambda: gwfast.align(*POINTS, epsilon=0.05, init="product"),
     lambda: gwfast.pot.entropic_gromov_wasserstein(*COSTS, epsilon=0.05, max_iter=5),
 ]
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers.marks import mostly_slow
 from helpers.processes import run_python
+from helpers.settings import settings
 
 import gwfast
 from gwfast.kernels import _rows
@@ -25,7 +26,8 @@ import gwfast
 from gwfast.kernels import _rows, threads
 
 x, y = np.random.default_rng(0).random((2, 300, 300))
-options = dict(epsilon=0.02, init="product", max_iter=3, max_inner=20)
+options = dict(epsilon=0.02, init="product", max_iter=3)
+options["options"] = gwfast.SolverOptions(max_inner=20)
 
 def solve(n_threads=2):
     with warnings.catch_warnings(record=True) as caught:
@@ -87,8 +89,8 @@ after = forked(lambda: [solve(), solve(), solve(n_threads=1)])
 thread = forked(in_a_thread)
 warnings.simplefilter("ignore")
 clouds = [gwfast.PointCloud(p) for p in np.random.default_rng(0).random((2, 900, 4))]
-result = gwfast.gromov_wasserstein(*clouds, n_threads=2, epsilon=0.1, tier="tiled",
-                                   init="product", max_iter=2)
+result = gwfast.gromov_wasserstein(*clouds, n_threads=2, epsilon=0.1, init="product", max_iter=2,
+                                   options=gwfast.SolverOptions(tier="tiled"))
 as_here = read() == forked(read)
 print(json.dumps([here, before, after, thread, as_here, threads.STARTS_ANEW]))
 """
@@ -222,9 +224,7 @@ here = solver(x, y, **options).plan
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_concurrent_solves_have_the_bits_of_solves_alone():
     problems = [np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)]
-    options = dict(
-        epsilon=0.02, init="product", max_iter=3, options=gwfast.SolverOptions(max_inner=20)
-    )
+    options = settings(epsilon=0.02, init="product", max_iter=3, max_inner=20)
 
     def solve(k, n_threads=2):
         result = gwfast.gromov_wasserstein(*problems[k], n_threads=n_threads, **options)

@@ -48,7 +48,7 @@ CALLS = {
         problem, init=["product", "profile"], **FEW
     ),
     "several epsilons": lambda problem: gwfast.tune_epsilon(
-        problem, epsilons=[0.05], init="product", max_iter=9, n_threads=1
+        problem, epsilons=[0.05], init="product", n_threads=1
     ),
     "all pairs": lambda problem: gwfast.pairwise_gromov_wasserstein([problem.x, problem.y]),
     "a check": lambda problem: gwfast.verify(problem, np.outer(problem.p, problem.q), epsilon=2.0),
