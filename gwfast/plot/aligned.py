@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from ..utils.labels import in_order, labels_of
 from ..utils.types import PathLike
 from ..utils.validation import as_matrix
 from . import _style
@@ -71,10 +72,14 @@ def plot_aligned(
     >>> len(figure.axes)
     1
     """
+    rows = labels_of(x), labels_of(y)
     if y is None and hasattr(x, "mapped_source"):
         x, y = x.mapped_source, x.mapped_target
     elif y is None and hasattr(x, "transform"):
+        rows = x.gw.labels
         x, y = x.transform(), x.y
+    x_labels = in_order(x_labels, "x_labels", rows[0], of="x")
+    y_labels = in_order(y_labels, "y_labels", rows[1], of="y")
     x, y = (as_matrix(z, n).astype(np.float64) for z, n in ((x, "x"), (y, "y")))
     if x.shape[1] != y.shape[1] or y.shape[1] < 2:
         raise ValueError(
@@ -151,8 +156,13 @@ def plot_slices(
     >>> len(figure.axes)
     2
     """
+    rows = labels_of(a), labels_of(b)
     if b is None and moved is None and hasattr(a, "rigid"):
+        rows = a.gw.labels
         a, b, moved = a.a, a.b, a.rigid()(a.a)
+    moved = in_order(moved, "moved", rows[0], of="a")
+    a_labels = in_order(a_labels, "a_labels", rows[0], of="a")
+    b_labels = in_order(b_labels, "b_labels", rows[1], of="b")
     a, b, moved = (
         as_matrix(z, n).astype(np.float64) for z, n in ((a, "a"), (b, "b"), (moved, "moved"))
     )

@@ -46,7 +46,7 @@ class RigidMotion(NamedTuple):
 
     def __call__(self, points: ArrayLike) -> Float64Array:
         """Return points (n, d) after the motion."""
-        return np.asarray(points, dtype=np.float64) @ self.rotation + self.shift
+        return as_matrix(points, "points").astype(np.float64) @ self.rotation + self.shift
 
     def inverse(self) -> RigidMotion:
         """Return the inverse motion."""

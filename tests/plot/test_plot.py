@@ -395,6 +395,27 @@ def test_slices_before_and_after():
     assert labels_of(figure.legends[0]) == ["new", "old", "$a", "_b"]
 
 
+def test_labels_go_with_the_rows_of_frames():
+    pandas = pytest.importorskip("pandas")
+    rng, names = np.random.default_rng(0), [f"spot{k}" for k in range(30)]
+    spots = pandas.DataFrame(rng.uniform(0, 9, (30, 2)), names)
+    kinds = pandas.Series(list("abc") * 10, names)
+    turned, mixed = spots.iloc[::-1], kinds.iloc[::-1]
+    slices = pairwise_align((spots, rng.poisson(3.0, (30, 8))), (spots, rng.poisson(3.0, (30, 8))))
+    for plot, given in (
+        (plot_slices, (spots, spots, turned)),
+        (plot_slices, (slices, None, None)),
+        (plot_aligned, (spots, spots)),
+    ):
+        first, second = (
+            [dots.get_edgecolors() for axes in plot(*given, one, one).axes
+             for dots in axes.collections]
+            for one in (kinds, mixed)
+        )  # fmt: skip
+        for one, other in zip(first, second, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def places_of(figure):
     """The points of an embedding, group after group."""
     dots = figure.axes[0].collections

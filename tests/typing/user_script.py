@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 import gwfast
-from gwfast import plot, pot, words
+from gwfast import plot, pot, singlecell, spatial, words
 from gwfast.problems.dense_cost import DenseCost
 from gwfast.results.coupling import Coupling
 from gwfast.results.records import OuterStep
@@ -101,6 +101,29 @@ scores = words.evaluate(result, dictionary, source.words, target.words, ks=[1, 5
 assert_type(scores["csls"].at[1], float)
 assert_type(scores["csls"].interval(1), tuple[float, float])
 assert_type(words.precision_at_k([[0]], dictionary, ["sol"], ["soleil"]).at[1], float)
+
+assert_type(words.read_counts("counts.txt"), dict[str, float])
+assert_type(words.Embeddings(["sol"], x.tolist()), words.Embeddings)
+words.write_embeddings("a.npz", source)
+words.write_embeddings("a.npz", (["sol"], x))  # type: ignore[arg-type]
+words.write_dictionary("a.txt", dictionary)
+
+# --- Slices, cells, clusters ----------------------------------------------------------
+
+slices = (x[:, :2], x), (y[:, :2], y)
+tissue = spatial.pairwise_align(*slices, blur=2, options=gwfast.SolverOptions(tier="tiled"))
+assert_type(tissue.gw, gwfast.GWResult)
+assert_type(tissue.transform(), Floats)
+assert_type(tissue.rigid()(x), NDArray[np.float64])
+assert_type(spatial.center_align(slices[0], slices).expression, NDArray[np.float64])
+assert_type(spatial.stack_slices(slices, [tissue]), list[NDArray[np.float64]])
+cells = singlecell.align(x, y, marginals=gwfast.Unbalanced(0.1), key_added=None)
+assert_type(cells.gw, gwfast.GWResult)
+assert_type(cells.transfer_labels(["a"] * 60).shares, NDArray[np.float64])
+assert_type(cells.foscttm(), float)
+assert_type(singlecell.foscttm(x, x), float)
+assert_type(singlecell.neighbor_costs(x, 5), NDArray[np.float64])
+assert_type(singlecell.principal_components(x, 2), NDArray[np.float64])
 
 # --- POT's functions, pictures --------------------------------------------------------
 
