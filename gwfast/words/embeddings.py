@@ -1,5 +1,7 @@
 """Words with their vectors, and how they are made of arrays; `read_embeddings` reads files."""
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -115,7 +117,7 @@ class Embeddings:
         counts = "" if self.counts is None else ", with counts"
         return f"Embeddings({n} words x {d}, {self.vectors.dtype}{counts})"
 
-    def with_counts(self, counts: Mapping[str, float]) -> "Embeddings":
+    def with_counts(self, counts: Mapping[str, float]) -> Embeddings:
         """Return embeddings with the counts of their words, see `read_counts`; raise a ValueError
         if a word has none.
         """
