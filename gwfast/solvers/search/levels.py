@@ -152,9 +152,8 @@ def needs(
 
 def fits(problem, options):
     """Return whether a dense solve from one start is within the memory limit of the options."""
-    how = dict(races=False, placement=options.placement)
-    limit = options.memory_limit
-    return limit is None or needs(problem, options.threads(problem), **how)["dense"] <= limit
+    size = nbytes(problem, "dense", options.threads(problem), placement=options.placement)
+    return options.memory_limit is None or size <= options.memory_limit
 
 
 def choose(problem, tier, limit, n_threads, **how):
