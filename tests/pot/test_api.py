@@ -34,8 +34,9 @@ from helpers.pot_calls import (
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
-from gwfast import ConvergenceWarning
+from gwfast import ConvergenceWarning, SolverOptions
 from gwfast.pot import patching, terms
+from gwfast.results.status import Ending
 
 NAMES = tuple(patching.FUNCTIONS)
 
@@ -236,14 +237,14 @@ def test_options_reach_the_solver(name, monkeypatch):
 @pytest.mark.parametrize("name", BALANCED)
 def test_warnings(name, monkeypatch):
     options = call(name)
-    Spy(monkeypatch, status="max_inner", advice="more passes")
-    with pytest.warns(ConvergenceWarning, match=r"max_inner.*more passes") as caught:
+    Spy(monkeypatch, ending=Ending.MAX_INNER, advice="more passes")
+    with pytest.warns(ConvergenceWarning, match=r"max_iter.*more passes") as caught:
         ours(name)(**options)
     with pytest.warns(ConvergenceWarning) as caught2:
         ours(f"{name}2")(**options)
     assert [one.filename for one in [*caught, *caught2]] == 2 * [__file__]
     _, log = ours(name)(**options, warn=False, log=True)
-    assert log["status"] == "max_inner"
+    assert log["status"] == "max_iter"
 
 
 def test_a_limit_of_iterations_is_no_reason_to_warn_and_need_not_be():
@@ -294,7 +295,9 @@ def test_bapg_says_so_natively_too():
     costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
     costs = [cost / cost.max() for cost in costs]
     with pytest.warns(ConvergenceWarning, match=r"'degenerate'.*% of the mass is in"):
-        result = gwfast.gromov_wasserstein(*costs, method="bapg", epsilon=1e-5)
+        result = gwfast.gromov_wasserstein(
+            *costs, epsilon=1e-5, options=SolverOptions(method="bapg")
+        )
     assert result.status == "degenerate" and not result.converged
     assert result.marginal_error > 1
 

@@ -7,6 +7,7 @@ from helpers.pot_spaces import between, costs, start, weights
 
 from gwfast import ConvergenceWarning, pot
 from gwfast.pot import _solve
+from gwfast.results.status import Ending
 
 SIZE, N, M = 4, 7, 5
 # Linear problems to the last digit, so that steps are POT's.
@@ -105,7 +106,7 @@ def test_problems_that_end_badly_are_one_warning(monkeypatch):
 
     def of(cls, *given):
         answer = real(cls, *given)
-        answer.status = "stalled"
+        answer.ending = Ending.CYCLE
         return answer
 
     monkeypatch.setattr(_solve.Answer, "of", classmethod(of))
