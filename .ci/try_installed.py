@@ -15,8 +15,8 @@ import gwfast
 from gwfast import words
 
 spanish, french, dictionary = words.load_sample()
-result = gwfast.align(spanish.vectors, french.vectors, n_words=2000, refine=5)
-scores = words.evaluate(result, dictionary, spanish.words, french.words)
+result = gwfast.align(spanish, french, n_words=2000, refine=5)
+scores = result.evaluate(dictionary)
 print(result.gw.status, result.gw.gw_cost, scores["csls"].at[1])
 """
 

@@ -22,7 +22,7 @@ from matplotlib.ticker import PercentFormatter
 
 import gwfast
 from gwfast.plot import plot_couplings
-from gwfast.words import evaluate, load_sample
+from gwfast.words import load_sample
 
 parser = argparse.ArgumentParser(description="How epsilon changes the plan.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
@@ -47,17 +47,17 @@ start: str | np.ndarray = "auto"
 print("epsilon  objective  words a row  right by the plan  by CSLS")
 for share in SHARES:
     result = gwfast.align(
-        spanish.vectors,
-        french.vectors,
+        spanish,
+        french,
         n_words=N_WORDS,
         epsilon=gwfast.Epsilon(relative=share),
         init=start,
         tol=1e-3,
-        marginal_tol=1e-3,
+        options=gwfast.SolverOptions(marginal_tol=1e-3),
     )
     start = plans[share] = result.plan
     spread = np.exp(result.gw.coupling.entropy()) / N_WORDS
-    scores = evaluate(result, dictionary, spanish.words, french.words)
+    scores = result.evaluate(dictionary)
     right = scores["coupling"].at[1], scores["csls"].at[1]
     table.append((result.gw.gw_cost, spread, *right))
     print(

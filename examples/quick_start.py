@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 
 import gwfast
 from gwfast.plot import plot_candidates, plot_dynamics
-from gwfast.words import Embeddings, evaluate, load_sample, read_embeddings, write_embeddings
+from gwfast.words import Embeddings, load_sample, read_embeddings, write_embeddings
 
 parser = argparse.ArgumentParser(description="Quick start.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
@@ -34,11 +34,11 @@ output.mkdir(parents=True, exist_ok=True)
 # %%
 # Align
 # -----
-# Two arrays go in, a row for each word, frequent words first. 2000 words of each side
+# Words with their vectors go in, frequent words first. 2000 words of each side
 # take part in the transport; the mapping that follows from it holds for all.
 
 spanish, french, dictionary = load_sample()
-result = gwfast.align(spanish.vectors, french.vectors, n_words=2000)
+result = gwfast.align(spanish, french, n_words=2000)
 
 # %%
 # Did it work?
@@ -61,11 +61,10 @@ EXAMPLES = "casa", "sangre", "muerte", "mujer"
 
 
 def report(result, name):
-    rows = [spanish.words.index(word) for word in EXAMPLES]
-    for row, found in zip(rows, result.translate(rows, k=3).indices, strict=True):
-        print(spanish.words[row], "->", ", ".join(french.words[j] for j in found))
-    scores = evaluate(result, dictionary, spanish.words, french.words)
-    score = scores["csls"]
+    found = result.translate(EXAMPLES, k=3)
+    for word, translations in zip(EXAMPLES, found.words or (), strict=True):
+        print(word, "->", ", ".join(translations))
+    score = result.evaluate(dictionary)["csls"]
     print(f"right by {name}: {100 * score.at[1]:.0f} % of {score.n_queries} words")
 
 

@@ -29,7 +29,6 @@ from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 import gwfast
 from gwfast.words import (
-    evaluate,
     load_sample,
     read_dictionary,
     read_embeddings,
@@ -64,7 +63,7 @@ print(f"read {len(spanish)} Spanish and {len(french)} French words")
 # All words take part in the transport here. With larger files ``n_words=5000`` or so
 # is enough, and the others are only mapped.
 
-plain = gwfast.align(spanish.vectors, french.vectors)
+plain = gwfast.align(spanish, french)
 refined = plain.refine()  # or at once: align(..., refine=5)
 
 # %%
@@ -112,13 +111,12 @@ METHODS: dict[Any, str] = {
     "inverted_softmax": "inverted softmax", "csls": "CSLS",
 }  # fmt: skip
 MAPPED: tuple[Any, ...] = ("nn", "inverted_softmax", "csls")
-words = word_list, spanish.words, french.words
 scores = {
     METHODS[method]: score
-    for method, score in evaluate(plain, *words, methods=tuple(METHODS)).items()
+    for method, score in plain.evaluate(word_list, methods=tuple(METHODS)).items()
 } | {
     f"{METHODS[method]}, refined": score
-    for method, score in evaluate(refined, *words, methods=MAPPED).items()
+    for method, score in refined.evaluate(word_list, methods=MAPPED).items()
 }
 print(f"right of {scores['CSLS'].n_queries} words           share  95 % interval")
 for name, score in scores.items():

@@ -20,7 +20,7 @@ from . import kernels as kernels  # noqa: E402
 # All else waits until it is asked for, since SciPy takes most of the time of an import. These
 # rooms are public like the names of `_api`; packages they need may be missing, or take a second.
 _ROOMS = "distributed", "gradients", "plot", "pot", "singlecell", "spatial", "words"
-_HOMES = {"EachSpace": "alignment.each_space", "GromovWassersteinAligner": "alignment.estimator"}
+_HOMES = {"GromovWassersteinAligner": "alignment.estimator"}
 
 if TYPE_CHECKING:
     from . import distributed as distributed
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from . import spatial as spatial
     from . import words as words
     from ._api import *  # noqa: F403
-    from .alignment.each_space import EachSpace as EachSpace
     from .alignment.estimator import GromovWassersteinAligner as GromovWassersteinAligner
 else:
 

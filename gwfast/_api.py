@@ -1,11 +1,9 @@
 """The public names; `gwfast` has them all, and those that `gwfast.__init__` adds."""
 
-from .alignment.align import AlignmentResult, align
+from .alignment.align import align
+from .alignment.aligned import Alignment
 from .alignment.procrustes import procrustes
-from .alignment.refine import Refinement, RefineStep
 from .alignment.retrieval import nearest_neighbors
-from .alignment.spaces import AlignedSpaces, load_alignment
-from .alignment.two_spaces import TwoSpaces
 from .linear.marginals import Partial, Unbalanced
 from .linear.sinkhorn import sinkhorn
 from .problems.cross_cost import CrossCost
@@ -24,8 +22,7 @@ from .solvers.verification import verify
 from .utils.config import show_config
 
 __all__ = [
-    "AlignedSpaces",
-    "AlignmentResult",
+    "Alignment",
     "ConvergenceWarning",
     "CrossCost",
     "Epsilon",
@@ -34,17 +31,13 @@ __all__ = [
     "Partial",
     "PointCloud",
     "QuadraticProblem",
-    "RefineStep",
-    "Refinement",
     "Seeds",
     "SolverOptions",
-    "TwoSpaces",
     "Unbalanced",
     "align",
     "cosine_similarity",
     "gromov_wasserstein",
     "gromov_wasserstein_batch",
-    "load_alignment",
     "nearest_neighbors",
     "pairwise_gromov_wasserstein",
     "procrustes",

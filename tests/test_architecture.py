@@ -11,7 +11,7 @@ import gwfast
 
 PACKAGE = Path(gwfast.__file__).parent
 ROOT = {"__init__", "__main__", "_api", "_source_tree", "_version"}
-# From bottom to top, twelve of rooms; those on one line do not know each other.
+# From bottom to top, thirteen of rooms; rooms on one line do not know each other.
 FLOORS = """
 _version
 kernels
@@ -21,8 +21,9 @@ linear
 problems
 quadratic
 solvers
+words
 alignment
-words pot plot singlecell
+pot plot singlecell
 gradients spatial
 distributed
 cli

@@ -13,7 +13,6 @@ import gwfast
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 NEEDED = {
-    "EachSpace": "sklearn",
     "GromovWassersteinAligner": "sklearn",
     "patch": "ot",
     "patched": "ot",

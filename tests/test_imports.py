@@ -57,7 +57,7 @@ def test_dir_is_the_public_names():
     assert {"align", "GWResult", "pot", "words", "plot", "__version__"} <= set(names)
     rooms = {"distributed", "gradients", "plot", "pot", "singlecell", "spatial"}
     rooms |= {"words"}
-    more = {"EachSpace", "GromovWassersteinAligner", "__version__", *rooms}
+    more = {"GromovWassersteinAligner", "__version__", *rooms}
     assert set(names) == {*_api.__all__, *more}
     for name in names:
         assert getattr(gwfast, name) is getattr(gwfast, name)

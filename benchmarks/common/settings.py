@@ -44,3 +44,13 @@ def environment(n_threads):
     made["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={several}"
     made["JAX_PLATFORMS"] = "cpu"
     return made
+
+
+def solver_arguments(max_outer=None, **settings):
+    """Return keyword arguments of a solver: rare settings go into its `options`."""
+    import gwfast
+
+    rare = gwfast.SolverOptions.__dataclass_fields__.keys() & settings.keys()
+    options = gwfast.SolverOptions(**{name: settings.pop(name) for name in rare})
+    limits = {} if max_outer is None else {"max_iter": max_outer}
+    return {**settings, **limits, "options": options}

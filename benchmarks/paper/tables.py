@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 import gwfast
-from gwfast.words import evaluate, precision_at_k
+from gwfast.words import precision_at_k
 
 from ..common.pairs import translations
 from . import published
@@ -74,19 +74,19 @@ def supervised(x, y, train, layout, direction, options):
 def aligned(x, y, test, epsilon, scale, options):
     """Return P@1 of a Gromov-Wasserstein alignment by method, and seconds."""
     result = gwfast.align(
-        x.vectors,
-        y.vectors,
+        x,
+        y,
         n_words=options.n_words,
+        normalize=("unit", "center", "unit")
+        if scale == "none"
+        else ("unit", "center", "unit", scale),
         epsilon=epsilon,
-        scale_costs=None if scale == "none" else scale,
         seed=options.seed,
         n_threads=options.threads,
     )
-    words = test, x.words, y.words
-    found = evaluate(
-        result, *words, methods=("coupling", "nn", "csls"), ks=(1,), convention=options.convention
-    )
+    rules = {"ks": (1,), "convention": options.convention}
+    found = result.evaluate(test, methods=("coupling", "nn", "csls"), **rules)
     shares = {method: score.at[1] for method, score in found.items()}
     refined = result.refine(options.rounds)
-    found = evaluate(refined, *words, methods=("csls",), ks=(1,), convention=options.convention)
+    found = refined.evaluate(test, methods=("csls",), **rules)
     return shares | {"refined": found["csls"].at[1]}, refined.seconds

@@ -2,10 +2,10 @@
 Procrustes on them alone, either with and without the same refinement.
 """
 
+import dataclasses
 import sys
 
 import gwfast
-from gwfast import words
 
 from ..common import pairs
 from ..common.markdown import show
@@ -43,25 +43,20 @@ def known_pairs_table():
 def _row(name, x, y, dictionary, known):
     """Four numbers; Procrustes needs pairs."""
     start = gwfast.Seeds(known) if len(known) else "auto"
-    found = gwfast.align(x.vectors, y.vectors, n_words=N_WORDS, init=start)
+    found = gwfast.align(x, y, n_words=N_WORDS, init=start)
     alone = None
     if len(known):
         rows, columns = known.T
-        alone = gwfast.AlignedSpaces(
-            mapping=gwfast.procrustes(found.source.rows[rows], found.target.rows[columns]),
-            source=found.source,
-            target=found.target,
-            n_words=found.n_words,
-            n_threads=found.n_threads,
-        )
+        mapping = gwfast.procrustes(found.source.rows[rows], found.target.rows[columns])
+        alone = dataclasses.replace(found, mapping=mapping)
     shown = []
     for one in (found, alone):
         for spaces in (one, one and one.refine(N_ROUNDS)):
-            shown.append("-" if spaces is None else _precision(spaces, dictionary, x, y))
+            shown.append("-" if spaces is None else _precision(spaces, dictionary))
     print(name, len(known), *shown, file=sys.stderr, flush=True)
     return name, str(len(known)), *shown
 
 
-def _precision(spaces, dictionary, x, y):
-    score = words.evaluate(spaces, dictionary, x.words, y.words, methods=("csls",), ks=(1,))
+def _precision(spaces, dictionary):
+    score = spaces.evaluate(dictionary, methods=("csls",), ks=(1,))
     return f"{score['csls'].at[1]:.3f}"

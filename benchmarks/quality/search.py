@@ -27,7 +27,6 @@ import numpy as np
 from scipy.sparse import csgraph
 
 import gwfast
-from gwfast import words
 
 from ..common import pairs
 from ..common.markdown import show
@@ -145,9 +144,9 @@ def _language_rows(name, x, y, dictionary, n_words):
     ):
         clocks = time.perf_counter, time.process_time
         began = [clock() for clock in clocks]
-        result = gwfast.align(x.vectors, y.vectors, n_words=n_words, refine=5, **options)
+        result = gwfast.align(x, y, n_words=n_words, refine=5, **options)
         seconds = [f"{clock() - t:.1f}" for clock, t in zip(clocks, began, strict=True)]
-        score = words.evaluate(result, dictionary, x.words, y.words, methods=("csls",))
+        score = result.evaluate(dictionary, methods=("csls",))
         won = [row.start for row in result.gw.candidates if row.fate == "won"]
         chance = f"{result.gw.confidence:.2f}"
         facts = f"{result.gw.gw_cost:.6f}", str(result.gw.status), chance

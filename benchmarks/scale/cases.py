@@ -8,6 +8,7 @@ from scipy.spatial import cKDTree
 import gwfast
 
 from ..common import clouds, tissue
+from ..common.settings import solver_arguments
 from ..solvers import problems
 
 # A match is right within so many spots of the true place, of which each has as much
@@ -61,18 +62,10 @@ class Case:
 
     def solve(self, **settings):
         """Return the `GWResult`, from the arrays."""
-        given = arguments(settings)
-        if self.raw is None:
+        given = solver_arguments(**settings)
+        if self.raw is None or "max_iter" in given:
             return gwfast.gromov_wasserstein(self.problem(), **given)
         return gwfast.align(*self.raw, n_words=len(self.sides[0]), **given).gw
-
-
-def arguments(settings):
-    """Return the arguments of a solver for flat settings, the rare ones in `options`."""
-    names = {field.name for field in dataclasses.fields(gwfast.SolverOptions)}
-    rare = {name: value for name, value in settings.items() if name in names}
-    common = {name: value for name, value in settings.items() if name not in names}
-    return {**common, "options": gwfast.SolverOptions(**rare)}
 
 
 def word_case(n):

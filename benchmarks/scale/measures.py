@@ -13,6 +13,7 @@ from gwfast.spatial import pairwise_align
 from ..common import tissue
 from ..common.footprint import Footprint
 from ..common.processes import let_threads_sleep
+from ..common.settings import solver_arguments
 from ..common.worker import solving
 from . import cases, judge, low_rank
 
@@ -110,7 +111,9 @@ def memory(job, tell):
     tell(asked=asked / 1e6)
     footprint = Footprint()
     with solving(tell):
-        result = gwfast.gromov_wasserstein(problem, memory_limit=asked, **cases.arguments(options))
+        result = gwfast.gromov_wasserstein(
+            problem, memory_limit=asked, **solver_arguments(**options)
+        )
         footprint.look()
     tell(form=result.coupling.form, n_iter=result.n_iter, **_memory(footprint))
 

@@ -13,17 +13,19 @@ import dataclasses
 
 import numpy as np
 
+from ..common.settings import solver_arguments
+
 
 def gwfast_solver(problem, n_threads, **options):
-    """``align`` from the raw vectors, where the problem has them, normalization and
-    mapping included; else ``gromov_wasserstein``, of point clouds where it has points.
+    """``align`` from the raw vectors, if the problem has them, normalization and mapping included;
+    else, or with a limit of iterations, ``gromov_wasserstein`` of points or costs.
     """
     import gwfast
 
-    options = {"epsilon": problem.epsilon, "n_threads": n_threads, **options}
+    options = solver_arguments(epsilon=problem.epsilon, n_threads=n_threads, **options)
 
     def solve(run):
-        if problem.raw is not None:
+        if problem.raw is not None and "max_iter" not in options:
             n_words = problem.shape[0]
             gw = gwfast.align(*problem.raw, n_words=n_words, **options).gw
         elif problem.points is not None:

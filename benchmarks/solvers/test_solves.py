@@ -9,6 +9,7 @@ import pytest
 import gwfast
 
 from ..common import settings
+from ..common.settings import solver_arguments
 from . import problems
 
 OPTIONS = {
@@ -46,6 +47,7 @@ def test_graph(bench, graph_problem, n_threads, label):
 def solve(bench, problem, label, function, spaces, n_threads, **options):
     options |= OPTIONS[label]
     options |= {"epsilon": problem.epsilon, "n_threads": n_threads}
+    options = solver_arguments(**options)
     bench.group = f"gwfast: {problem.name}"
     with warnings.catch_warnings():
         # What came of it is in the table; nothing here fails for that.

@@ -4,45 +4,54 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..problems.geometry import unit_rows
+from ..problems.geometry import Statistic, unit_rows
 from ..utils.blocks import row_blocks
+from ..utils.labels import Labels, in_order
 from ..utils.types import Float32Array, Float64Array, FloatArray
+from ..utils.validation import as_matrix
 
-NormalizeStep: TypeAlias = Literal["unit", "center"]
+VectorStep: TypeAlias = Literal["unit", "center"]
+# The last step may divide the costs by a statistic of them.
+NormalizeStep: TypeAlias = VectorStep | Statistic
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Normalizer:
-    """Steps applied in turn, with what they learned from the rows they were made for.
+    """Steps applied to vectors in turn, with the means of the rows they were fitted to.
 
-    They are applied to some rows at a time, in float64, once for every mean that is to
-    be learned: nothing of the size of the rows is made beside the result.
+    Blocks of rows are converted to float64 one at a time, once for each mean: nothing of the size
+    of the rows is allocated beside the result.
 
     Attributes
     ----------
     steps : tuple of {"unit", "center"}
-        "unit" divides every row by its length, "center" subtracts the mean row.
+        "unit" divides each row by its length, "center" subtracts the mean row.
     means : tuple of (d,) float64 ndarrays
         One for each "center".
     rows : (n, d) float32 ndarray
-        The rows learned from, normalized.
+        The rows of the fit, normalized.
+    columns : sequence or None
+        Labels of the columns, if the vectors had labels.
     """
 
-    steps: tuple[NormalizeStep, ...]
+    steps: tuple[VectorStep, ...]
     means: tuple[Float64Array, ...]
     rows: Float32Array
+    columns: Labels = None
 
     @classmethod
-    def fit(cls, steps: Sequence[NormalizeStep], x: FloatArray, name: str) -> Normalizer:
-        """Learn the means of the rows of `x`; `name` is for messages."""
+    def fit(
+        cls, steps: tuple[VectorStep, ...], x: FloatArray, name: str, columns: Labels = None
+    ) -> Normalizer:
+        """Learn the means of the rows of the argument `name`."""
         means: tuple[Float64Array, ...] = ()
-        steps = check_steps(steps)
         if "unit" in steps and x.shape[1] == 1:
-            raise ValueError(  # "n_features=1" is what scikit-learn looks for
+            raise ValueError(  # scikit-learn looks for "n_features=1"
                 f"{name} must have two columns or more to be compared by angle, got"
                 " n_features=1: are these embeddings?"
             )
@@ -51,22 +60,25 @@ class Normalizer:
                 blocks = _blocks(x, name, steps[:at], means)
                 total = sum(block.sum(axis=0) for _, block in blocks)
                 means += (total / len(x),)
-        return cls(steps, means, _normalize(x, name, steps, means))
+        return cls(steps, means, _normalize(x, name, steps, means), columns)
 
-    def __call__(self, x: FloatArray, name: str = "x") -> Float32Array:
-        """Other rows, normalized with the means learned."""
+    def __call__(self, x: ArrayLike, name: str) -> Float32Array:
+        """Return vectors of the space, normalized with the means of the fit."""
+        x = as_matrix(in_order(x, name, None, self.columns, of="the vectors of the fit"), name)
+        if x.shape[1] != self.rows.shape[1]:
+            raise ValueError(f"{name} must have {self.rows.shape[1]} columns, got {x.shape[1]}")
         return _normalize(x, name, self.steps, self.means)
 
 
 def _normalize(x, name, steps, means):
-    made = np.empty(x.shape, dtype=np.float32)
+    normalized = np.empty(x.shape, dtype=np.float32)
     for rows, block in _blocks(x, name, steps, means):
-        made[rows] = block
-    return made
+        normalized[rows] = block
+    return normalized
 
 
 def _blocks(x, name, steps, means):
-    """Some rows after some others, normalized."""
+    """Yield slices of rows, and these rows normalized."""
     for rows in row_blocks(*x.shape):
         try:
             yield rows, _apply(x[rows], name, steps, means)
@@ -87,13 +99,16 @@ def _apply(x, name, steps, means):
     return x
 
 
-def check_steps(steps: object) -> tuple[NormalizeStep, ...]:
-    if steps is None or isinstance(steps, str):
-        steps = () if steps is None else (steps,)
-    expected = f"normalize must be a sequence of {list(get_args(NormalizeStep))}"
-    if not isinstance(steps, Sequence):
-        raise TypeError(f"{expected}, got {type(steps).__name__}")
-    for step in steps:
-        if step not in get_args(NormalizeStep):
-            raise ValueError(f"{expected}, got {step!r}")
-    return tuple(steps)
+def check_steps(steps: Any) -> tuple[tuple[VectorStep, ...], Statistic | None]:
+    """Return the steps for vectors, and the statistic that costs are divided by, if any."""
+    vector_steps, statistics = get_args(VectorStep), get_args(Statistic)
+    expected = f"normalize must be a sequence of {list(vector_steps)}"
+    if isinstance(steps, str) or not isinstance(steps, Sequence):
+        raise TypeError(f"{expected}, got {steps!r}")
+    for_vectors, statistic = list(steps), None
+    if for_vectors and for_vectors[-1] in statistics:
+        *for_vectors, statistic = for_vectors
+    for step in for_vectors:
+        if step not in vector_steps:
+            raise ValueError(f"{expected}, and {list(statistics)} as the last, got {step!r}")
+    return tuple(for_vectors), statistic

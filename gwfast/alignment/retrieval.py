@@ -17,17 +17,16 @@ from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows
 from ..results.tables import Neighbors, largest
 from ..utils.labels import in_order, labels_of
-from ..utils.types import Float32Array, IntArray
+from ..utils.types import Float32Array, FloatArray, IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
-# Bytes of float32 similarities held at a time: small enough to leave a good part in
-# cache until the largest entries are picked.
+# Bytes of float32 similarities at a time: few enough to stay in cache until they are ranked.
 CHUNK_BYTES = 32 * 2**20
 
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
 # Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
 N_NEIGHBORS = 10
-# Of the inverted softmax, which multiplies cosines.
+# Factor of the cosines in the inverted softmax, as in Smith et al. (2017).
 INVERSE_TEMPERATURE = 30.0
 
 
@@ -35,48 +34,41 @@ def nearest_neighbors(
     queries: ArrayLike,
     targets: ArrayLike,
     *,
-    method: Retrieval = "csls",
     k: int = 10,
-    hood: int = N_NEIGHBORS,
+    method: Retrieval = "csls",
+    n_neighbors: int = N_NEIGHBORS,
     inverse_temperature: float = INVERSE_TEMPERATURE,
     sources: ArrayLike | None = None,
-    penalty: Float32Array | None = None,
     n_threads: int | None = None,
 ) -> Neighbors:
-    """The `k` best targets of every query, by cosine similarity.
+    """Return the `k` best targets of each query, by cosine similarity.
+
+    "nn" ranks by the cosine. The other methods correct it for hubs, points near everything. "csls"
+    ranks by ``2 cos(x, y) - r(x) - r(y)``, with `r` the mean cosine to the `n_neighbors` nearest
+    points of the other side (Conneau et al., ICLR 2018). "inverted_softmax" ranks by ``exp(b cos(x,
+    y))`` over its sum over the sources, `b` the `inverse_temperature` (Smith et al., ICLR 2017).
 
     Parameters
     ----------
     queries : array-like of shape (n_queries, d)
     targets : array-like of shape (m, d)
-    method : {"csls", "nn", "inverted_softmax"}, default="csls"
-        "nn" ranks by cosine, the others keep hubs, the points near everything, from
-        being everybody's translation. "csls" ranks by cross-domain similarity local
-        scaling, ``2 cos(x, y) - r(x) - r(y)`` (Conneau et al., ICLR 2018), where `r` is
-        the mean cosine to the `hood` nearest points of the other space.
-        "inverted_softmax" by the share of a target that a query gets where targets
-        choose among the sources by ``exp(b cos(x, y))`` (Smith et al., ICLR 2017), with
-        `b` the `inverse_temperature`; scores are its logarithms over `b`.
     k : int, default=10
         At most the number of targets is returned.
-    hood : int, default=10
-        For "csls": number of neighbors.
+    method : {"csls", "nn", "inverted_softmax"}, default="csls"
+    n_neighbors : int, default=10
+        For "csls".
     inverse_temperature : float, default=30.0
         For "inverted_softmax".
     sources : array-like of shape (n, d) or None, default=None
-        The points that targets choose among; by default the queries.
-    penalty : (m,) ndarray or None, default=None
-        `hubness` of the targets, where it is known already.
+        The points that the targets are compared with to find hubs; None is the queries.
     n_threads : int or None, default=None
+        None is one thread a core.
 
     Returns
     -------
     Neighbors
-
-    Raises
-    ------
-    ValueError
-        If shapes do not fit or rows are zero.
+        `indices` and `scores`, (n_queries, k), best first. The scores of "inverted_softmax" are
+        logarithms over `b`.
 
     Examples
     --------
@@ -90,28 +82,38 @@ def nearest_neighbors(
     sources = in_order(sources, "sources", None, columns, of="queries")
     queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
     one_of(method, "method", get_args(Retrieval))
-    k = min(as_count(k, "k"), targets.shape[0])
-    n_neighbors = as_count(hood, "hood")
-    n_threads = resolve_n_threads(n_threads)
+    k, n_neighbors = as_count(k, "k"), as_count(n_neighbors, "n_neighbors")
     _same_columns(queries, targets, "targets")
+    n_threads = resolve_n_threads(n_threads)
     queries = unit_rows(queries, "queries", np.float32)
-    if penalty is None:
-        penalty = hubness(
-            targets,
-            queries if sources is None else sources,
-            method=method,
-            n_neighbors=n_neighbors,
-            inverse_temperature=inverse_temperature,
-            n_threads=n_threads,
-        )
-    elif np.shape(penalty) != (len(targets),):
-        raise ValueError(f"penalty must have shape ({len(targets)},), got {np.shape(penalty)}")
+    penalty = hubness(
+        targets,
+        queries if sources is None else sources,
+        method=method,
+        n_neighbors=n_neighbors,
+        inverse_temperature=inverse_temperature,
+        n_threads=n_threads,
+    )
+    return ranked(queries, targets, penalty, method, k, n_threads, n_neighbors)
+
+
+def ranked(
+    queries: FloatArray,
+    targets: FloatArray,
+    penalty: Float32Array | None,
+    method: str,
+    k: int,
+    n_threads: int,
+    n_neighbors: int = N_NEIGHBORS,
+) -> Neighbors:
+    """Return `nearest_neighbors` of unit rows among targets of known `hubness`."""
     targets = unit_rows(targets, "targets", np.float32)
+    k = min(k, len(targets))
     found = []
     for cosine in _chunks(queries, targets, n_threads):
         if method == "csls":
             own = _mean_of_largest(cosine, n_neighbors, n_threads)
-        if method != "nn":
+        if penalty is not None:
             cosine -= penalty
         best = largest(cosine, k, n_threads)
         if method == "csls":
@@ -128,12 +130,11 @@ def hubness(
     n_neighbors: int = N_NEIGHBORS,
     inverse_temperature: float = INVERSE_TEMPERATURE,
     n_threads: int | None = None,
-) -> Float32Array:
-    """How near every target is to the sources in general: its cosines are reduced by
-    this before they are ranked.
+) -> Float32Array | None:
+    """Return a number for each target by which its cosines are reduced: how near the sources are.
 
-    For CSLS half the mean cosine to the `n_neighbors` nearest sources, for the inverted
-    softmax the logarithm of its denominator; see `nearest_neighbors`.
+    With "csls" half the mean cosine to the `n_neighbors` nearest sources, with "inverted_softmax"
+    the logarithm of its denominator, with "nn" None.
     """
     targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
     _same_columns(targets, sources, "sources")
@@ -141,7 +142,7 @@ def hubness(
     inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
     n_threads = resolve_n_threads(n_threads)
     if method == "nn":
-        return np.zeros(len(targets), dtype=np.float32)
+        return None
     targets = unit_rows(targets, "targets", np.float32)
     sources = unit_rows(sources, "sources", np.float32)
     found = []
@@ -154,14 +155,14 @@ def hubness(
 
 
 class BestMatches(NamedTuple):
-    """What every point of two sides would choose on the other.
+    """Best matches of all points of two sides.
 
     Attributes
     ----------
     forward : Neighbors
-        The best targets of every source.
+        The best targets of each source.
     backward : (m,) int64 ndarray
-        The best source of every target.
+        The best source of each target.
     """
 
     forward: Neighbors
@@ -169,7 +170,7 @@ class BestMatches(NamedTuple):
 
     @property
     def mutual(self) -> NDArray[np.bool_]:
-        """(n,) bool ndarray: sources that are the best source of their best target."""
+        """(n,) bool ndarray: whether a source is the best source of its best target."""
         best = self.forward.indices[:, 0]
         return self.backward[best] == np.arange(len(best))
 
@@ -183,8 +184,8 @@ def best_matches(
     penalty: Float32Array | None = None,
     n_threads: int | None = None,
 ) -> BestMatches:
-    """Best matches by CSLS, both ways: `k` rows of `y` for each of `x`, one of `x` for
-    each of `y`. `penalty` is the `hubness` of `y`, where it is known already.
+    """Return the best matches by CSLS: `k` rows of `y` for each row of `x`, and a row of `x` for
+    each row of `y`. `penalty` is the `hubness` of `y`, if it is known already.
     """
     n_threads = resolve_n_threads(n_threads)
     x, y = as_matrix(x, "x"), as_matrix(y, "y")
@@ -193,7 +194,7 @@ def best_matches(
         penalty = hubness(y, x, method="csls", n_neighbors=n_neighbors, n_threads=n_threads)
     x, y = unit_rows(x, "x", np.float32), unit_rows(y, "y", np.float32)
     found, start = [], 0
-    # Of every target: the best source so far, and its cosine less its own penalty.
+    # The best source of each target so far, and its cosine less its penalty.
     backward = np.zeros(len(y), dtype=np.int64)
     highest = np.full(len(y), -np.inf, dtype=np.float32)
     for cosine in _chunks(x, y, n_threads):
@@ -212,10 +213,7 @@ def best_matches(
 
 def _same_columns(x, other, name):
     if other.shape[1] != x.shape[1]:
-        whose = "queries" if name == "targets" else "targets"
-        raise ValueError(
-            f"{name} must have as many columns as {whose}, {x.shape[1]}, got {other.shape[1]}"
-        )
+        raise ValueError(f"{name} must have {x.shape[1]} columns, got {other.shape[1]}")
 
 
 def _joined(parts):
@@ -223,8 +221,7 @@ def _joined(parts):
 
 
 def _chunks(x, y, n_threads):
-    """Products of some of the unit rows of `x` at a time with those of `y`, in one
-    buffer."""
+    """Yield products of blocks of unit rows of `x` with the unit rows of `y`, in one buffer."""
     # With fewer rows products with many targets wait for memory.
     step = min(x.shape[0], max(256, CHUNK_BYTES // (4 * y.shape[0])))
     buffer = aligned_empty((step, y.shape[0]))
@@ -237,12 +234,12 @@ def _chunks(x, y, n_threads):
 
 
 def _mean_of_largest(cosine, k, n_threads):
-    """Mean of the `k` largest entries of every row."""
+    """Return the mean of the `k` largest entries of each row."""
     return largest(cosine, min(k, cosine.shape[1]), n_threads).scores.mean(axis=1)
 
 
 def _softmax(cosine, b):
-    """``log(sum_j exp(b cosine_ij)) / b`` of every row; overwrites the argument."""
+    """Return ``log(sum_j exp(b cosine_ij)) / b`` of each row; overwrite the argument."""
     top = cosine.max(axis=1)
     cosine -= top[:, None]
     cosine *= np.float32(b)

@@ -1,17 +1,20 @@
-"""What of scikit-learn the estimators are made of, or what stands for it."""
+"""Classes and functions of scikit-learn, or stand-ins if it is not installed."""
 
 try:
-    from sklearn.base import BaseEstimator, TransformerMixin, clone
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
-    # No estimator can be made, and so nothing asks for these.
-    check_is_fitted = clone = validate_data = None
+    # No estimator can be made, so nothing calls these.
+    check_is_fitted = validate_data = None
+
+    class ClassNamePrefixFeaturesOutMixin:  # type: ignore[no-redef]
+        """Stand in for scikit-learn's class."""
 
     class TransformerMixin:  # type: ignore[no-redef]
-        """Stands for scikit-learn's where that is missing."""
+        """Stand in for scikit-learn's class."""
 
     class BaseEstimator:  # type: ignore[no-redef]
-        """Says what is missing when an estimator is made."""
+        """Raise an ImportError when an estimator is made."""
 
         def __new__(cls, *args, **options):
             raise ImportError(
@@ -19,4 +22,10 @@ except ImportError:
             )
 
 
-__all__ = ["BaseEstimator", "TransformerMixin", "check_is_fitted", "clone", "validate_data"]
+__all__ = [
+    "BaseEstimator",
+    "ClassNamePrefixFeaturesOutMixin",
+    "TransformerMixin",
+    "check_is_fitted",
+    "validate_data",
+]

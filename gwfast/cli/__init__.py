@@ -3,6 +3,5 @@
 Needs click, rich, matplotlib, jinja2 and joblib (the extra ``cli``), as `gwfast.__main__` checks.
 """
 
-from .menu import cli, main
-
-__all__ = ["cli", "main"]
+from .menu import cli as cli
+from .menu import main as main

@@ -7,7 +7,7 @@ from typing import get_args
 
 import click
 
-from ..alignment.normalize import NormalizeStep
+from ..alignment.normalize import VectorStep, check_steps
 from ..problems.epsilon import as_epsilon
 from ..problems.geometry import Statistic
 from ..quadratic.linearize import TierName
@@ -82,14 +82,6 @@ def convention(default):
     )
 
 
-def scale_costs(side):
-    return click.option(
-        "--scale-costs",
-        type=click.Choice(get_args(Statistic)),
-        help=f"Divide the costs of each {side} by this statistic of them.",
-    )
-
-
 def time_limit(text):
     return click.option(
         "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help=text
@@ -129,8 +121,16 @@ def _methods(text):
 
 
 def _normalize(text):
-    expected = f"{' and '.join(get_args(NormalizeStep))}, with commas between, or none"
-    return () if text == "none" else _names(text, get_args(NormalizeStep), expected)
+    steps = () if text == "none" else tuple(text.split(","))
+    try:
+        check_steps(steps)
+    except ValueError:
+        steps, statistics = " and ".join(get_args(VectorStep)), ", ".join(get_args(Statistic))
+        raise click.BadParameter(
+            f"expected {steps}, with commas between, or none, and at the end perhaps one of"
+            f" {statistics}, got {text!r}"
+        ) from None
+    return steps
 
 
 # What `align` and `demo` share.
@@ -155,13 +155,13 @@ solver_options = gathered(
         type=_normalize,
         default="unit,center,unit",
         metavar="STEPS",
-        help="What is done to the vectors first: unit makes their lengths one, center"
-        " their mean zero; or none.",
+        help="Steps before the solve: unit makes the lengths of vectors one, center their mean"
+        " zero; mean, median or max at the end divides the costs by it; or none.",
     ),
-    count("--max-outer", help="Limit of outer iterations."),
     click.option(
         "--tol",
         type=click.FloatRange(0, min_open=True),
+        default=1e-5,
         metavar="FLOAT",
         help="Relative change at which the solve stops.",
     ),
@@ -196,21 +196,12 @@ solver_options = gathered(
         metavar="FILE",
         help="Keep there where the solve stands; killed, the same command goes on.",
     ),
-    scale_costs("side"),
     count(
         "--refine",
         least=0,
         default=5,
         help="Rounds of fitting the mapping to mutual CSLS matches, at most; 0 leaves"
-        " the one of the plan.",
-    ),
-    click.option("--whiten/--no-whiten", default=True, help="Whiten both sides in each round."),
-    click.option(
-        "--reweight",
-        type=click.FloatRange(0),
-        metavar="POWER",
-        help="Weight directions by this power of their correlation in each round. [0.5,"
-        " or 0 with --no-whiten]",
+        " the mapping of the plan.",
     ),
     click.option(
         "--methods",

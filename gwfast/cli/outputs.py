@@ -86,8 +86,7 @@ def staged(output):
 def write(outcome, folder):
     """Write the files.
 
-    - ``mapping.npz`` holds what maps and translates: what ``AlignmentResult.save``
-      writes, with all rows and words, see `gwfast.alignment.saving`.
+    - ``mapping.npz`` is the file of `Alignment.save`, with all rows and words.
     - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
       words that took part, the plan: the words that most of their mass goes to, and which share of
       it. In lines of rank 1, `mutual` says whether the word is in turn CSLS' best for its
@@ -106,7 +105,7 @@ def write(outcome, folder):
     """
     result = outcome.result
     x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
-    result.with_words(x, y).save(folder / IN_FOLDER)
+    result.save(folder / IN_FOLDER)
     _write_translations(outcome, x, y, folder / "translations.tsv")
     _write_dictionary(outcome, x, y, folder / "dictionary.txt")
     suffix = {"text": "vec", "binary": "bin"}.get(outcome.settings.write_vectors)

@@ -16,10 +16,10 @@ import numpy as np
 
 import gwfast
 
-from ..results.tables import Neighbors
+from ..results.tables import Neighbors, Translations
 from ..solvers.search.seeds import alike, known_pairs
 from ..utils.progress import ProgressListener, console, reporting_on_terminal
-from ..words import Embeddings, evaluate
+from ..words import Embeddings
 from ..words.evaluation import GoldStandard, Precision
 from .coverage import looked_up
 from .outputs import staged, summary, write
@@ -30,16 +30,10 @@ from .watching import Watch
 _K = 10  # translations per word
 _N_SHOWN = 20
 _PATIENCE = 30  # seconds to look for a scheduler
-_TOL = 1e-5  # of `align`, where none is asked for
 # Words of a side below which the plan is not to be relied on: of the bundled Spanish and
 # French words 22 % are translated right at 200 words, 59 % at 300, 74 % at 500.
 _FEW_WORDS = 300
 _NOT_WRITTEN = "nothing was written: --output DIR keeps translations, maps and a report"
-# Settings that are arguments of `align` as they are.
-_ALIGN_OPTIONS = (
-    "n_words", "epsilon", "seed", "normalize", "max_outer", "tol", "search_time",
-    "time_limit", "memory_limit", "tier", "checkpoint", "scale_costs",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,11 +51,11 @@ class Outcome:
     source: Input
     target: Input
     settings: SimpleNamespace  # the options of the command
-    result: gwfast.AlignmentResult
+    result: gwfast.Alignment
     gold: GoldStandard | None  # on the vocabularies, None without dictionary
     precision: dict[str, Precision]  # by method, empty without dictionary
-    coupling: Neighbors  # of all rows that took part
-    csls: Neighbors  # of `rows`
+    coupling: Translations  # of all rows that took part
+    csls: Neighbors | Translations  # of `rows`
     rows: np.ndarray
     mutual: np.ndarray | None  # of `rows`, where these are all
     shown: np.ndarray  # rows for the table of translations
@@ -137,7 +131,7 @@ def _check_vectors(given):
 
 
 def _start(x, y, settings, seeds):
-    """What `align` takes for `init`."""
+    """Return the argument `init` of `align`."""
     if seeds is None and settings.init != "identical":
         return settings.init
     taking_part = [side.words[: settings.n_words] for side in (x, y)]
@@ -174,7 +168,7 @@ def _align(source, target, dictionary, gold, settings, init, told):
         rules = {"methods": settings.methods, "convention": settings.convention}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # `looked_up` has told it
-            precision = evaluate(result, dictionary, x.words, y.words, **rules)
+            precision = result.evaluate(dictionary, **rules)
     seconds = {"align": result.seconds, "translate": time.perf_counter() - start}
     return Outcome(
         source, target, settings, result, gold, precision, coupling, csls, rows,
@@ -183,15 +177,10 @@ def _align(source, target, dictionary, gold, settings, init, told):
 
 
 def _solve(x, y, settings, init):
-    """The alignment of two `Embeddings`, with progress on stderr."""
+    """Return the `Alignment` of two `Embeddings`, with progress on stderr."""
     weights = {"uniform": (None, None), "zipf": ("zipf", "zipf")}
     p, q = weights.get(settings.marginals, (x.counts, y.counts))
-    given = {name: getattr(settings, name) for name in _ALIGN_OPTIONS}
-    reweight = settings.reweight
-    if reweight is None:
-        reweight = gwfast.Refinement.reweight if settings.whiten else 0.0
-    refine = gwfast.Refinement(n_iter=settings.refine, whiten=settings.whiten, reweight=reweight)
-    watch = Watch(settings.tol or _TOL, settings.max_outer)
+    watch = Watch(settings.tol)
     with reporting_on_terminal(watch.line, quiet=settings.quiet) as report_progress:
 
         def report_iteration(step):
@@ -199,16 +188,24 @@ def _solve(x, y, settings, init):
 
         try:
             return gwfast.align(
-                x.vectors,
-                y.vectors,
-                p=p,
-                q=q,
+                x,
+                y,
+                p,
+                q,
+                n_words=settings.n_words,
+                normalize=settings.normalize,
+                epsilon=settings.epsilon,
                 init=init,
+                refine=settings.refine,
+                tol=settings.tol,
+                time_limit=settings.time_limit,
                 n_threads=settings.threads,
-                refine=refine,
+                memory_limit=settings.memory_limit,
+                seed=settings.seed,
+                checkpoint=settings.checkpoint,
                 callback=None if settings.quiet else report_iteration,
                 progress=ProgressListener(report_progress),
-                **{name: value for name, value in given.items() if value is not None},
+                options=gwfast.SolverOptions(tier=settings.tier, search_time=settings.search_time),
             )
         except KeyboardInterrupt:
             kept = settings.checkpoint

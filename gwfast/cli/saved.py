@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import words
-from ..alignment.spaces import load_alignment
+from ..alignment.aligned import Alignment
 from ..utils.progress import console
 from ..words.files.writing import write_text
 from .menu import cli
@@ -144,15 +144,15 @@ def _show(chosen, names):
 def map_vectors(folder, source, reading, output, side, space, force, as_json):
     """Map vectors by a saved result.
 
-    DIR is what `gwfast align --output` wrote, or a file of AlignmentResult.save. The
-    vectors of FILE are normalized as those of their side were, and taken to the space
+    DIR is what `gwfast align --output` wrote, or a file of Alignment.save. The
+    vectors of FILE are normalized as the vectors of their side were, and taken to the space
     where both sides are comparable.
     """
     if output is None and as_json:
         raise click.UsageError("--json needs --output")
     if output is not None:
         check_target(output, force, "--output")
-    spaces = load_alignment(folder)
+    spaces = Alignment.load(folder)
     embeddings = read(source, reading)
     mapped = spaces.transform if side == "source" else spaces.transform_target
     try:

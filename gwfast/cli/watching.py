@@ -11,8 +11,8 @@ from ..utils.progress import ProgressEvent
 class Watch:
     """Events and lines of one solve that ends at a relative change `tol`."""
 
-    def __init__(self, tol: float, total: int | None) -> None:
-        self._tol, self._total = tol, total
+    def __init__(self, tol: float) -> None:
+        self._tol = tol
         # Acceleration makes single changes jump, and a longer past says less.
         self._steps: deque[OuterStep] = deque(maxlen=10)
         self._shown: set[str] = set()
@@ -32,7 +32,7 @@ class Watch:
             f", change {step.change:.1e}, marginal error {step.marginal_error:.1e}"
         )
         at = step.iteration
-        return ProgressEvent("iteration", text, at, at, self._total)
+        return ProgressEvent("iteration", text, at, at, None)
 
     def line(self, event):
         """What is printed of an event where no bar fits, if anything."""

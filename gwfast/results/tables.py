@@ -134,6 +134,32 @@ class Neighbors(NamedTuple):
         )
 
 
+class Translations(NamedTuple):
+    """The best rows of the other side for each item, best first.
+
+    Attributes
+    ----------
+    words : list of lists of str, or None
+        The words of the rows; None if the other side has no words.
+    scores : (n_items, k) float32 ndarray
+    indices : (n_items, k) int64 ndarray
+        Row numbers; -1 if an item has no match.
+    """
+
+    words: list[list[str]] | None
+    scores: FloatArray
+    indices: IntArray
+
+    def to_frame(self, source: ArrayLike | None = None) -> pd.DataFrame:
+        """Return a table of pandas, a row for each translation of each item, with columns "source",
+        "target", "rank" (from 1) and "score"; `source` are names of the items, or numbers.
+        """
+        table = Neighbors(self.indices, self.scores).to_frame(source)
+        if self.words is not None:
+            table["target"] = [word for best in self.words for word in best]
+        return table
+
+
 def largest(x, k, n_threads):
     """Return `Neighbors` by the largest entries of rows, an array or `Rows`."""
     stored = isinstance(x, np.ndarray)

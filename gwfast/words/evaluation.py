@@ -8,18 +8,14 @@ checked against their code. Compare figures of one convention only.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..alignment import retrieval
-from ..alignment.align import AlignmentResult, ByPlan, Ranking
-from ..utils.callers import outside
 from ..utils.types import IntArray
 from ..utils.validation import as_count, as_mapping, as_translations, one_of
 from .dictionaries import Translations, invert
@@ -53,8 +49,8 @@ class Convention:
     coverage : {"words", "pairs"}
         Whether the coverage is the fraction of the dictionary's source words that are
         covered, or of its pairs that have both words in the vocabularies.
-    inverse_temperature : float
-        Inverse temperature of the inverted softmax.
+    inverse_temperature : float or None
+        Inverse temperature of the inverted softmax; None is the default of `nearest_neighbors`.
     """
 
     name: str
@@ -64,7 +60,7 @@ class Convention:
     duplicates: Literal["error", "drop", "last", "word"] = "error"
     first_only: bool = False
     coverage: Literal["words", "pairs"] = "words"
-    inverse_temperature: float = retrieval.INVERSE_TEMPERATURE
+    inverse_temperature: float | None = None
 
 
 CONVENTIONS = {
@@ -293,7 +289,7 @@ def precision_at_k(
     ks : sequence of int, default=(1, 5, 10)
         A k above the number of columns is scored on all columns.
     convention : {"gwfast", "vecmap", "muse", "paper"}, default="gwfast"
-        How to count, see `evaluate`.
+        How to count, see `gwfast.Alignment.evaluate`.
 
     Returns
     -------
@@ -318,10 +314,10 @@ def precision_at_k(
             f"indices must have a row for each of the {len(source_words)} source words,"
             f" got shape {indices.shape}"
         )
-    return _scored(indices[gold.rows], gold, ks)
+    return scored(indices[gold.rows], gold, ks)
 
 
-def _scored(indices, gold, ks):
+def scored(indices, gold, ks):
     """Return the `Precision` of the translations of ``gold.rows``."""
     ks = [as_count(k, "ks") for k in ks]
     rows = list(zip(indices.tolist(), gold.targets, strict=True))
@@ -332,148 +328,3 @@ def _scored(indices, gold, ks):
         coverage=gold.coverage,
         convention=gold.convention.name,
     )
-
-
-def evaluate(
-    result: AlignmentResult,
-    dictionary: Translations,
-    source_words: Sequence[str] | None = None,
-    target_words: Sequence[str] | None = None,
-    *,
-    methods: Sequence[Ranking] | None = None,
-    ks: Sequence[int] = (1, 5, 10),
-    convention: ConventionName = "gwfast",
-) -> dict[str, Precision]:
-    """Score the translations of an alignment against a dictionary.
-
-    "coupling" and "barycentric" are scored on the queries whose word and at least one translation
-    took part in the transport, the other methods on all queries.
-
-    Parameters
-    ----------
-    result : alignment, from `gwfast.align`
-    dictionary : mapping of str to iterable of str
-        Translations of source words, see `read_dictionary`.
-    source_words, target_words : sequence of str or None, default=None
-        A word for each row that was given to `align`; None takes the words of the alignment.
-    methods : sequence of str or None, default=None
-        Methods of ``result.translate``; None is "coupling", "nn" and "csls", without "coupling" if
-        `result` was loaded, as no plan is saved.
-    ks : sequence of int, default=(1, 5, 10)
-    convention : {"gwfast", "vecmap", "muse", "paper"}, default="gwfast"
-        Whose rules to count by: words as they are, the evaluators of vecmap and MUSE, or the script
-        of Alvarez-Melis and Jaakkola. The guide to words lists the rules.
-
-    Returns
-    -------
-    dict of str to Precision
-        By method. A `Precision` has the fractions in `at`, a dict by k, `interval(k)`, the number
-        of queries and the coverage of the dictionary.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type or value; the message names it.
-
-    Warns
-    -----
-    UserWarning
-        If more pairs of the dictionary fit the other way round.
-
-    Examples
-    --------
-    >>> import gwfast
-    >>> from gwfast.words import evaluate, load_sample
-    >>> spanish, french, dictionary = load_sample()
-    >>> result = gwfast.align(spanish.vectors, french.vectors, n_words=500)
-    >>> scores = evaluate(result, dictionary, spanish.words, french.words)
-    >>> list(scores), scores["csls"].n_queries
-    (['coupling', 'nn', 'csls'], 396)
-    """
-    if isinstance(methods, str):
-        raise TypeError(f"methods must be a sequence of names, got {methods!r}")
-    by_plan = get_args(ByPlan) if isinstance(result, AlignmentResult) else ()
-    if methods is None:
-        methods = (*by_plan[:1], "nn", "csls")
-    for method in methods:
-        one_of(method, "methods", (*get_args(retrieval.Retrieval), *by_plan))
-    if source_words is None:
-        source_words = _words_of(result, 0, "source_words")
-    if target_words is None:
-        target_words = _words_of(result, 1, "target_words")
-    for words, side, name in (
-        (source_words, result.source, "source_words"),
-        (target_words, result.target, "target_words"),
-    ):
-        if len(words) != len(side.rows):
-            raise ValueError(
-                f"{name} must have a word for each of the {len(side.rows)} rows, got {len(words)}"
-            )
-    n, m = result.n_words
-    part = gold_standard(dictionary, source_words[:n], target_words[:m], convention)
-    whole = part
-    if not part.convention.taking_part:
-        whole = gold_standard(dictionary, source_words, target_words, convention)
-    if n_turned := turned(dictionary, whole, source_words, target_words):
-        warnings.warn(
-            f"dictionary: more pairs fit the other way round, of {n_turned} words; from"
-            f" source to target of {len(whole)}; read_dictionary(path, reverse=True) turns it",
-            stacklevel=outside(),
-        )
-    k = max((as_count(k, "ks") for k in ks), default=1)
-    precision: dict[str, Precision] = {}
-    for method in methods:
-        gold = part if method in get_args(ByPlan) else whole
-        found = _translations(result, method, k, gold, whole.candidates)
-        precision[method] = _scored(found, gold, ks)
-    return precision
-
-
-def _words_of(result, side, name):
-    """Return the words of a side of an alignment."""
-    words = result.words
-    if words is None:
-        raise ValueError(f"{name} must be given, as the alignment has no words")
-    return words[side]
-
-
-def _translations(result, method, k, gold, candidates):
-    """Return the best `k` of the candidates, or all candidates, for every query."""
-    if not len(gold):
-        return np.empty((0, k), dtype=np.int64)
-    rules = gold.convention
-    if method in get_args(retrieval.Retrieval) and not (
-        # `translate` does the same then, and may know the hubs already.
-        len(candidates) == len(result.target.rows)
-        and len(gold.sources) == len(result.source.rows)
-        and rules.inverse_temperature == retrieval.INVERSE_TEMPERATURE
-    ):
-        mapped = result.mapped_source
-        found = retrieval.nearest_neighbors(
-            mapped[gold.rows],
-            _take(result.mapped_target, candidates),
-            method=method,
-            k=k,
-            inverse_temperature=rules.inverse_temperature,
-            sources=_take(mapped, gold.sources),
-            n_threads=result.n_threads,
-        )
-        return candidates[found.indices]
-    asked = k
-    while True:
-        found = result.translate(gold.rows, method=method, k=asked).indices
-        if len(candidates) == len(result.target.rows):
-            return found
-        allowed = np.isin(found, candidates)
-        if allowed.sum(axis=1).min() >= k or found.shape[1] < asked:
-            break
-        asked *= 2
-    # A stable sort moves the candidates to the front, in their order. Other rows may follow if
-    # there are few candidates; they are never right.
-    order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(found, order, axis=1)
-
-
-def _take(rows, chosen):
-    """Return the chosen rows, ascending; without a copy if all are chosen."""
-    return rows if len(chosen) == len(rows) else rows[chosen]

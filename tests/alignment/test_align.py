@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from helpers.problems import cloud, orthogonal, rotated_pair
@@ -179,9 +181,7 @@ def test_es_en_meets_the_reference_figures(shared_data):
 def test_scaled_costs_are_divided_by_their_statistic(statistic):
     x, y, _ = rotated_pair(90, 4, 22, noise=0.05)
     options = dict(init="product", epsilon=0.05)
-    scaled = gwfast.align(
-        3 * x, y, metric="sqeuclidean", normalize=(), scale_costs=statistic, **options
-    )
+    scaled = gwfast.align(3 * x, y, metric="sqeuclidean", normalize=(statistic,), **options)
     costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (3 * x, y)]
     costs = [cost / getattr(np, statistic)(cost) for cost in costs]
     dense = gwfast.gromov_wasserstein(*costs, **options)
@@ -205,8 +205,13 @@ def test_costs_are_not_scaled_by_what_is_not_above_zero():
     cloud_of_zeros = gwfast.PointCloud(np.zeros((4, 2)), "dot")
     with pytest.raises(ValueError, match="mean of the costs must be above 0"):
         cloud_of_zeros.scaled_by("mean")
-    with pytest.raises(ValueError, match="scale_costs must be one of"):
-        gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), scale_costs="std")
+    for steps in (("std",), ("mean", "unit")):
+        with pytest.raises(
+            ValueError, match=r"normalize must be a sequence of .* as the last, got"
+        ):
+            gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), normalize=steps)
+    with pytest.raises(TypeError, match=r"normalize must be a sequence of .*, got 'unit'"):
+        gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), normalize="unit")
 
 
 def test_rows_without_mass_have_no_translation(aligned):
@@ -218,3 +223,58 @@ def test_rows_without_mass_have_no_translation(aligned):
         found = result.translate([3, 4], method=method, k=2)
         assert (found.indices[0] >= 0).all() and found.scores[0, 0] > 0
         assert (found.indices[1] == -1).all() and (found.scores[1] == 0).all()
+
+
+def test_backward_translations_are_forward_translations_of_the_swapped_spaces(aligned):
+    *_, result = aligned
+    swapped = dataclasses.replace(
+        result,
+        mapping=result.mapping.T.copy(),
+        source=result.target,
+        target=result.source,
+        _gw=dataclasses.replace(result.gw, coupling=result.gw.coupling.T),
+    )
+    for method in ("csls", "nn", "inverted_softmax", "coupling", "barycentric"):
+        found = result.translate([3, 77], k=4, direction="backward", method=method)
+        expected = swapped.translate([3, 77], k=4, method=method)
+        np.testing.assert_array_equal(found.indices, expected.indices)
+        np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    with pytest.raises(ValueError, match="direction must be one of"):
+        result.translate([3], direction="back")
+
+
+def test_words_come_with_embeddings_and_with_frames_of_words():
+    pandas = pytest.importorskip("pandas")
+    x, y, where = rotated_pair(60, 4, 31)
+    words_x, words_y = ([f"{end}{i}" for i in range(60)] for end in "xy")
+    sides = gwfast.words.Embeddings(tuple(words_x), x.astype(np.float32)), y
+    sides = sides[0], pandas.DataFrame(y, index=words_y)
+    counts = pandas.Series(np.arange(1.0, 61), index=words_x)
+    result = gwfast.align(*sides, p=counts[::-1] ** 0.5, epsilon=0.003)
+    assert result.words == (tuple(words_x), tuple(words_y))
+    assert result.translate("x7", k=1).words == [[f"y{where[7]}"]]
+    assert result.translate(["y3", "y5"], k=2, direction="backward").words[1][0][0] == "x"
+    np.testing.assert_allclose(
+        result.plan.sum(axis=1), counts**0.5 / (counts**0.5).sum(), rtol=1e-2
+    )
+    table = result.translate(["x7", "x9"], k=2).to_frame(["x7", "x9"])
+    assert table["source"].tolist() == ["x7", "x7", "x9", "x9"]
+    assert table["target"][0] == f"y{where[7]}"
+    half = gwfast.align(sides[0], y, init="product", epsilon=0.1)
+    assert half.words == (tuple(words_x), None)
+    assert half.translate("x7").words is None
+    with pytest.raises(ValueError, match="items must be row numbers or vectors, as the target has"):
+        half.translate("y7", direction="backward")
+    with pytest.raises(ValueError, match="words must be attached to both sides"):
+        half.evaluate({"x7": {"y7"}})
+
+
+def test_vectors_of_a_frame_go_by_the_labels_of_its_columns():
+    pandas = pytest.importorskip("pandas")
+    x, y, _ = rotated_pair(40, 3, 32)
+    frame = pandas.DataFrame(x, columns=list("abc"))
+    result = gwfast.align(frame, y, init="product", epsilon=0.1)
+    expected = result.transform(x)
+    np.testing.assert_array_equal(result.transform(frame[["c", "a", "b"]]), expected)
+    with pytest.raises(ValueError, match="x must have the labels of the vectors of the fit"):
+        result.transform(frame.rename(columns={"a": "d"}))

@@ -71,7 +71,7 @@ def test_it_does_what_align_does(pair, fitted):
     np.testing.assert_array_equal(fitted.predict(x), best)
     assert (fitted.predict(x[:9]) == where[:9]).all()
     assert fitted.n_features_in_ == 5
-    assert fitted.n_iter_ == result.gw.n_outer
+    assert fitted.n_iter_ == result.gw.n_iter
     np.testing.assert_array_equal(
         GromovWassersteinAligner(n_words=100, refine=2).fit_transform(x, y), result.transform(x)
     )
@@ -89,8 +89,8 @@ def test_its_parameters_are_those_of_align():
 
 
 def test_it_shows_the_parameters_that_were_changed():
-    aligner = GromovWassersteinAligner(tol=1e-4).set_params(n_words=7, tier="tiled")
-    assert repr(aligner) == ("GromovWassersteinAligner(n_words=7, tier='tiled', tol=0.0001)")
+    aligner = GromovWassersteinAligner(tol=1e-4).set_params(n_words=7, metric="dot")
+    assert repr(aligner) == "GromovWassersteinAligner(metric='dot', n_words=7, tol=0.0001)"
     array = GromovWassersteinAligner(init=np.ones((2, 2)))
     assert repr(array).startswith("GromovWassersteinAligner(init=array(")
     with pytest.raises(ValueError, match="Invalid parameter 'words'"):
@@ -195,45 +195,17 @@ def test_spaces_without_angles_are_refused_in_scikit_learns_words():
             GromovWassersteinAligner().fit(*map(np.ones, shapes))
 
 
-def test_two_spaces_are_split_apart():
-    selection = pytest.importorskip("sklearn.model_selection")
-    x, y = np.arange(40.0).reshape(20, 2), -np.arange(30.0).reshape(10, 3)
-    spaces = gwfast.TwoSpaces(x, y)
-    assert len(spaces) == 30 and spaces.shape == (30,)
-    for splitter in (
-        selection.KFold(5),
-        selection.KFold(2, shuffle=True, random_state=0),
-        selection.ShuffleSplit(3, test_size=0.5, random_state=0),
-    ):
-        for some, others in splitter.split(spaces):
-            parts = spaces[some], spaces[others]
-            for name, whole in (("x", x), ("y", y)):
-                rows = [getattr(part, name) for part in parts]
-                # Each row once, in order, and some of both spaces in each part.
-                together = np.concatenate(rows)
-                if not isinstance(splitter, selection.ShuffleSplit):
-                    np.testing.assert_array_equal(together[np.abs(together[:, 0]).argsort()], whole)
-                for part in rows:
-                    assert (np.diff(np.abs(part[:, 0])) > 0).all() and len(part)
-    fold = next(selection.KFold(5).split(spaces))[1]
-    assert repr(spaces[fold]) == "TwoSpaces(4 x 2, 2 x 3)"
-    with pytest.raises(IndexError, match="samples must be of both spaces, got none of"):
-        spaces[[0]]
-    with pytest.raises(ValueError, match="the second space must be None"):
-        GromovWassersteinAligner().fit(spaces, y)
-
-
 @pytest.mark.filterwarnings("ignore:.*ended as")
 def test_a_grid_search_finds_what_works(pair):
     selection = pytest.importorskip("sklearn.model_selection")
     pipeline = pytest.importorskip("sklearn.pipeline")
     decomposition = pytest.importorskip("sklearn.decomposition")
     x, y, _ = pair
-    aligner = GromovWassersteinAligner(tol=1e-3, marginal_tol=1e-3, n_threads=1)
+    aligner = GromovWassersteinAligner(tol=1e-3, n_threads=1)
     grid = {"epsilon": [0.3, 0.003]}  # 0.3 blurs all
     folds = selection.KFold(2, shuffle=True, random_state=0)
     search = selection.GridSearchCV(aligner, grid, cv=folds, error_score="raise")
-    search.fit(gwfast.TwoSpaces(x, y[:120]))
+    search.fit(x, y)
     assert search.best_params_ == {"epsilon": 0.003}
     assert search.transform(x).shape == x.shape
     chain = pipeline.make_pipeline(decomposition.PCA(4), aligner)
@@ -242,39 +214,17 @@ def test_a_grid_search_finds_what_works(pair):
     assert search.fit(x, y).best_params_[next(iter(named))] == 0.003
 
 
-@pytest.mark.filterwarnings("ignore:.*ended as")
-def test_a_grid_search_of_a_pipeline_prepares_both_spaces(pair):
-    selection = pytest.importorskip("sklearn.model_selection")
-    pipeline = pytest.importorskip("sklearn.pipeline")
-    decomposition = pytest.importorskip("sklearn.decomposition")
-    x, y, where = pair
-    wide = np.hstack([y, y[:, :2] + y[:, 2:4]])  # more columns, no more dimensions
-    aligner = GromovWassersteinAligner(n_threads=1)
-    chain = pipeline.Pipeline([("pca", gwfast.EachSpace(decomposition.PCA())), ("gw", aligner)])
-    grid = {"pca__transformer__n_components": [2, 5], "gw__epsilon": [0.003]}
-    folds = selection.KFold(2, shuffle=True, random_state=0)
-    search = selection.GridSearchCV(chain, grid, cv=folds, error_score="raise")
-    search.fit(gwfast.TwoSpaces(x, y))
-    best = {"gw__epsilon": 0.003, "pca__transformer__n_components": 5}
-    assert search.best_params_ == best
-    assert (search.predict(x) == where).mean() > 0.95
-    found = chain.set_params(**best).fit(gwfast.TwoSpaces(x, wide))
-    assert found.transform(x).shape == (150, 5)
-    parts = found[0].transform(gwfast.TwoSpaces(x, wide))
-    for part, space in zip((parts.x, parts.y), (x, wide), strict=True):
-        expected = decomposition.PCA(5).fit_transform(space)
-        np.testing.assert_allclose(np.abs(part), np.abs(expected), atol=1e-8)
-
-
-def test_each_space_says_what_it_needs():
-    error = pytest.importorskip("sklearn.exceptions").NotFittedError
-    decomposition = pytest.importorskip("sklearn.decomposition")
-    each = gwfast.EachSpace(decomposition.PCA(2))
-    assert repr(base.clone(each)) == "EachSpace(transformer=PCA(n_components=2))"
-    with pytest.raises(TypeError, match=r"^X must be TwoSpaces\(x, y\), got ndarray"):
-        each.fit(np.ones((3, 3)))
-    with pytest.raises(error, match=r"not fitted: call fit\(X\) first"):
-        each.transform(np.ones((3, 3)))
+def test_outputs_of_pandas_have_names(pair, fitted):
+    pytest.importorskip("pandas")
+    x, y, _ = pair
+    names = [f"gromovwassersteinaligner{i}" for i in range(5)]
+    assert fitted.get_feature_names_out().tolist() == names
+    aligner = GromovWassersteinAligner(n_words=100, init="product", n_threads=1)
+    table = aligner.set_output(transform="pandas").fit(x, y).transform(x)
+    assert table.columns.tolist() == names
+    np.testing.assert_array_equal(table, aligner.result_.transform(x))
+    assert aligner.predict(x).shape == (150,)
+    assert np.isfinite([aligner.score(x), aligner.score(x, y)]).all()
 
 
 def test_the_score_is_that_of_the_best_pairs(pair, fitted):
@@ -282,7 +232,6 @@ def test_the_score_is_that_of_the_best_pairs(pair, fitted):
     best = aligner.result_.translate(k=1)
     assert aligner.score(x) == pytest.approx(best.scores.mean(), rel=1e-4)
     assert aligner.score(x, y) == pytest.approx(aligner.score(x), rel=1e-4)
-    assert aligner.score(gwfast.TwoSpaces(x, y)) == aligner.score(x, y)
     noise = cloud(len(y), y.shape[1], 9)
     assert aligner.score(x, noise) < 0.8 * aligner.score(x, y)
 

@@ -132,7 +132,7 @@ def test_result(made, folder):
 
 @pytest.mark.parametrize("refine", mostly_slow([0, 2], fast=[2]))
 def test_mapping_is_enough_to_map_both_sides(tmp_path, no_pictures, refine):
-    made = outcome(refine=refine, whiten=True)
+    made = outcome(refine=refine)
     write(made, tmp_path)
     with np.load(tmp_path / "mapping.npz") as saved:
         assert ("target_mapping" in saved) == (refine > 0)
@@ -140,7 +140,7 @@ def test_mapping_is_enough_to_map_both_sides(tmp_path, no_pictures, refine):
         for side in ("source", "target"):
             x = getattr(made, side).embeddings.vectors.astype(np.float64)
             means = iter(saved[f"{side}_means"])
-            for step in saved["normalize"].tolist():
+            for step in saved[f"{side}_steps"].tolist():
                 if step == "center":
                     x = x - next(means)
                 else:
@@ -154,7 +154,7 @@ def test_mapping_is_enough_to_map_both_sides(tmp_path, no_pictures, refine):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, suffix", [("text", "vec"), ("binary", "bin")])
 def test_vectors(tmp_path, no_pictures, kind, suffix):
-    made = outcome(write_vectors=kind, whiten=True)
+    made = outcome(write_vectors=kind)
     write(made, tmp_path)
     names = {path.name for path in tmp_path.iterdir()}
     assert names - ALWAYS == {f"source.{suffix}", f"target.{suffix}"}

@@ -111,7 +111,7 @@ def test_wrong_translations_show_what_was_expected(made):
     indices = made.csls.indices.copy()
     indices[10] = np.roll(indices[10], 1)
     indices[12] = np.arange(30, 40)
-    wrong = changed(made, csls=type(made.csls)(indices, made.csls.scores))
+    wrong = changed(made, csls=made.csls._replace(indices=indices))
     rows = Page(render(wrong)).tables["translations"][1:]
     place = indices[10].tolist().index(10) + 1
     assert place > 1

@@ -85,7 +85,7 @@ def test_hard_words(run, tmp_path, monkeypatch):
 
 def test_a_folder_is_loaded(run, files, saved, monkeypatch):
     """It maps and translates, words and vectors, in Python as on the command line."""
-    spaces = gwfast.load_alignment("saved")
+    spaces = gwfast.Alignment.load("saved")
     x = read_embeddings(files / "a.vec")
     assert spaces.words[0] == x.words
     for asked in (["s7", "%"], x.vectors[[7, 2]]):
@@ -93,7 +93,7 @@ def test_a_folder_is_loaded(run, files, saved, monkeypatch):
         assert [spaces.words[1][row] for row in best] == ["t7", "t2"]
     (files / "empty").mkdir()
     with pytest.raises(ValueError, match=r"got empty without mapping\.npz"):
-        gwfast.load_alignment("empty")
+        gwfast.Alignment.load("empty")
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -105,7 +105,7 @@ def test_new_vectors_are_mapped(run, files, saved, side):
     assert (status, out, err) == (0, "new.npz: 9 words, 6 columns\n", "")
     mapped = read_embeddings(files / "new.npz")
     assert mapped.words == given.words[:9]
-    spaces = gwfast.load_alignment(saved / "mapping.npz")
+    spaces = gwfast.Alignment.load(saved / "mapping.npz")
     spaces.save("kept")  # a file that Python has saved
     assert run("map", "kept", *arguments[2:])[1] == run(*arguments)[1]
     use = spaces.transform if side == "source" else spaces.transform_target
@@ -134,7 +134,7 @@ def test_bad_input(run, files, saved):
         ("map saved a.vec --json", "--json needs --output"),
         ("map saved a.vec --output x", "--output must end in .vec"),
         ("map saved a.vec --output x/y.vec", "in an existing folder"),
-        ("map a.vec a.vec", "a.vec: damaged, or no file of AlignmentResult"),
+        ("map a.vec a.vec", "a.vec: damaged, or no file of Alignment"),
     ):
         status, out, err = run(*command.split())
         assert (status, out, err.count("\n")) == (2, "", 1), command
@@ -143,10 +143,10 @@ def test_bad_input(run, files, saved):
 
 def test_an_alignment_as_json(run, files):
     arguments = *ALIGN, "--dictionary", "pairs.txt", "--json"
-    status, out, err = run(*arguments, "--max-outer", 1)
+    status, out, err = run(*arguments, "--time-limit", 1e-6)
     assert status == 0 and out.count("\n") == 1
     found = json.loads(out)
-    assert found["gw"]["status"] == "max_outer" and "gwfast: warning: " in err
+    assert found["gw"]["status"] == "time_limit" and "gwfast: warning: " in err
     assert found["translations"]["s59"][0].startswith("t")
     assert found["mutual_pairs"] is None
     status, out, err = run(*arguments, "--output", "out")

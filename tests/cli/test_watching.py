@@ -15,7 +15,7 @@ def steps(n, fall, seconds=20.0):
 
 
 def test_the_change_and_the_time_left_are_told():
-    watch = Watch(1e-5, None)
+    watch = Watch(1e-5)
     events = [watch.event(step) for step in steps(8, 0.5)]
     assert "left" not in events[1].text  # too few to tell
     # From .1 / 256 a factor of 39 is left: 5.3 halvings of 20 s.
@@ -26,9 +26,9 @@ def test_the_change_and_the_time_left_are_told():
     assert events[-1].stage == "iteration" and events[-1].number == 8
     # Another descent begins, or nothing falls: nobody knows.
     assert "left" not in watch.event(steps(1, 0.5)[0]).text
-    watch = Watch(1e-5, 50)
+    watch = Watch(1e-5)
     event = [watch.event(step) for step in steps(8, 1.0)][-1]
-    assert "left" not in event.text and event.total == 50
+    assert "left" not in event.text and event.total is None
 
 
 def test_lines_come_every_few_seconds(monkeypatch):
@@ -36,7 +36,7 @@ def test_lines_come_every_few_seconds(monkeypatch):
     where each took twelve seconds."""
     now = 0.0
     monkeypatch.setattr("gwfast.cli.watching.time.monotonic", lambda: now)
-    watch, lines = Watch(1e-5, None), []
+    watch, lines = Watch(1e-5), []
     for step in steps(20, 0.5, seconds=12.0):
         now = step.seconds
         lines.append(watch.line(watch.event(step)))

@@ -24,16 +24,7 @@ def align(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options, two_sided",
-    [
-        ([], True),
-        (["--no-whiten"], False),
-        (["--no-whiten", "--reweight", 0.5], True),
-        (["--reweight", 0], True),
-        (["--refine", 0], False),
-    ],
-)
+@pytest.mark.parametrize("options, two_sided", [([], True), (["--refine", 0], False)])
 def test_the_kind_of_refinement(run, files, monkeypatch, options, two_sided):
     monkeypatch.setattr("gwfast.cli.page.render", lambda outcome: "")  # takes a second
     status, out, _ = run(*ALIGN, "--output", "out", *options)
@@ -212,8 +203,11 @@ def test_convert(run, files, name):
 
 
 def test_costs_can_be_scaled(align):
-    epsilons = [align("--scale-costs", scale)["gw"]["epsilon"] for scale in ("mean", "max")]
-    assert align()["gw"]["epsilon"] not in epsilons and epsilons[0] != epsilons[1]
+    steps = ("unit,mean", "unit,max")
+    epsilons = [align("--normalize", text)["gw"]["epsilon"] for text in steps]
+    assert (
+        align("--normalize", "unit")["gw"]["epsilon"] not in epsilons and epsilons[0] != epsilons[1]
+    )
 
 
 def test_convert_takes_all_words_and_tells_what_it_drops(run, files):

@@ -54,11 +54,10 @@ def csls_best(x, y, hood=10):
 
 
 @functools.cache
-def aligned(n_columns, source, target, n_words, refine, whiten):
+def aligned(n_columns, source, target, n_words, refine):
     """Of the bytes of both sides, so that no alignment is computed twice."""
     clouds = (np.frombuffer(x, np.float32).reshape(-1, n_columns) for x in (source, target))
-    refinement = gwfast.Refinement(refine, whiten=whiten) if refine else None
-    return gwfast.align(*clouds, n_words=n_words, epsilon=0.01, refine=refinement)
+    return gwfast.align(*clouds, n_words=n_words, epsilon=0.01, refine=refine)
 
 
 def changed(outcome, **parts):
@@ -74,7 +73,6 @@ def outcome(
     n_words=N_TAKING_PART,
     gold=True,
     refine=2,
-    whiten=False,
     warnings=(),
     **settings,
 ):
@@ -82,7 +80,7 @@ def outcome(
     if source is None:
         source, target = sides()
     given = source.vectors.tobytes(), target.vectors.tobytes()
-    result = aligned(source.vectors.shape[1], *given, n_words, refine, whiten)
+    result = aligned(source.vectors.shape[1], *given, n_words, refine)
     forward, backward = csls_best(result.mapped_source, result.mapped_target)
     mutual = backward[forward] == np.arange(len(source))
     standard, precision = None, {}

@@ -49,7 +49,7 @@ READERS = {
     "words": ("v.words", _word_list),
     "pickle": ("v.kv", _embeddings),
     "dictionary": ("d.txt", _dictionary),
-    "alignment": ("a.npz", gwfast.load_alignment),
+    "alignment": ("a.npz", gwfast.Alignment.load),
 }
 
 

@@ -157,7 +157,7 @@ def test_refinement_ends_when_time_is_up(monkeypatch):
             deadline.stop()
 
     x, y = cloud(200, 5, 0), cloud(190, 5, 1)
-    result = gwfast.align(x, y, refine=50, max_outer=2, progress=progress)
+    result = gwfast.align(x, y, init="product", tol=0.1, refine=50, progress=progress)
     assert 0 < len(result.refinement) <= 2
 
 

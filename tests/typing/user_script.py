@@ -14,7 +14,7 @@ from gwfast.problems.dense_cost import DenseCost
 from gwfast.results.coupling import Coupling
 from gwfast.results.records import OuterStep
 from gwfast.results.result import SinkhornResult
-from gwfast.results.tables import Neighbors
+from gwfast.results.tables import Translations
 
 Floats = NDArray[np.floating[Any]]
 rng = np.random.default_rng(0)
@@ -23,14 +23,15 @@ x, y = rng.standard_normal((50, 5)), rng.standard_normal((60, 4))
 # --- Alignments -----------------------------------------------------------------------
 
 result = gwfast.align(x, y, metric="cosine", epsilon="auto", n_words=40, refine=3)
-assert_type(result, gwfast.AlignmentResult)
+assert_type(result, gwfast.Alignment)
 assert_type(result.gw, gwfast.GWResult)
 assert_type(result.plan, Floats)
 assert_type(result.mapping, NDArray[np.float32])
 assert_type(result.match(), NDArray[np.int64])
-assert_type(result.translate([0, 1], method="csls", k=3), Neighbors)
+assert_type(result.translate([0, 1], method="csls", k=3), Translations)
 assert_type(result.transform(x.tolist()), NDArray[np.float32])
-assert_type(result.refine(gwfast.Refinement(n_iter=2)).refinement[0].n_pairs, int)
+assert_type(result.translate("a").words, list[list[str]] | None)
+assert_type(result.refine(2).refinement[0].n_pairs, int)
 assert_type(gwfast.procrustes(x, x), NDArray[np.float32])
 assert_type(gwfast.nearest_neighbors(x, x, method="nn").scores, Floats)
 gwfast.align(x, y, metric="cosin")  # type: ignore[arg-type]
@@ -97,7 +98,7 @@ assert_type(source.vectors, NDArray[np.float32])
 assert_type(dictionary, dict[str, set[str]])
 assert_type(words.read_embeddings("a.vec", max_words=10), words.Embeddings)
 words.read_embeddings("a.vec", errors="ignore")  # type: ignore[arg-type]
-scores = words.evaluate(result, dictionary, source.words, target.words, ks=[1, 5])
+scores = gwfast.align(source, target).evaluate(dictionary, ks=[1, 5])
 assert_type(scores["csls"].at[1], float)
 assert_type(scores["csls"].interval(1), tuple[float, float])
 assert_type(words.precision_at_k([[0]], dictionary, ["sol"], ["soleil"]).at[1], float)

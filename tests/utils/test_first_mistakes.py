@@ -15,9 +15,9 @@ WORDS = [f"w{row}" for row in range(9)]
     "call, error, message",
     [
         (
-            lambda: gwfast.align(Embeddings(WORDS, X.astype(np.float32)), X),
+            lambda: gwfast.nearest_neighbors(Embeddings(WORDS, X.astype(np.float32)), X),
             TypeError,
-            r"^x must be an array, got Embeddings: pass its vectors",
+            r"^queries must be an array, got Embeddings: pass its vectors",
         ),
         (
             lambda: gwfast.gromov_wasserstein(X, X),
@@ -36,8 +36,8 @@ WORDS = [f"w{row}" for row in range(9)]
         ),
         (
             lambda: gwfast.align(X, X).translate(["casa"]),
-            TypeError,
-            r"^rows must hold real numbers, got .*; that of a word is words.index",
+            ValueError,
+            r"^items must be row numbers or vectors, as the source has no words",
         ),
         (
             lambda: precision_at_k([[0]] * 9, ["casa maison"], WORDS, WORDS),

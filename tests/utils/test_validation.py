@@ -69,6 +69,8 @@ def content(result):
     """The arrays in what a public function returns."""
     if hasattr(result, "plan"):
         return [result.plan]
+    if hasattr(result, "indices"):
+        return [result.indices, result.scores]
     if isinstance(result, gwfast.PointCloud):
         return [result.features]
     if isinstance(result, DenseCost):
@@ -313,8 +315,8 @@ OTHER_WIDTH = "(queries|targets|sources) must have"
         ({"method": "best"}, "method must be"),
         ({"k": 0}, "k must be"),
         ({"k": 1.0}, "k must be"),
-        ({"hood": 0}, "hood must be"),
-        ({"hood": None}, "hood must be"),
+        ({"n_neighbors": 0}, "n_neighbors must be"),
+        ({"n_neighbors": None}, "n_neighbors must be"),
         ({"queries": X[:, :3]}, OTHER_WIDTH),
         ({"targets": X[:, :3]}, OTHER_WIDTH),
         ({"sources": X[:, :3]}, OTHER_WIDTH),

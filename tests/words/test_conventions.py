@@ -13,14 +13,7 @@ from helpers.marks import pairwise
 from helpers.problems import orthogonal
 
 import gwfast
-from gwfast.words import (
-    Embeddings,
-    evaluate,
-    load_sample,
-    precision_at_k,
-    read_dictionary,
-    read_embeddings,
-)
+from gwfast.words import Embeddings, load_sample, precision_at_k, read_dictionary, read_embeddings
 
 METHODS = ("nn", "csls")
 
@@ -132,6 +125,11 @@ def paper_csls(scores, k=10):
     of_source = np.array([mean_of_largest(row, k) for row in scores])
     of_target = np.array([mean_of_largest(column, k) for column in scores.T])
     return 2 * scores - of_target - of_source[:, None]
+
+
+def evaluate(result, pairs, source, target, **options):
+    """Scores of an alignment with these words."""
+    return result.with_words(source, target).evaluate(pairs, **options)
 
 
 def check_vecmap(result, lines, dictionary, source, target, methods=METHODS):

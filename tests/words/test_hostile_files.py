@@ -33,7 +33,7 @@ folder = pathlib.Path({folder!r})
 (folder / "fine.vec").write_text("a 1 2\\nb 3 4\\n")
 read_embeddings(folder / "fine.vec")
 for path in sorted(folder.iterdir()):
-    for read in (read_embeddings, read_dictionary, read_counts, gwfast.load_alignment):
+    for read in (read_embeddings, read_dictionary, read_counts, gwfast.Alignment.load):
         before, start, message = peak(), time.monotonic(), None
         try:
             read(path)
@@ -244,7 +244,7 @@ def test_no_memory_names_the_file(tmp_path, monkeypatch):
 
 
 def test_a_kept_alignment_is_not_trusted_either(tmp_path):
-    version = npy_bytes((), "<i8", (1).to_bytes(8, "little"))
+    version = npy_bytes((), "<i8", (3).to_bytes(8, "little"))
     content = npz_bytes(
         gwfast_alignment=version,
         mapping=npy_bytes((10**12, 4), "<f4"),
@@ -254,7 +254,7 @@ def test_a_kept_alignment_is_not_trusted_either(tmp_path):
     path = write(tmp_path / "a", content)
     pattern = "damaged, or no .*of shape .1000000000000, 4. and <f4, got 0 bytes"
     with pytest.raises(ValueError, match=pattern):
-        gwfast.load_alignment(path)
+        gwfast.Alignment.load(path)
 
 
 # --- Pickles --------------------------------------------------------------------------
