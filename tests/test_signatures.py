@@ -11,11 +11,7 @@ import gwfast
 import gwfast.singlecell
 from gwfast.results.status import Status
 
-ROOMS = ["gwfast"] + sorted(
-    f"gwfast.{module.name}"
-    for module in pkgutil.iter_modules(gwfast.__path__)
-    if not module.name.startswith("_")
-)
+ROOMS = ["gwfast", *(f"gwfast.{module.name}" for module in pkgutil.iter_modules(gwfast.__path__))]
 PARAMETERS = {"gromov_wasserstein": 21, "align": 19}
 LINES = 90
 
