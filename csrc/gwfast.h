@@ -91,21 +91,18 @@ typedef struct {
     SLOT(double, gibbs_rows, const void *c, const double *f, const void *g, double inv_epsilon,   \
          void *out, ptrdiff_t rows, ptrdiff_t m)                                                  \
     SLOT(double, sinkhorn_rows, const void *k, const double *p, void *u, const void *v,           \
-         double omega, const double *anchor, void *block, double *columns, ptrdiff_t rows,        \
-         ptrdiff_t m)                                                                             \
-    SLOT(void, normal_rows, const void *k, const double *weights, const void *x, double *sums,    \
-         void *block, double *columns, ptrdiff_t rows, ptrdiff_t m)                               \
+         double over, const double *anchor, double *sums, void *block, double *columns,           \
+         ptrdiff_t rows, ptrdiff_t m)                                                             \
     SLOT(void, rescale, void *scaling, const double *mass, const double *sum, double omega,       \
          const double *anchor, ptrdiff_t m)                                                       \
     SLOT(double, settle, gwf_rule *rule, void *u, void *v, const double *q, double *sums,         \
          ptrdiff_t n, ptrdiff_t m)                                                                \
-    SLOT(void, plan_rows, void *k, const void *u, const void *v, double *sums, void *block,       \
+    SLOT(void, sum_rows, void *k, const void *u, const void *v, double *sums, void *block,        \
          double *columns, ptrdiff_t rows, ptrdiff_t m)                                            \
-    SLOT(void, sum_rows, const void *k, double *sums, void *block, double *columns,               \
-         ptrdiff_t rows, ptrdiff_t m)                                                             \
     SLOT(double, dot_rows, const void *a, const void *b, ptrdiff_t rows, ptrdiff_t m)             \
     SLOT(double, distance_rows, const void *a, const void *b, double *squares, ptrdiff_t rows,    \
          ptrdiff_t m)                                                                             \
+    SLOT(void, shift_row, const void *x, double shift, double factor, float *out, ptrdiff_t m)    \
     SLOT(void, moments_row, const void *x, double shift, double factor, const double *p,          \
          double *first, double *second, float *narrow, double *wide, ptrdiff_t m)                 \
     SLOT(double, survey_tile, const void *a, ptrdiff_t lda, const void *b, ptrdiff_t ldb,         \
@@ -140,15 +137,10 @@ typedef struct {
          float *out, ptrdiff_t rows)                                                               \
     SLOT(double, sparse_sinkhorn_rows, const int64_t *start, const int32_t *index, const float *k, \
          const double *p, float *u, const float *v, float omega, const double *anchor,             \
-         float *block, ptrdiff_t rows)                                                             \
-    SLOT(void, sparse_normal_rows, const int64_t *start, const int32_t *index, const float *k,     \
-         const double *weights, const float *x, double *sums, float *block, ptrdiff_t rows)        \
+         double *sums, float *block, double *columns, ptrdiff_t rows, ptrdiff_t m)                 \
     SLOT(void, sparse_product_rows, const int64_t *start, const int32_t *index, const float *k,    \
          const float *v, const float *y, ptrdiff_t d, float *moved, double *sums, ptrdiff_t rows)  \
-    SLOT(void, shift_f16, const void *x, float shift, float factor, float *out, ptrdiff_t m)       \
-    SLOT(void, shift_f32, const void *x, float shift, float factor, float *out, ptrdiff_t m)       \
-    SLOT(void, shift_f64, const void *x, double shift, double factor, float *out, ptrdiff_t m)     \
-    SLOT(void, fold, float *block, double *columns, ptrdiff_t m)
+    SLOT(void, shift_half_row, const void *x, float shift, float factor, float *out, ptrdiff_t m)
 
 #define GWF_MEMBER(type, name, ...) type (*name)(__VA_ARGS__);
 typedef struct {

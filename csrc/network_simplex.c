@@ -20,7 +20,7 @@ static void regrets(gwf_tree *t, const double *cost, const gwf_f64 *with, double
     double *of_col = t->potential + n, mean = 0.0;
     ptrdiff_t at;
     for (ptrdiff_t j = 0; j < m; j++) of_col[j] = 0.0;
-    with->sum_rows(cost, regret, t->room, of_col, n, m);
+    with->sum_rows((void *)cost, NULL, NULL, regret, t->room, of_col, n, m);
     for (ptrdiff_t j = 0; j < m; j++) {
         of_col[j] /= n;
         mean += of_col[j] / m;

@@ -70,7 +70,7 @@ def moments(
             for i in range(chunk * size, min(chunk * size + size, n)):
                 at, row = i * m, rows.content + i * m * rows.itemsize
                 if rows.itemsize == 2:
-                    isa.shift_f16(row, 0.0, 1.0, &halves[threadid(), 0], m)
+                    isa.shift_half_row(row, 0.0, 1.0, &halves[threadid(), 0], m)
                     row = &halves[threadid(), 0]
                 table.moments_row(
                     row, shift, factor, &p[0], &first[i], &second[i],

@@ -363,7 +363,8 @@ cdef double sum_plan(FrankWolfe steps) noexcept nogil:
     cdef ptrdiff_t i
     cdef double total = 0.0
     memset(steps.col_sums, 0, steps.m * sizeof(double))
-    isa.f64.sum_rows(steps.plan_, steps.row_sums, steps.weights, steps.col_sums, steps.n, steps.m)
+    isa.f64.sum_rows(steps.plan_, NULL, NULL, steps.row_sums, steps.weights, steps.col_sums,
+                     steps.n, steps.m)
     for i in range(steps.n):
         total += steps.row_sums[i]
     return total

@@ -127,7 +127,7 @@ cdef double pass_chunk(
         rows = min(loop.strip, end - i)
         error += loop.table.sinkhorn_rows(
             loop.at(i, rows, thread), p + i, u + i * size, v, omega,
-            anchors + i if anchors else NULL, block, work.total(chunk), rows, loop.m)
+            anchors + i if anchors else NULL, NULL, block, work.total(chunk), rows, loop.m)
         i += rows
     return error
 
@@ -152,8 +152,9 @@ def normal_product(
             block, i, end = work.block(chunk), chunk * loop.size, loop.end(chunk)
             while i < end:
                 rows = min(loop.strip, end - i)
-                loop.table.normal_rows(loop.at(i, rows, threadid()), &weights[i], columns,
-                                       &row_sums[i], block, work.total(chunk), rows, loop.m)
+                loop.table.sinkhorn_rows(
+                    loop.at(i, rows, threadid()), &weights[i], NULL, columns, 1.0, NULL,
+                    &row_sums[i], block, work.total(chunk), rows, loop.m)
                 i = i + rows
             end_flush(before)
         work.reduce(n_threads)
@@ -239,12 +240,9 @@ cdef int sum_up(
         for chunk in prange(loop.chunks, num_threads=threads, schedule="static"):
             before = begin_flush()
             i, block = chunk * loop.size, work.block(chunk)
-            if u == NULL:
-                loop.table.sum_rows(loop.at(i, 0, 0), &row_sums[i], block, work.total(chunk),
-                                    loop.end(chunk) - i, loop.m)
-            else:
-                loop.table.plan_rows(<void *>loop.at(i, 0, 0), u + i * size, v, &row_sums[i], block,
-                                     work.total(chunk), loop.end(chunk) - i, loop.m)
+            loop.table.sum_rows(
+                <void *>loop.at(i, 0, 0), u + i * size if u != NULL else NULL, v, &row_sums[i],
+                block, work.total(chunk), loop.end(chunk) - i, loop.m)
             end_flush(before)
         work.reduce(n_threads)
         for j in range(loop.m):

@@ -25,21 +25,18 @@ cdef extern from "gwfast.h" nogil:
         double (*gibbs_rows)(const void *, const double *, const void *, double, void *,
                              ptrdiff_t, ptrdiff_t) noexcept nogil
         double (*sinkhorn_rows)(const void *, const double *, void *, const void *, double,
-                                const double *, void *, double *, ptrdiff_t,
+                                const double *, double *, void *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
-        void (*normal_rows)(const void *, const double *, const void *, double *, void *, double *,
-                            ptrdiff_t, ptrdiff_t) noexcept nogil
         void (*rescale)(void *, const double *, const double *, double, const double *,
                         ptrdiff_t) noexcept nogil
         double (*settle)(gwf_rule *, void *, void *, const double *, double *, ptrdiff_t,
                          ptrdiff_t) noexcept nogil
-        void (*plan_rows)(void *, const void *, const void *, double *, void *, double *,
-                          ptrdiff_t, ptrdiff_t) noexcept nogil
-        void (*sum_rows)(const void *, double *, void *, double *, ptrdiff_t,
-                         ptrdiff_t) noexcept nogil
+        void (*sum_rows)(void *, const void *, const void *, double *, void *, double *,
+                         ptrdiff_t, ptrdiff_t) noexcept nogil
         double (*dot_rows)(const void *, const void *, ptrdiff_t, ptrdiff_t) noexcept nogil
         double (*distance_rows)(const void *, const void *, double *, ptrdiff_t,
                                 ptrdiff_t) noexcept nogil
+        void (*shift_row)(const void *, double, double, float *, ptrdiff_t) noexcept nogil
         void (*moments_row)(const void *, double, double, const double *, double *, double *,
                             float *, double *, ptrdiff_t) noexcept nogil
         double (*survey_tile)(const void *, ptrdiff_t, const void *, ptrdiff_t, ptrdiff_t,
@@ -76,16 +73,12 @@ cdef extern from "gwfast.h" nogil:
                                    ptrdiff_t) noexcept nogil
         double (*sparse_sinkhorn_rows)(const int64_t *, const int32_t *, const float *,
                                        const double *, float *, const float *, float,
-                                       const double *, float *, ptrdiff_t) noexcept nogil
-        void (*sparse_normal_rows)(const int64_t *, const int32_t *, const float *, const double *,
-                                   const float *, double *, float *, ptrdiff_t) noexcept nogil
+                                       const double *, double *, float *, double *, ptrdiff_t,
+                                       ptrdiff_t) noexcept nogil
         void (*sparse_product_rows)(const int64_t *, const int32_t *, const float *, const float *,
                                     const float *, ptrdiff_t, float *, double *,
                                     ptrdiff_t) noexcept nogil
-        void (*shift_f16)(const void *, float, float, float *, ptrdiff_t) noexcept nogil
-        void (*shift_f32)(const void *, float, float, float *, ptrdiff_t) noexcept nogil
-        void (*shift_f64)(const void *, double, double, float *, ptrdiff_t) noexcept nogil
-        void (*fold)(float *, double *, ptrdiff_t) noexcept nogil
+        void (*shift_half_row)(const void *, float, float, float *, ptrdiff_t) noexcept nogil
     const gwf_isa *gwf_supported_isa(int)
     ptrdiff_t gwf_depth(ptrdiff_t)
     float GWF_HUGE

@@ -336,12 +336,11 @@ cdef class Shifted(Rows):
     cdef const void *at(self, ptrdiff_t i, ptrdiff_t rows, float *scratch) noexcept nogil:
         cdef const char *source = self.content + i * self.m * self.itemsize
         cdef ptrdiff_t size = rows * self.m
+        cdef const gwf_kernels *table = isa.f64 if self.itemsize == 8 else isa.f32
         if self.itemsize == 2:
-            isa.shift_f16(source, <float>self.shift, <float>self.factor, scratch, size)
-        elif self.itemsize == 4:
-            isa.shift_f32(source, <float>self.shift, <float>self.factor, scratch, size)
+            isa.shift_half_row(source, <float>self.shift, <float>self.factor, scratch, size)
         else:
-            isa.shift_f64(source, self.shift, self.factor, scratch, size)
+            table.shift_row(source, self.shift, self.factor, scratch, size)
         return scratch
 
 

@@ -10,7 +10,6 @@ from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.string cimport memset
 
 from ._exponentials cimport centered
 from ._rows cimport (
@@ -237,11 +236,10 @@ def sinkhorn_passes(
             for chunk in prange(k.chunks, num_threads=threads, schedule="dynamic"):
                 before = begin_flush()
                 i, block = chunk * k.size, <float *>work.block(chunk)
-                memset(block, 0, m * sizeof(float))
                 error[chunk] = isa.sparse_sinkhorn_rows(
                     k.start + i, k.index, k.values, &p[i], &u[i], &v[0], power,
-                    anchors + i if anchors else NULL, block, k.rows(chunk))
-                isa.fold(block, work.total(chunk), m)
+                    anchors + i if anchors else NULL, NULL, block, work.total(chunk),
+                    k.rows(chunk), m)
                 end_flush(before)
             work.reduce(n_threads, k.chunks)
             total = added(&error[0], k.chunks)
@@ -270,10 +268,9 @@ def normal_product(
         for chunk in prange(k.chunks, num_threads=threads, schedule="dynamic"):
             before = begin_flush()
             i, block = chunk * k.size, <float *>work.block(chunk)
-            memset(block, 0, m * sizeof(float))
-            isa.sparse_normal_rows(k.start + i, k.index, k.values, &weights[i], &x[0],
-                                   &row_sums[i], block, k.rows(chunk))
-            isa.fold(block, work.total(chunk), m)
+            isa.sparse_sinkhorn_rows(
+                k.start + i, k.index, k.values, &weights[i], NULL, &x[0], 1.0, NULL, &row_sums[i],
+                block, work.total(chunk), k.rows(chunk), m)
             end_flush(before)
         work.reduce(n_threads, k.chunks)
 
