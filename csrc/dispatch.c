@@ -48,6 +48,8 @@
 #define GWF_DISPATCH 0
 #endif
 
+#include "descent_shared.inc"
+
 #if defined(__aarch64__)
 #define GWF_ISA neon
 #define GWF_TILE 8

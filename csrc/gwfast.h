@@ -43,9 +43,8 @@ typedef struct {
     GWF_LIMITS(GWF_FIELD)
 } gwf_limits;
 
-/* Room for the steps that acceleration uses, and for numbers of each pair of steps: inner products
- * of moves, of moves and differences of steps, of these differences, and of both with the last step.
- */
+/* Room for the steps that acceleration uses, and inner products of these steps: of moves, of moves
+ * and differences of steps, of these differences, and of both with the last step. */
 #define GWF_MOST_STEPS 8
 typedef double gwf_square[GWF_MOST_STEPS][GWF_MOST_STEPS];
 typedef struct {
@@ -91,7 +90,7 @@ typedef struct {
     SLOT(double, gibbs_rows, const void *c, const double *f, const void *g, double inv_epsilon,   \
          void *out, ptrdiff_t rows, ptrdiff_t m)                                                  \
     SLOT(double, sinkhorn_rows, const void *k, const double *p, void *u, const void *v,           \
-         double over, const double *anchor, double *sums, void *block, double *columns,           \
+         double omega, const double *anchor, double *sums, void *block, double *columns,          \
          ptrdiff_t rows, ptrdiff_t m)                                                             \
     SLOT(void, rescale, void *scaling, const double *mass, const double *sum, double omega,       \
          const double *anchor, ptrdiff_t m)                                                       \

@@ -9,7 +9,7 @@ from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
 from ._frank_wolfe cimport FrankWolfe, Stop, Terms
-from ._rows cimport begin_flush, check, check_matrix, end_flush, seconds, team
+from ._rows cimport begin_flush, check, check_matrix, end_flush, isa, seconds, team
 from ._transport cimport Transport
 
 import numpy as np
@@ -191,12 +191,13 @@ cdef class ExactPairs:
                 self.fails = True
                 return
             random = self.start - self.n_turned - 1
-            if random >= 0:
-                self.steps.begin_at_random(self.seed + <uint64_t>random)
-            elif self.start == 0 and not self.from_plans:
+            if self.start == 0 and not self.from_plans:
                 self.steps.begin_at_product()
             else:
-                self.fill_plan(self.start - 1)
+                if random >= 0:
+                    self.fill_at_random(self.seed + <uint64_t>random)
+                else:
+                    self.fill_plan(self.start - 1)
                 self.steps.begin_at_plan()
             self.descends = True
         if self.steps.n_steps < self.max_outer:
@@ -255,6 +256,17 @@ cdef class ExactPairs:
                     factor += -one if signs >> (last - k) & 1 else one
                 self.steps.plan_[i * y.n + j] = x.masses[i] * y.masses[j] * max(factor, 0.0)
 
+    cdef void fill_at_random(self, uint64_t seed) noexcept nogil:
+        """Make a plan of exponential numbers, to be mended."""
+        cdef ptrdiff_t k, size = self.terms.n * self.terms.m
+        cdef uint64_t first = mixed(seed)
+        for k in range(size):
+            # The middles of 2^52 parts of the unit interval.
+            self.steps.plan_[k] = ((mixed(first + <uint64_t>k) >> 12) + 0.5) * 2.0**-52
+        isa.f64.log(self.steps.plan_, self.steps.plan_, size)
+        for k in range(size):
+            self.steps.plan_[k] = -self.steps.plan_[k]
+
     cdef void end_descent(self, bint converged) noexcept nogil:
         cdef double cost = max(self.steps.value + self.stop.constant, 0.0)
         cdef ptrdiff_t size = self.terms.n * self.terms.m
@@ -284,6 +296,14 @@ cdef class ExactPairs:
         self.point += self.terms.n + m
         self.n_done += 1
         self.start, self.descends = 0, False
+
+
+cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
+    """Return a term of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) by its place."""
+    x = (x + 1) * <uint64_t>0x9E3779B97F4A7C15
+    x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
+    x = (x ^ (x >> 27)) * <uint64_t>0x94D049BB133111EB
+    return x ^ (x >> 31)
 
 
 cdef inline ptrdiff_t count_products(const Facts *x, const Facts *y) noexcept nogil:

@@ -1,7 +1,7 @@
 """Conditional gradient: see _frank_wolfe.pyx."""
 cimport cython
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
 from ._transport cimport Transport
 
@@ -63,6 +63,5 @@ cdef class FrankWolfe:
     cdef void *room(self, ptrdiff_t words) except NULL
     cdef void bind(self, const Terms *terms) noexcept nogil
     cdef void begin_at_product(self) noexcept nogil
-    cdef void begin_at_random(self, uint64_t seed) noexcept nogil
     cdef void begin_at_plan(self) noexcept nogil
     cdef int step(self, const Stop *stop) noexcept nogil

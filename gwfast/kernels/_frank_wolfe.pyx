@@ -48,14 +48,6 @@ cdef const double *address(str name, const double[:, ::1] matrix, n, m) except? 
     return &matrix[0, 0]
 
 
-cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
-    """Return a term of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) by its place."""
-    x = (x + 1) * <uint64_t>0x9E3779B97F4A7C15
-    x = (x ^ (x >> 30)) * <uint64_t>0xBF58476D1CE4E5B9
-    x = (x ^ (x >> 27)) * <uint64_t>0x94D049BB133111EB
-    return x ^ (x >> 31)
-
-
 @cython.final
 cdef class FrankWolfe:
     """Steps for one problem, from one plan.
@@ -220,18 +212,6 @@ cdef class FrankWolfe:
                 self.plan_[i * m + j] = t.mass * t.p[i] * t.q[j]
         matmul(self, self.gathered, n, inner, self.weights, self.gradient_, False)
         begin_steps(self)
-
-    cdef void begin_at_random(self, uint64_t seed) noexcept nogil:
-        """Begin at exponential numbers, mended."""
-        cdef ptrdiff_t k, size = self.n * self.m
-        cdef uint64_t first = mixed(seed)
-        for k in range(size):
-            # The middles of 2^52 parts of the unit interval.
-            self.plan_[k] = ((mixed(first + <uint64_t>k) >> 12) + 0.5) * 2.0**-52
-        isa.f64.log(self.plan_, self.plan_, size)
-        for k in range(size):
-            self.plan_[k] = -self.plan_[k]
-        self.begin_at_plan()
 
     cdef void begin_at_plan(self) noexcept nogil:
         """Begin at the plan that is there, mended."""

@@ -135,7 +135,7 @@ def _compiled(descent, limits, precision, judged):
         rule=RULES[rule.name],
         proximal=method.proximal,
         alternating=method.alternating,
-        marginal_terms=method.marginal_terms,
+        marginal_terms=method.marginal_terms and (method.alternating or not problem.is_balanced),
         # Acceleration combines plans of one mass.
         accelerates=at.accelerates and not rule.is_relaxed,
         peak=precision.peak,
