@@ -11,7 +11,8 @@ import gwfast
 import gwfast.singlecell
 from gwfast.results.status import Status
 
-ROOMS = ["gwfast", *(f"gwfast.{module.name}" for module in pkgutil.iter_modules(gwfast.__path__))]
+MODULES = [module.name for module in pkgutil.iter_modules(gwfast.__path__)]
+ROOMS = ["gwfast", *(f"gwfast.{name}" for name in MODULES if not name.startswith("_"))]
 PARAMETERS = {"gromov_wasserstein": 21, "align": 19}
 LINES = 90
 
