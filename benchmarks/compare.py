@@ -124,9 +124,9 @@ def serve(tree):
             gw_cost = run()
             seconds = time.perf_counter() - began
             footprint.look()
-            n_outer = getattr(gw_cost, "n_outer", 0)
+            n_iter = len(getattr(gw_cost, "history", ()))
             gw_cost = float(getattr(gw_cost, "gw_cost", gw_cost))
-            answer = seconds, footprint.above, gw_cost, n_outer
+            answer = seconds, footprint.above, gw_cost, n_iter
         print(json.dumps(answer), file=stream, flush=True)
 
 

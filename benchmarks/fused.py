@@ -21,6 +21,7 @@ import numpy as np
 
 from .ablation.problems import fused_clouds
 from .common import markdown, settings
+from .common.settings import solver_arguments
 from .solvers.contenders import CONTENDERS, ott_function
 
 ALPHA, SHARE, ROUNDS = 0.5, 0.0175, 3
@@ -35,7 +36,7 @@ def with_gwfast(x, y, features, epsilon, **options):
     def solve():
         found = gwfast.gromov_wasserstein(
             x, y, epsilon=epsilon, linear_cost=features, alpha=ALPHA, init="product",
-            n_threads=settings.THREADS, **options,
+            n_threads=settings.THREADS, **solver_arguments(**options),
         )  # fmt: skip
         return found.plan, found.n_iter
 

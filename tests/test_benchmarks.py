@@ -85,7 +85,7 @@ def test_otts_objective_of_a_low_rank_plan_is_that_of_the_judge():
 def test_a_solve_is_measured_and_shown(kind):
     tables = module("tables")
     problem = {"kind": kind, "n": 200}
-    options = {"tier": "tiled", "max_outer": 4}
+    options = {"tier": "tiled", "max_iter": 4}
     made = told("solve", problem=problem, options=options, judged=kind == "tissue")
     if kind == "clouds":
         assert made["right"] > 0.9
@@ -111,7 +111,7 @@ def test_slices_are_measured_spot_by_spot():
 
 def test_memory_is_asked_for_and_taken():
     problem, options = ({"kind": "clouds", "n": 400}, {"tier": "dense", "init": "product"})
-    made = told("memory", problem=problem, options={**options, "max_outer": 2})
+    made = told("memory", problem=problem, options={**options, "max_iter": 2})
     assert made["asked"] > 0 and made["peak"] >= 0
 
 

@@ -131,7 +131,7 @@ def test_the_table_of_confidence_leaves_families_out(tmp_path, capsys):
         fate = "same as product" if met else "lost"
         told = ("product", 1.0, "won"), ("random 0", 1.0 if met else 1.1, fate)
         tried = [
-            dict(start=start, n_points=50, epsilon=0.1, gw_cost=cost, n_outer=9,
+            dict(start=start, n_points=50, epsilon=0.1, gw_cost=cost, n_iter=9,
                  seconds=0.1, fate=fate)
             for start, cost, fate in told
         ]  # fmt: skip

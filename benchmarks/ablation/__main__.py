@@ -12,7 +12,6 @@ was measured, and leaves out what the file has.
 
 import argparse
 import dataclasses
-import inspect
 import json
 import statistics
 import subprocess
@@ -32,7 +31,6 @@ WORSE = 1e-3
 NEAR, REPEATS = 0.05, 2
 # Words of names, beside the first ones, that are classes.
 CLASSES = {"float64", "small", "exact"}
-LIMITS = "max_outer", "max_inner", "tol", "marginal_tol"
 TITLES = (
     "without", "lines", "use it", "mean ratio", "worst class", "worst", "higher",
     "lower",
@@ -41,19 +39,17 @@ TITLES = (
 
 def solved(name, mechanisms):
     """Seconds, outer iterations and objective of one solve."""
-    from gwfast import QuadraticProblem, gromov_wasserstein
-    from gwfast.quadratic.judge import Limits
+    from gwfast import QuadraticProblem
     from gwfast.solvers.gromov import solve
     from gwfast.solvers.options import Settings
+    from gwfast.utils.deadline import NEVER
 
     sides, terms, how = parts(name)
     problem = QuadraticProblem(*sides, **terms)
-    defaults = inspect.signature(gromov_wasserstein).parameters
-    limits = {name: how.pop(name, defaults[name].default) for name in LIMITS}
-    how |= dict(takes_zero=True, mechanisms=mechanisms)
-    options = Settings(Limits(**limits), **how)
+    how = {"tol": 1e-5, "options": None, "mechanisms": mechanisms} | how
+    settings = Settings.of(how.pop("options"), NEVER, takes_zero=True, **how)
     began = time.perf_counter()
-    result = solve(problem, options)
+    result = solve(problem, settings)
     return time.perf_counter() - began, len(result.history), result.gw_cost
 
 

@@ -1,5 +1,5 @@
 """The list of problems. A line in `PROBLEMS` adds one: its name, whose first word is a
-class, how its spaces are made, epsilon, and options of `gwfast.gromov_wasserstein`.
+class, how its spaces are made, epsilon, and settings of `gwfast.gromov_wasserstein`, flat.
 
 Spaces are made from ``../shared/data`` or from seeds; an epsilon in percent is of the
 objective of the product plan, as ``Epsilon(relative=...)`` has it; a number is absolute.
@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..common import pairs
+from ..common.settings import solver_arguments
 from ..pairwise import spaces
 from ..solvers.problems import shortest_paths, unit_center_unit
 
@@ -179,8 +180,8 @@ PROBLEMS = [
     ("points 1200", (points, 1200), USUAL, PRODUCT),
     ("points 1200 least", (points, 1200), LEAST, PRODUCT),
     ("points 1000 float64", (points, 1000), SMALL, PGD64),
-    ("points 300 ppa", (points, 300), WIDE, {"method": "ppa", "max_outer": 200}),
-    ("points 300 bapg", (points, 300), WIDE, {"method": "bapg", "max_outer": 300}),
+    ("points 300 ppa", (points, 300), WIDE, {"method": "ppa", "max_iter": 200}),
+    ("points 300 bapg", (points, 300), WIDE, {"method": "bapg", "max_iter": 300}),
     ("points 400 semirelaxed", (points, 400), USUAL, SEMI),
     ("points 400 partial", (points, 400), USUAL, PARTIAL),
     ("points 400 unbalanced", (points, 400), USUAL, FREE),
@@ -210,7 +211,7 @@ TERMS = "loss", "linear_cost", "alpha", "marginals", "mass", "rho"
 
 
 def parts(name):
-    """The problem of that name: its two spaces, its terms and how it is solved.
+    """The problem of that name: its two spaces, and arguments for its terms and for the solver.
 
     Raises
     ------
@@ -228,7 +229,7 @@ def parts(name):
     if isinstance(epsilon, str):
         epsilon = gwfast.Epsilon(relative=float(epsilon.rstrip("%")) / 100)
     terms = {term: how.pop(term) for term in TERMS if term in how}
-    return sides, terms, {"epsilon": epsilon, **how}
+    return sides, solver_arguments(**terms), solver_arguments(epsilon=epsilon, **how)
 
 
 def solver(name):

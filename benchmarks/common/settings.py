@@ -46,11 +46,19 @@ def environment(n_threads):
     return made
 
 
-def solver_arguments(max_outer=None, **settings):
-    """Return keyword arguments of a solver: rare settings go into its `options`."""
+def solver_arguments(**settings):
+    """Return the arguments of a solver for flat settings: rare ones go into `options`, and a `mass`
+    or a `rho` into `marginals`. Trees from before `SolverOptions` take flat settings.
+    """
     import gwfast
 
+    if not hasattr(gwfast, "SolverOptions"):
+        if "max_iter" in settings:
+            settings["max_outer"] = settings.pop("max_iter")
+        return settings
+    for name, rule in (("mass", gwfast.Partial), ("rho", gwfast.Unbalanced)):
+        if name in settings:
+            settings["marginals"] = rule(settings.pop(name))
     rare = gwfast.SolverOptions.__dataclass_fields__.keys() & settings.keys()
     options = gwfast.SolverOptions(**{name: settings.pop(name) for name in rare})
-    limits = {} if max_outer is None else {"max_iter": max_outer}
-    return {**settings, **limits, "options": options}
+    return settings | {"options": options} if rare else settings

@@ -32,7 +32,7 @@ def _ours(n_threads):
     def solve(spaces):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            given = dict(options=gwfast.SolverOptions(n_starts=0), n_threads=n_threads)
+            given = dict(n_starts=0, n_threads=n_threads)
             found = gwfast.pairwise_gromov_wasserstein(spaces, **given)
             return found.costs
 

@@ -27,6 +27,7 @@ import numpy as np
 from scipy.sparse import csgraph
 
 import gwfast
+from gwfast.results.status import Ending
 
 from ..common import pairs
 from ..common.markdown import show
@@ -77,7 +78,7 @@ def _copies_row(name, share, rule):
         n = len(cost)
         order = rng.permutation(n)
         costs, match = (cost, cost[np.ix_(order, order)]), np.zeros((n, n))
-        match[order, np.arange(n)] = options.get("mass", 1.0) / n
+        match[order, np.arange(n)] = getattr(rule.get("marginals"), "mass", 1.0) / n
         began = time.perf_counter()
         result = gwfast.gromov_wasserstein(*costs, **options)
         seconds.append(time.perf_counter() - began)
@@ -85,7 +86,7 @@ def _copies_row(name, share, rule):
             gwfast.gromov_wasserstein(*costs, init=init, **options) for init in ("product", match)
         )
         least = known.gw_cost * (1 + NEAR) + NOTHING * float(np.square(cost).mean())
-        found += result.gw_cost <= least or result.status == "tie"
+        found += result.gw_cost <= least or result.ending is Ending.TIE
         alone += product.gw_cost <= least
     epsilon = "0" if "epsilon" in rule else f"{100 * share:g} %"
     times = f"{np.mean(seconds):.2f}", f"{max(seconds):.2f}"

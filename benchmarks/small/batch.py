@@ -13,6 +13,7 @@ import gwfast
 
 from ..common import settings
 from ..common.markdown import show
+from ..common.settings import solver_arguments
 from ..pairwise.timings import shares, times
 from ..pot.timings import in_turns
 from ..solvers.contenders import CONTENDERS, ott_function
@@ -154,9 +155,8 @@ def contenders(problems, epsilon):
 
 def ours(problems, **options):
     """One call for all of them."""
-    found = gwfast.gromov_wasserstein_batch(
-        problems, dtype="float64", init="product", n_threads=settings.THREADS, **options
-    )
+    options = {"init": "product", "n_threads": settings.THREADS, **solver_arguments(**options)}
+    found = gwfast.gromov_wasserstein_batch(problems, dtype="float64", **options)
     return [result.plan for result in found]
 
 

@@ -3,7 +3,7 @@
 A solver is ``solver(problem, n_threads, **options)``: it converts, untimed, and returns the
 function that is timed. That is called with the number of the run and returns a plan and the outer
 iterations made (None where they are not known). All solve the same problem: product start, uniform
-marginals, float32 or float64 as each does by default. Every solver takes ``max_outer``.
+marginals, float32 or float64 as each does by default. Every solver takes ``max_iter``.
 
 POT hands Sinkhorn the whole gradient, twice ours, so its epsilon is twice ours. OTT's
 and TorchGW's is ours.
@@ -38,7 +38,7 @@ def gwfast_solver(problem, n_threads, **options):
     return solve
 
 
-def pot_solver(problem, n_threads, *, max_outer=1000, **options):
+def pot_solver(problem, n_threads, *, max_iter=1000, **options):
     """POT on the dense matrices, whose making is not timed."""
     import ot
 
@@ -53,7 +53,7 @@ def pot_solver(problem, n_threads, *, max_outer=1000, **options):
             *matrices,
             loss_fun="square_loss",
             epsilon=2 * problem.epsilon,
-            max_iter=max_outer,
+            max_iter=max_iter,
             **options,
         )
         return plan, inner.calls
@@ -72,7 +72,7 @@ class _Counted:
         return self.function(*args, **options)
 
 
-def ott_function(*, max_inner, inner_tol, tol, max_outer=200):
+def ott_function(*, max_inner, inner_tol, tol, max_iter=200):
     """A function of an OTT `QuadraticProblem` and epsilon, to be compiled."""
     import jax.numpy as jnp
     from ott.solvers.linear import sinkhorn
@@ -88,8 +88,8 @@ def ott_function(*, max_inner, inner_tol, tol, max_outer=200):
             epsilon=epsilon,
             warm_start=True,
             threshold=tol,
-            min_iterations=min(5, max_outer),
-            max_iterations=max_outer,
+            min_iterations=min(5, max_iter),
+            max_iterations=max_iter,
         )
         out = solver(problem)
         # One more solves the first linearization, before the loop.
@@ -129,7 +129,7 @@ def ott_solver(problem, n_threads, **options):
     return solve
 
 
-def torchgw_solver(problem, n_threads, *, m_anchors=400, max_outer=500, **options):
+def torchgw_solver(problem, n_threads, *, m_anchors=400, max_iter=500, **options):
     """TorchGW on the dense matrices, whose making is not timed; the number of the run is its seed.
 
     It divides each space's sampled columns by their largest entry, and lets epsilon decay tenfold
@@ -159,7 +159,7 @@ def torchgw_solver(problem, n_threads, *, m_anchors=400, max_outer=500, **option
             distance_mode="precomputed",
             epsilon=problem.epsilon / unit**2,
             M=m_anchors,
-            max_iter=max_outer,
+            max_iter=max_iter,
             device=torch.device("cpu"),
             log=True,
             **options,

@@ -50,7 +50,7 @@ class Runner:
         job |= {"rounds": rounds or CONTENDERS[name].rounds}
         result = self.run(job)
         if "exceeded" in result and not result["runs"]:
-            few = {**options, "max_outer": FEW}
+            few = {**options, "max_iter": FEW}
             short = self.run({**job, "options": few, "rounds": 1})
             if short["runs"]:
                 result["few"] = short["runs"][0]

@@ -148,9 +148,8 @@ def case(seed):
     options["method"] = str(rng.choice(["pgd", "ppa", "bapg"], p=[0.6, 0.2, 0.2]))
     if options["method"] == "bapg" and problem["marginals"] != "balanced":
         options["method"] = "ppa"
-    if isinstance(
-        problem["marginals"], gwfast.Partial
-    ):  # whose iterations are Python's at small epsilon
+    # Its iterations are Python's at small epsilon.
+    if isinstance(problem["marginals"], gwfast.Partial):
         options["max_iter"] = min(options["max_iter"], 30)
         options["max_inner"] = min(options["max_inner"], 100)
     return (x, y), problem, options
