@@ -23,7 +23,6 @@ PRINTED = {
         "converged",
         "-> 0.001 converged",
     ],
-    "docs/extending.md": ["converged"],
     "docs/many-spaces.md": ["190 solved, 0 skipped", "(15, 15) 3"],
     "docs/pot.md": ["converged", "100% right"],
     "docs/scikit-learn.md": ["{'eachspace__transformer__n_components': 8, 'gromov"],
