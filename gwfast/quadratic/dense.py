@@ -225,7 +225,7 @@ class DenseLinearization(Linearization):
 
     # --- states -----------------------------------------------------------------------------------
 
-    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
+    def initial(self, plan=None, *, epsilon=0.0):
         problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
         if plan is None:
@@ -239,7 +239,7 @@ class DenseLinearization(Linearization):
             if not problem.is_balanced:
                 rows, cols = plan.sum(axis=1), plan.sum(axis=0)
             product, value = self._product(plan, None, MOST * epsilon)
-        state = self._state(plan, product, value, rows, cols, potentials)
+        state = self._state(plan, product, value, rows, cols, None)
         # Callers keep the state while a descent goes on, which can do without its plan.
         return state if self._keeps_plans else state._replace(plan=None)
 
@@ -280,12 +280,12 @@ class DenseLinearization(Linearization):
         plan[np.ix_(rows, cols)] = state.plan
         return self.initial(plan, epsilon=epsilon)
 
-    def restored_state(self, saved, potentials, epsilon):
+    def restored_state(self, saved, epsilon):
         """Return the state of the arrays that `Descent.export` made."""
         plan = saved["plan"]
         if plan.shape != self.problem.shape or plan.dtype != self.precision.dtype:
             raise ValueError(f"expected a plan of shape {self.problem.shape}, got {plan.shape}")
-        return self.initial(plan, potentials=potentials, epsilon=epsilon)
+        return self.initial(plan, epsilon=epsilon)
 
     def _separable(self, rows, cols):
         """Return the separable terms for these marginals, (n,) and (m,), in units of cost."""
@@ -452,12 +452,12 @@ class DenseLinearization(Linearization):
     def n_matrices(self, states):
         return len({id(base) for state in states for base, _ in state.moments.terms})
 
-    def deviation(self, state):
-        plan = state.plan - np.outer(self.problem.p, self.problem.q)
-        return float(np.linalg.norm(plan)) / self._largest
-
-    def apart(self, state, other):
-        return _kernels.distance(state.plan, other.plan, self.n_threads)[1] / self._largest
+    def apart(self, state, other=None):
+        if other is None:
+            plan = np.outer(self.problem.p, self.problem.q).astype(self.precision.dtype)
+        else:
+            plan = other.plan
+        return _kernels.distance(state.plan, plan, self.n_threads)[1] / self._largest
 
     @functools.cached_property
     def _largest(self):

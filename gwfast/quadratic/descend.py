@@ -218,9 +218,8 @@ class Descent:
         steps = tuple(Step(*step) for step in saved["steps"])
         epsilons = Schedule(*saved["schedule"])
         units = linearization.cost_scale, linearization.precision
-        state = linearization.restored_state(
-            saved, Potentials(saved["f"], saved["g"]), in_units(epsilons.at(len(steps)), *units)
-        )
+        state = linearization.restored_state(saved, in_units(epsilons.at(len(steps)), *units))
+        state = state._replace(potentials=Potentials(saved["f"], saved["g"]))
         made = cls.at(linearization, state, epsilons, change=steps[-1].change)
         # Rougher inner solutions would lead away from the plan.
         verdict = Verdict.first(linearization)._replace(inner_limit=saved["inner_limit"])
@@ -319,7 +318,7 @@ def _step(at, taken, epsilon, thorough, least_error, began):
         exact=exact,
         corrected=corrected,
         is_noise=linearization.is_noise(change, state),
-        deviates=floor < 1.0 or linearization.deviation(state) > MAX_ROUNDED,
+        deviates=floor < 1.0 or linearization.apart(state) > MAX_ROUNDED,
     )
 
 

@@ -117,7 +117,7 @@ class FactoredLinearization(Linearization):
 
     # --- states -----------------------------------------------------------------------------------
 
-    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
+    def initial(self, plan=None, *, epsilon=0.0):
         problem, rule, entropy = self.problem, self.problem.rule, np.nan
         if plan is None:
             rows, cols = rule.product()
@@ -130,7 +130,7 @@ class FactoredLinearization(Linearization):
             rows, cols = (problem.p, problem.q) if problem.is_balanced else plan.marginals
             if rule.is_relaxed:
                 entropy = plan.entropy()
-        return self._state(moments, rows, cols, potentials, entropy)
+        return self._state(moments, rows, cols, None, entropy)
 
     def _state(self, moments, rows, cols, potentials, entropy=np.nan, support=None):
         separable = self._fixed if self.problem.is_balanced else self._separable(rows, cols)
@@ -141,10 +141,10 @@ class FactoredLinearization(Linearization):
             support=support,
         )  # fmt: skip
 
-    def restored_state(self, saved, potentials, epsilon):
+    def restored_state(self, saved, epsilon):
         """Return the state of the arrays that `Descent.export` made."""
         sums = saved["row_sums"], saved["column_sums"]
-        return self._state(saved["moments"], *sums, potentials, saved["entropy"])
+        return self._state(saved["moments"], *sums, None, saved["entropy"])
 
     def _product_moments(self, rows, cols):
         (x, y), between = (self.problem.x, self.problem.y), self.problem.between
@@ -371,16 +371,14 @@ class FactoredLinearization(Linearization):
             product *= float(masses @ np.square(cloud.points).sum(axis=1))
         return np.sqrt(product)
 
-    def _distance(self, moments, others):
+    def apart(self, state, other=None):
+        if other is None:
+            moments = self._product_moments(self.problem.p, self.problem.q)
+        else:
+            moments = other.moments
         # Other features than coordinates are squared lengths and ones.
         r, s = self.problem.x.n_coordinates, self.problem.y.n_coordinates
-        return float(np.linalg.norm((moments - others)[:r, :s])) / (self._largest or 1.0)
-
-    def deviation(self, state):
-        return self._distance(state.moments, self._product_moments(self.problem.p, self.problem.q))
-
-    def apart(self, state, other):
-        return self._distance(state.moments, other.moments)
+        return float(np.linalg.norm((state.moments - moments)[:r, :s])) / (self._largest or 1.0)
 
     def least_error(self, state):
         return state.support.left_out if self._k else 0.0

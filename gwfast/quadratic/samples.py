@@ -87,7 +87,7 @@ class SampledLinearization(Linearization):
         epsilon, f, g = kernel.epsilon, solution.potentials.f, solution.potentials.g
         self.whole, self.cost_scale, self.n_threads = whole, whole.cost_scale, whole.n_threads
         self.distances, self.mixed = whole.distances, whole.mixed
-        self.deviation, self.is_noise = whole.deviation, whole.is_noise
+        self.apart, self.is_noise = whole.apart, whole.is_noise
         self.sample = sample = Sample(kernel, solution.scalings, DRAWS)
         few, scalings = self.kernel(before, epsilon), Scalings(*sample.shape, np.float32)
         few.make(solution.potentials, epsilon, scalings)

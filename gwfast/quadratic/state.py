@@ -64,7 +64,7 @@ class Linearization:
         self.problem, self.n_threads = problem, n_threads
         self.precision, self.mechanisms = precision, mechanisms
 
-    def initial(self, plan=None, *, potentials=None, epsilon=0.0):
+    def initial(self, plan=None, *, epsilon=0.0):
         """Return the state of a plan, an array or a `Coupling`; None is the product plan. The
         `epsilon` of the first linear problem, in its units, bounds what products may neglect.
         """
@@ -100,12 +100,10 @@ class Linearization:
         """Return the plan as a `Coupling`; callbacks get a `snapshot`, which keeps the kernel."""
         raise NotImplementedError
 
-    def deviation(self, state):
-        """Return the norm of the difference from the product plan, in units of the largest one."""
-        raise NotImplementedError
-
-    def apart(self, state, other):
-        """Return the norm of the difference of two states, likewise."""
+    def apart(self, state, other=None):
+        """Return the norm of the difference of two states, in units of the largest difference from
+        the product plan, which is the second state if there is none.
+        """
         raise NotImplementedError
 
     def exactness(self, last, before, after):

@@ -172,7 +172,7 @@ def distinct(field):
     """Return the entrants on the way to an optimum of their own, the best first, and the others."""
     kept, same = [], []
     for one in field:
-        one.size = one.descent.linearization.deviation(one.descent.state)
+        one.size = one.descent.linearization.apart(one.descent.state)
     for one in sorted(field, key=lambda one: one.gw_cost):
         known = next((other for other in kept if is_same(one, other)), None)
         if known is None:
@@ -309,7 +309,7 @@ class Escapes:
             one.advance(limits.within(FOLLOWED), most)
         if one.is_late or not one.gw_cost <= bound(best, above):
             return LOST
-        one.size = self._at.deviation(one.descent.state)
+        one.size = self._at.apart(one.descent.state)
         if one.gw_cost >= best.gw_cost and is_same(one, best):
             return f"same as {best.label}"
         one.advance(limits.within(EXACT))
