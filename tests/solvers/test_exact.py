@@ -186,14 +186,18 @@ def planted(seed, n=50, noise=0.2):
 
 
 @OFF
-@pytest.mark.parametrize("seed", [23, 60, 144, 265])
-@pytest.mark.parametrize("noise", [0.2, 0.35])
-def test_a_planted_match_is_found_or_doubted(seed, noise):
-    x, y, objective_of_match = planted(seed, noise=noise)
-    result = solve(x, y)
-    found = result.gw_cost <= 1.01 * objective_of_match
-    assert found or result.status == "uncertain"
-    assert (result.confidence >= 0.93) == (result.status == "converged")
+def test_planted_matches_are_found_or_doubted():
+    """A search says "converged" from a confidence of .93 on, so it may be wrong in 7 %."""
+    n_converged, n_wrong = 0, 0
+    for seed in range(20, 60):
+        for noise in (0.2, 0.35):
+            x, y, objective_of_match = planted(seed, noise=noise)
+            result = solve(x, y)
+            found = result.gw_cost <= 1.01 * objective_of_match
+            assert result.confidence >= 0.93 or result.status != "converged"
+            n_converged += result.status == "converged"
+            n_wrong += result.status == "converged" and not found
+    assert n_converged >= 50 and n_wrong <= 0.07 * n_converged
 
 
 def test_more_starts_without_more_agreement_leave_doubt():
