@@ -17,7 +17,7 @@ PRINTED = {
     "docs/costs.md": [
         "converged",
         "converged",
-        "ratio 1: 0.9",
+        "0.95 of the matches right",
         "with 0.12 right, 0.85 of one kind",
         "True\nTrue\n",
         "converged",
@@ -25,7 +25,7 @@ PRINTED = {
     ],
     "docs/many-spaces.md": ["190 solved, 0 skipped", "(15, 15) 3"],
     "docs/pot.md": ["converged", "100% right"],
-    "docs/scikit-learn.md": ["{'eachspace__transformer__n_components': 8, 'gromov"],
+    "docs/scikit-learn.md": ["{'gromovwassersteinaligner__epsilon': 0.003"],
     "docs/spatial.md": ["turned by 90 degrees\n0.99 of the labels right"],
 }
 
@@ -56,6 +56,8 @@ def test_all_examples_are_run():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("answered")
+# Some fits of a search over settings do not converge.
+@pytest.mark.filterwarnings("ignore:Gromov.*'(uncertain|degenerate)':gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("page, block, printed", EXAMPLES)
 def test_example_runs(page, block, printed, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
