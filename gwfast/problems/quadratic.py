@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,12 @@ class QuadraticProblem:
             between = between[np.ix_(rows, cols)]
         rule = self.rule.take(rows, cols)
         return self.replace(x=self.x.take(rows), y=self.y.take(cols), rule=rule, between=between)
+
+    def exchanged(self) -> QuadraticProblem:
+        """Return the problem with its sides exchanged."""
+        linear, rule = self.linear_cost, dataclasses.replace(self.rule, p=self.q, q=self.p)
+        between = None if linear is None else linear.T
+        return self.replace(x=self.y, y=self.x, rule=rule, between=between)
 
     def __repr__(self) -> str:
         n, m = self.shape

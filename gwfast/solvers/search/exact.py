@@ -20,6 +20,8 @@ from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
 from ...quadratic.small_descent import descend_small
+from ...results.coupling import ArrayCoupling
+from ...results.records import LiveStep
 from ...results.status import Ending
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import NEVER, OutOfTime, Patience
@@ -29,7 +31,7 @@ from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import all_tie, doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
-from .isomorphism import are_apart, has_symmetry, isomorphisms
+from .isomorphism import Canonical, are_apart, has_symmetry, isomorphisms
 from .portfolio import Entrant
 from .starts import PRODUCT, Start, as_plan, random
 
@@ -225,8 +227,8 @@ def solve_exact(problem, start, options, report, solve, limit):
         plan, solver = start.plan(problem, threads), FrankWolfe(problem, threads)
         plan = plan.toarray() if hasattr(plan, "toarray") else plan
         return solver.solve(plan, limits, options.callback).result(threads)
-    at_once = resolve_n_threads(options.n_threads)
-    search = ExactSearch(problem, at_once, limits, options.seed, report)
+    canonical, at_once = Canonical(problem), resolve_n_threads(options.n_threads)
+    search = ExactSearch(canonical.problem, at_once, limits, options.seed, report)
     # Plans and products of the starts that are annealed together.
     annealed = 32 * (16 + (options.n_starts or 16)) * math.prod(problem.shape)
     if math.prod(problem.shape) <= 100_000 and nbytes(problem) + annealed <= limit:
@@ -236,11 +238,17 @@ def solve_exact(problem, start, options, report, solve, limit):
     solution = search.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
-        seen = search.solver.solve(search.led_by, limits, options.callback)
+        def callback(step):
+            def coupling():
+                return ArrayCoupling(canonical.plan(step.coupling.toarray()), 1)
+
+            return LiveStep.stops(options.callback, step, coupling, step.moved)
+
+        seen = search.solver.solve(search.led_by, limits, callback)
         solution = solution if seen.status == Ending.TIME_LIMIT else seen
-    tie = search.is_tie or has_symmetry(problem, search.solution.plan)
+    tie = search.is_tie or has_symmetry(search.problem, search.solution.plan)
     tie = all_tie(problem) or (problem.is_balanced and tie)
-    result = solution.result(threads, candidates=search.candidates)
+    result = canonical.restore(solution).result(threads, candidates=search.candidates)
     if tie and result.ending == Ending.CONVERGED:
         result = dataclasses.replace(result, ending=Ending.TIE, advice=Ending.TIE.advice)
     if whole is None:

@@ -6,6 +6,7 @@ others and the costs to them (color refinement: Weisfeiler and Leman, 1968). Whe
 color, one of either space gets a color of its own (McKay, Practical graph isomorphism, 1981).
 """
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -70,8 +71,55 @@ def are_apart(plan, other):
     return bool(np.abs(plan - other).sum() > 0.5 * plan.sum())
 
 
+class Canonical:
+    """A problem with its points, and its sides where these can be exchanged, in an order that
+    depends only on costs and masses, up to rounding.
+    """
+
+    def __init__(self, problem):
+        self._original, linear = problem, 0.0
+        if problem.is_fused:
+            linear = problem.linear_cost / max(np.abs(problem.linear_cost).max(), 1e-300)
+            linear = 1 / (np.e + linear)
+        rows, of_x = _ordered(problem.x, problem.p, linear)
+        cols, of_y = _ordered(problem.y, problem.q, np.transpose(linear))
+        self._orders = rows, cols
+        rule = dataclasses.replace(problem.rule, p=problem.p[rows], q=problem.q[cols])
+        self.problem = problem.take(rows, cols).replace(rule=rule)
+        symmetric = problem.loss == "square" and problem.marginals != "semirelaxed"
+        self._exchanges = symmetric and of_y < of_x
+        if self._exchanges:
+            self.problem = self.problem.exchanged()
+
+    def plan(self, plan):
+        """Return a plan of the original problem from a plan of `problem`."""
+        whole = np.empty(self._original.shape)
+        whole[np.ix_(*self._orders)] = plan.T if self._exchanges else plan
+        return whole
+
+    def restore(self, solution):
+        """Return the `ExactSolution` of the original problem."""
+        potentials = solution.potentials[:: -1 if self._exchanges else 1]
+        potentials = zip(potentials, self._orders, strict=True)
+        return dataclasses.replace(
+            solution,
+            problem=self._original,
+            plan=self.plan(solution.plan),
+            potentials=tuple(one[order.argsort()] for one, order in potentials),
+        )
+
+
+def _ordered(geometry, masses, linear):
+    """Return an order of the points of a space by colors, and a key to compare spaces by."""
+    costs = np.array(geometry.to_dense().matrix[None], dtype=np.float64)
+    size, n = float(np.abs(costs).max()), geometry.n
+    colors = n * masses + np.sort(linear + np.zeros((n, 1)), axis=1).mean(axis=1)
+    order, _, sums = _Search(costs).refine(colors)
+    return order[0], (n, size, float(sums.sum()))
+
+
 class _Search:
-    """A search by the costs (2, n, n) of two spaces. Colors are numbers (2 n,)."""
+    """A search by the costs (k, n, n) of one or two spaces. Colors are numbers (k n,)."""
 
     def __init__(self, costs):
         self._costs, n = costs, costs.shape[1]
@@ -83,8 +131,8 @@ class _Search:
         self._left = 2 * n  # choices; each point needs one at most if none is wrong
 
     def refine(self, colors, n_colors=0):
-        """Refine colors in place. Return points (2, n) by their sums, and the rank of each; None if
-        the spaces have different sums.
+        """Refine colors in place. Return points (k, n) by their sums, the rank of each, and the
+        sums; None if the spaces have different sums.
         """
         n, before = len(self._own), -1
         ranks = np.zeros(n, dtype=np.intp)
@@ -98,14 +146,14 @@ class _Search:
             np.cumsum(np.diff(ranked[0]) > ROUNDING * n, out=ranks[1:])
             before, n_colors = n_colors, ranks[-1] + 1
             colors.put(order, self._colors[ranks])
-        return order, ranks
+        return order, ranks, ranked
 
     def pairs(self, colors, n_colors=0):
         """Yield the column (n,) of each row: one answer for each choice that has to be made."""
         n, refined = len(self._own), self.refine(colors, n_colors)
         if refined is None:
             return
-        order, ranks = refined
+        order, ranks, _ = refined
         order, n_colors = order - [[0], [n]], ranks[-1] + 1
         if n_colors == n:
             cols = np.empty(n, dtype=np.intp)
