@@ -33,6 +33,7 @@ from .neighbors import (
     NeighborTier,
     Truncation,
     mass_outside,
+    upper_mean,
 )
 from .state import Linearization, State, combined, not_negative
 
@@ -387,9 +388,7 @@ class FactoredLinearization(Linearization):
         if not self._k or kernel is None:
             return 0.0
         rows = kernel.row_sums(solution.scalings)
-        outside = self._outside(kernel, solution, rows, MEASURED)
-        # Two standard errors above the mean.
-        return min(float(outside.mean() + 2.0 * outside.std() / np.sqrt(len(outside))), 1.0)
+        return upper_mean(self._outside(kernel, solution, rows, MEASURED))
 
     def snapshot(self, kernel, *others):
         return self.coupling(kernel if self._k else None, *others)

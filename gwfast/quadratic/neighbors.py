@@ -6,7 +6,8 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.optimize import brentq
+from scipy.special import logsumexp, rel_entr
 
 from ..kernels import _exponentials
 from ..kernels._products import Product
@@ -115,3 +116,16 @@ def mass_outside(kernel, potentials, right, masses, n_rows, n_threads):
         costs = np.einsum("ij,j->i", right.features[kept], features)
         inside[k] = logsumexp((g[kept] - costs) / epsilon)
     return np.maximum(-np.expm1(inside - totals), 0.0)[back]
+
+
+def upper_mean(values, chance=0.05):
+    """Return a bound that the mean of a law on [0, 1] with these draws exceeds with at most that
+    chance: the largest m with ``n KL(mean | m) <= log(1 / chance)`` (Hoeffding, JASA 1963, theorem
+    1), which for small means is far below what their variance allows by other bounds.
+    """
+    mean, most = float(np.mean(values)), np.log(1.0 / chance) / len(values)
+
+    def beyond(m):
+        return float(rel_entr(mean, m) + rel_entr(1.0 - mean, 1.0 - m)) - most
+
+    return brentq(beyond, mean, 1.0 - 1e-12) if mean < 1.0 - 1e-9 else 1.0
