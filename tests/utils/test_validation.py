@@ -133,7 +133,7 @@ def test_what_is_not_finite_is_refused_with_its_place(value, door_of):
         (lambda x: x.astype(object), TypeError, "real numbers, got dtype object"),
         (lambda x: x.astype(str), TypeError, "real numbers, got dtype <U"),
         (lambda x: x.astype("m8[s]"), TypeError, "real numbers, got dtype timedelta"),
-        (lambda x: None, TypeError, "(got dtype object|a plan .*NoneType)"),
+        (lambda x: None, TypeError, "got (dtype object|NoneType)"),
         (scipy.sparse.csr_array, TypeError, "dense array, got a sparse matrix"),
         (scipy.sparse.coo_matrix, TypeError, "dense array, got a sparse matrix"),
     ],
