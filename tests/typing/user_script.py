@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 import gwfast
-from gwfast import plot, pot, singlecell, spatial, words
-from gwfast.problems.dense_cost import DenseCost
+from gwfast import distributed, gradients, plot, pot, singlecell, spatial, words
 from gwfast.results.coupling import Coupling
 from gwfast.results.records import OuterStep
-from gwfast.results.result import SinkhornResult
-from gwfast.results.tables import Translations
+from gwfast.results.pairwise import PairwiseResult
+from gwfast.results.result import LabelTransfer, SinkhornResult
+from gwfast.results.status import Status
+from gwfast.results.tables import Candidates, Translations
+from gwfast.solvers.verification import Verification
 
 Floats = NDArray[np.floating[Any]]
 rng = np.random.default_rng(0)
@@ -40,6 +42,7 @@ gwfast.align(x, y, n_word=3)  # type: ignore[call-arg]
 gwfast.align(x, y, epsilon="2%")
 gwfast.align(x, y, epsilon=b"2%")  # type: ignore[arg-type]
 result.translate(method="nns")  # type: ignore[arg-type]
+assert_type(gwfast.Alignment.load("es-fr.npz"), gwfast.Alignment)
 
 model = gwfast.GromovWassersteinAligner(n_words=40).fit(x, y)
 assert_type(model, gwfast.GromovWassersteinAligner)
@@ -70,6 +73,16 @@ gw = gwfast.gromov_wasserstein(
 assert_type(gw.plan, Floats)
 assert_type(gw.gw_cost, float)
 assert_type(gw.converged, bool)
+assert_type(gw.status, Status)
+assert_type((gw.mass, gw.confidence, gw.left_out, gw.n_iter), tuple[float, float, float, int])
+assert_type(gw.candidates, Candidates)
+assert_type(gw.marginals.p, NDArray[np.float64])
+assert_type(gw.match(), NDArray[np.int64])
+assert_type(gw.transform(y), Floats)
+assert_type(gw.inverse_transform(x), Floats)
+assert_type(gw.transfer_labels(["a"] * 60), LabelTransfer)
+assert_type(gwfast.GWResult.load("result.npz"), gwfast.GWResult)
+gw.save("result.npz")
 assert_type(gw.history[0].change, float)
 assert_type(gw.candidates[0].start, str)
 assert_type(gw.coupling, Coupling)
@@ -81,8 +94,19 @@ gwfast.gromov_wasserstein(cloud, costs, loss="huber")  # type: ignore[arg-type]
 gwfast.gromov_wasserstein(cloud, costs, options=gwfast.SolverOptions(tier="all"))  # type: ignore[arg-type]
 gwfast.PointCloud(x, "euclid")  # type: ignore[arg-type]
 
-problem = gwfast.QuadraticProblem(cloud, DenseCost(costs), loss="square")
+problem = gwfast.QuadraticProblem(cloud, costs, loss="square")
 assert_type(gwfast.tune_epsilon(problem), gwfast.GWResult)
+assert_type(gwfast.verify(problem, gw), Verification)
+assert_type(gwfast.verify(problem, gw).stationarity.value, float)
+pairs = gwfast.pairwise_gromov_wasserstein([costs, costs, cloud])
+assert_type(pairs, PairwiseResult)
+assert_type(pairs.costs, NDArray[np.float64])
+assert_type(costs, NDArray[np.float32])
+assert_type(gwfast.PointCloud.from_factors(x), gwfast.PointCloud)
+gwfast.GraphCost(costs, directed=False)
+gwfast.gromov_wasserstein(
+    cloud, cloud, linear_cost=gwfast.CrossCost(x, x), marginals="semirelaxed", init=gw
+)
 assert_type(gwfast.gromov_wasserstein_batch([problem]), list[gwfast.GWResult])
 linear = gwfast.sinkhorn(costs, epsilon=0.1)
 assert_type(linear, SinkhornResult)
@@ -131,4 +155,12 @@ assert_type(singlecell.principal_components(x, 2), NDArray[np.float64])
 pot.entropic_gromov_wasserstein(costs, costs, epsilon=0.1)
 plot.plot_dynamics(gw.history, accuracy={"P@1": 0.5}, path="dynamics.png")
 plot.plot_coupling(gw.coupling, title="plan")
+gradients.gromov_wasserstein_loss(costs, costs, epsilon=0.1)
+
+
+def on_workers(client: Any) -> gwfast.GWResult:
+    with distributed.cluster(client):
+        return gwfast.gromov_wasserstein(cloud, cloud)
+
+
 gwfast.show_config()
