@@ -12,7 +12,7 @@ It prints, among other things::
     no pair known: converged at objective 0.36, 8 of 12 words sure, 8 right
       sun    luna 48 %, sol 48 %
       sky    cielo 91 %, lluvia 4 %, sure
-    from many starts: tie at objective 0.29
+    from many starts: uncertain at objective 0.29
     sun = sol given: converged at objective 0.29, 12 of 12 words sure, 12 right
       sun    sol 95 %, luna 3 %, sure
 """
@@ -112,11 +112,11 @@ report("no pair known", unknown)
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
-    tie = gwfast.gromov_wasserstein(
+    several = gwfast.gromov_wasserstein(
         *costs, epsilon=EPSILON, options=gwfast.SolverOptions(search_time=1.0)
     )
-print(f"from many starts: {tie.status} at objective {tie.gw_cost:.2f}")
-print(f"  advice: {tie.advice}")
+print(f"from many starts: {several.status} at objective {several.gw_cost:.2f}")
+print(f"  advice: {several.advice}")
 
 # %%
 # One pair known
