@@ -59,6 +59,15 @@ def test_errors_say_what_is_wrong(error, bad, message):
         gromov_wasserstein(*costs(), **settings(**arguments))
 
 
+def test_a_problem_is_two_costs_or_one_object():
+    problem = QuadraticProblem(*costs(), P, Q)
+    with pytest.raises(ValueError, match="^p, marginals must be left out if x is a Quadratic"):
+        gromov_wasserstein(problem, p=P, marginals=gwfast.Partial(0.5))
+    for x in (costs()[0], costs()):
+        with pytest.raises(TypeError, match="^y must be given unless x is a QuadraticProblem"):
+            gromov_wasserstein(x)
+
+
 @pytest.mark.parametrize("options", [dict(method="ppa"), FUSED, PARTIAL])
 def test_negative_costs_are_refused_under_kl(options):
     cost_x, cost_y = costs()

@@ -11,8 +11,8 @@ from typing_extensions import assert_type
 import gwfast
 from gwfast import distributed, gradients, plot, pot, singlecell, spatial, words
 from gwfast.results.coupling import Coupling
-from gwfast.results.records import OuterStep
 from gwfast.results.pairwise import PairwiseResult
+from gwfast.results.records import OuterStep
 from gwfast.results.result import LabelTransfer, SinkhornResult
 from gwfast.results.status import Status
 from gwfast.results.tables import Candidates, Translations
