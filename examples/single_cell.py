@@ -13,7 +13,7 @@ how long the tries took)::
 
     expression: 177 cells, 34 columns; methylation: 177 cells, 27 columns
     15 tries, lowest loss 0.0122 with 18 neighbors, epsilon 0.001
-    nearer than the right cell: 8.2 % of cells; types found: 93 %
+    nearer than the right cell: 8.3 % of cells; types found: 93 %
 """
 
 import argparse
