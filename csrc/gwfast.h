@@ -131,9 +131,17 @@ typedef struct {
          int32_t *index, int32_t *times, double *step, ptrdiff_t m)                                \
     SLOT(ptrdiff_t, select_row, const float *k, float u, const float *v, float row,                \
          const float *col, int32_t *index, ptrdiff_t m)                                            \
+    SLOT(void, sparse_cost_rows, const int64_t *start, const int32_t *index, const float *x,       \
+         const float *y, ptrdiff_t d, float *out, ptrdiff_t rows)                                  \
     SLOT(float, sparse_gibbs_rows, const int64_t *start, const int32_t *index, const float *x,     \
          const float *y, ptrdiff_t d, const double *f, const float *g, float inv_epsilon,          \
          float *out, ptrdiff_t rows)                                                               \
+    SLOT(void, sparse_logsumexp_rows, const int64_t *start, const int32_t *index, const float *c,  \
+         const double *g, double inv_epsilon, double *lse, ptrdiff_t rows)                         \
+    SLOT(void, sparse_top_cols, const int64_t *start, const int32_t *index, const float *c,        \
+         const double *f, float *top, ptrdiff_t rows)                                              \
+    SLOT(void, sparse_exp_cols, const int64_t *start, const int32_t *index, const float *c,        \
+         const double *f, const float *top, double inv_epsilon, float *sum, ptrdiff_t rows)        \
     SLOT(double, sparse_sinkhorn_rows, const int64_t *start, const int32_t *index, const float *k, \
          const double *p, float *u, const float *v, float omega, const double *anchor,             \
          double *sums, float *block, double *columns, ptrdiff_t rows, ptrdiff_t m)                 \

@@ -68,9 +68,17 @@ cdef extern from "gwfast.h" nogil:
                                 int32_t *, double *, ptrdiff_t) noexcept nogil
         ptrdiff_t (*select_row)(const float *, float, const float *, float, const float *,
                                 int32_t *, ptrdiff_t) noexcept nogil
+        void (*sparse_cost_rows)(const int64_t *, const int32_t *, const float *, const float *,
+                                 ptrdiff_t, float *, ptrdiff_t) noexcept nogil
         float (*sparse_gibbs_rows)(const int64_t *, const int32_t *, const float *, const float *,
                                    ptrdiff_t, const double *, const float *, float, float *,
                                    ptrdiff_t) noexcept nogil
+        void (*sparse_logsumexp_rows)(const int64_t *, const int32_t *, const float *,
+                                      const double *, double, double *, ptrdiff_t) noexcept nogil
+        void (*sparse_top_cols)(const int64_t *, const int32_t *, const float *, const double *,
+                                float *, ptrdiff_t) noexcept nogil
+        void (*sparse_exp_cols)(const int64_t *, const int32_t *, const float *, const double *,
+                                const float *, double, float *, ptrdiff_t) noexcept nogil
         double (*sparse_sinkhorn_rows)(const int64_t *, const int32_t *, const float *,
                                        const double *, float *, const float *, float,
                                        const double *, double *, float *, double *, ptrdiff_t,

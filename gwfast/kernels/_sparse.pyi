@@ -37,6 +37,24 @@ def cost(
     out: Float32Array,
     n_threads: int = 1,
 ) -> None: ...
+def logsumexp_rows(
+    start: NDArray[int64],
+    index: NDArray[int32],
+    cost: Float32Array,
+    g: Float64Array,
+    epsilon: float,
+    lse: Float64Array,
+    n_threads: int = 1,
+) -> None: ...
+def logsumexp_cols(
+    start: NDArray[int64],
+    index: NDArray[int32],
+    cost: Float32Array,
+    f: Float64Array,
+    epsilon: float,
+    lse: Float64Array,
+    n_threads: int = 1,
+) -> None: ...
 def gibbs(
     start: NDArray[int64],
     index: NDArray[int32],

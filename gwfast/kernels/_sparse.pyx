@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from ._exponentials cimport centered
 from ._rows cimport (
+    GWF_HUGE,
     ColumnSums,
     Loop,
     Rule,
@@ -174,8 +175,8 @@ def cost(
         for chunk in prange(k.chunks, num_threads=threads, schedule="dynamic"):
             before = begin_flush()
             i = chunk * k.size
-            isa.sparse_gibbs_rows(k.start + i, k.index, &x[i, 0], &y[0, 0], x.shape[1], NULL, NULL,
-                                  0.0, k.values, k.rows(chunk))
+            isa.sparse_cost_rows(k.start + i, k.index, &x[i, 0], &y[0, 0], x.shape[1], k.values,
+                                 k.rows(chunk))
             end_flush(before)
 
 
@@ -209,6 +210,60 @@ def gibbs(
                 <const float *>&low[0], inverse, k.values, k.rows(chunk))
             end_flush(before)
     return float(peaks.max())
+
+
+def logsumexp_rows(
+    const int64_t[::1] start, const int32_t[::1] index, cost, const double[::1] g, double epsilon,
+    double[::1] lse, int n_threads=1,
+):
+    """``lse_i = log sum_j exp((g_j - c_ij) / epsilon)`` over what is kept; 0 where nothing is."""
+    cdef Kept k = Kept(start, index, cost, lse.shape[0], g.shape[0], n_threads, checks=True)
+    cdef ptrdiff_t chunk, i
+    cdef int threads = k.threads
+    cdef double inverse = 1.0 / epsilon
+    cdef uint64_t before
+    with nogil:
+        for chunk in prange(k.chunks, num_threads=threads, schedule="dynamic"):
+            before = begin_flush()
+            i = chunk * k.size
+            isa.sparse_logsumexp_rows(k.start + i, k.index, k.values, &g[0], inverse, &lse[i],
+                                      k.rows(chunk))
+            end_flush(before)
+
+
+def logsumexp_cols(
+    const int64_t[::1] start, const int32_t[::1] index, cost, const double[::1] f, double epsilon,
+    double[::1] lse, int n_threads=1,
+):
+    """``lse_j = log sum_i exp((f_i - c_ij) / epsilon)`` over what is kept; 0 where nothing is."""
+    cdef Kept k = Kept(
+        start, index, cost, f.shape[0], lse.shape[0], n_threads, sums=True, checks=True)
+    cdef ptrdiff_t chunk, i
+    cdef int threads = k.threads
+    cdef double inverse = 1.0 / epsilon
+    cdef uint64_t before
+    found = np.full((k.chunks, k.m), -GWF_HUGE, dtype=np.float32)
+    cdef float[:, ::1] parts = found
+    cdef const float[::1] top = None
+    for step in range(2):  # the largest of each column, then sums relative to the largest
+        with nogil:
+            for chunk in prange(k.chunks, num_threads=threads, schedule="dynamic"):
+                before = begin_flush()
+                i = chunk * k.size
+                if top is None:
+                    isa.sparse_top_cols(k.start + i, k.index, k.values, &f[i], &parts[chunk, 0],
+                                        k.rows(chunk))
+                else:
+                    isa.sparse_exp_cols(k.start + i, k.index, k.values, &f[i], &top[0], inverse,
+                                        &parts[chunk, 0], k.rows(chunk))
+                end_flush(before)
+        if step == 0:
+            top = highest = found.max(axis=0)
+            found.fill(0)
+    sums = found.sum(axis=0, dtype=np.float64)
+    known, out = sums > 0, np.asarray(lse)
+    out[:] = 0.0
+    out[known] = inverse * highest[known].astype(np.float64) + np.log(sums[known])
 
 
 def sinkhorn_passes(

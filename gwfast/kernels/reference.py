@@ -281,6 +281,23 @@ def sparse_cost(start, index, x, y, out, n_threads=1):
     out[:] = (x.astype(np.float64) @ y.T)[_rows_of(start), index]
 
 
+def sparse_logsumexp_rows(start, index, cost, g, epsilon, lse, n_threads=1):
+    _logsumexp_of(_rows_of(start), (g[index] - cost) / epsilon, lse)
+
+
+def sparse_logsumexp_cols(start, index, cost, f, epsilon, lse, n_threads=1):
+    _logsumexp_of(index, (f[_rows_of(start)] - cost) / epsilon, lse)
+
+
+def _logsumexp_of(group, logs, out):
+    """By group; 0 where there is nothing."""
+    tops, sums = np.full(len(out), -np.inf), np.zeros(len(out))
+    np.maximum.at(tops, group, logs)
+    np.add.at(sums, group, np.exp(logs - tops[group]))
+    known, out[:] = sums > 0, 0.0
+    out[known] = tops[known] + np.log(sums[known])
+
+
 def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
     kept = _rows_of(start), index
     exponent = _exponent(Product(x, Panels(y, transposed=True)), f, g, epsilon)[kept]

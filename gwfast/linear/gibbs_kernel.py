@@ -275,25 +275,15 @@ class SparseCost:
     """
 
     def __init__(self, left, right, support, n_threads):
-        self._support, self.values = support, np.empty(len(support.index), dtype=np.float32)
-        _sparse.cost(support.start, support.index, padded(left), right, self.values, n_threads)
+        self._kept, self._n_threads = (support.start, support.index), n_threads
+        self.values = np.empty(len(support.index), dtype=np.float32)
+        _sparse.cost(*self._kept, padded(left), right, self.values, n_threads)
 
     def logsumexp_rows(self, g, epsilon, out):
-        rows = np.repeat(np.arange(len(out)), np.diff(self._support.start))
-        _logsumexp(rows, (g[self._support.index] - self.values) / epsilon, out)
+        _sparse.logsumexp_rows(*self._kept, self.values, g, epsilon, out, self._n_threads)
 
     def logsumexp_cols(self, f, epsilon, out):
-        f_of_entries = np.repeat(f, np.diff(self._support.start))
-        _logsumexp(self._support.index, (f_of_entries - self.values) / epsilon, out)
-
-
-def _logsumexp(groups, exponents, out):
-    """Write the log-sum-exp of each group of exponents, 0 for a group of no finite exponent."""
-    tops = np.full(len(out), np.finfo(np.float64).min)
-    np.maximum.at(tops, groups, exponents)
-    with np.errstate(under="ignore"):
-        sums = np.bincount(groups, np.exp(exponents - tops[groups]), len(out))
-    out[:] = np.where(sums > 0.0, tops + np.log(np.where(sums > 0.0, sums, 1.0)), 0.0)
+        _sparse.logsumexp_cols(*self._kept, self.values, f, epsilon, out, self._n_threads)
 
 
 def padded(x):

@@ -177,6 +177,11 @@ def kept_gibbs(rng, n, m):
     return given | sides | {"out": buffer(len(given["index"]))}
 
 
+def kept_cost(rng, n, m):
+    given = kept(rng, n, m)
+    return given | {"cost": matrix(rng, 1, len(given["index"]))[0], "epsilon": 0.05}
+
+
 def ruled(name):
     """Passes under a marginal rule: caps that some scalings reach, or damped sides."""
 
@@ -308,6 +313,8 @@ CASES = {
     ),
     "sparse_cost": Case("out", (0, 1e-6), together=kept_gibbs),
     "sparse_gibbs": Case("out", GIBBS, together=kept_gibbs),
+    "sparse_logsumexp_rows": Case("lse", (0, 1e-5), together=kept_cost, lse=make.for_rows),
+    "sparse_logsumexp_cols": Case("lse", (0, 1e-5), together=kept_cost, lse=make.for_columns),
     "sparse_sinkhorn_passes": SPARSE_PASSES,
     "sparse_sinkhorn_passes-many": SPARSE_PASSES.but((1e-6, 4e-7), **MANY),
     "sparse_sinkhorn_passes-capped": Case(
