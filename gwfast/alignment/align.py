@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from typing import TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,13 +27,9 @@ from ..utils.progress import log
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
 from .aligned import Alignment, as_words
-from .normalize import Normalizer, NormalizeStep, check_steps
+from .normalize import Normalizer, NormalizeStep, Vectors, check_steps, has_words, vectors_of
 from .procrustes import orthogonal
 
-if TYPE_CHECKING:
-    from ..words.embeddings import Embeddings
-
-Vectors: TypeAlias = "ArrayLike | Embeddings"
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
 
@@ -153,6 +150,7 @@ def align(
     _warn_of_masses(problem)
     solving = time.perf_counter()
     gw = solve(problem, settings)
+    gw = dataclasses.replace(gw, advice=gw.advice.replace("a larger max_iter, or ", ""))
     # A solve that went on from a checkpoint has the seconds of the earlier calls, too.
     began -= max(0.0, gw.seconds - (time.perf_counter() - solving))
     warn_of(gw, settings.limits)
@@ -175,16 +173,15 @@ def align(
 
 def _side(x, name, steps):
     """Return the `Normalizer` of a side, and the labels of its rows: words, an index or None."""
-    has_words = hasattr(x, "words") and hasattr(x, "vectors")
-    vectors = x.vectors if has_words else x
+    vectors = vectors_of(x)
     side = Normalizer.fit(steps, as_matrix(vectors, name), name, labels_of(vectors, 1))
-    return side, as_words(x.words, name, side) if has_words else labels_of(x)
+    return side, as_words(x.words, name, side) if has_words(x) else labels_of(x)
 
 
 def _words_of(labels):
     """Return labels of all rows if they are words, else None."""
-    has_words = labels is not None and all(isinstance(label, str) for label in labels)
-    return tuple(labels) if has_words else None
+    are_words = labels is not None and all(isinstance(label, str) for label in labels)
+    return tuple(labels) if are_words else None
 
 
 def _cloud(side, n_words, metric, statistic, labels):

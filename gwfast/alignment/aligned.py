@@ -6,10 +6,9 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows
@@ -20,7 +19,7 @@ from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, PathLike, Progress
 from ..utils.validation import as_array, as_count, one_of
-from .normalize import Normalizer
+from .normalize import Normalizer, Vectors, vectors_of
 from .procrustes import Maps
 from .refine import RefineStep, refine_maps
 from .retrieval import BestMatches, Retrieval, best_matches, hubness, ranked
@@ -87,9 +86,18 @@ class Alignment:
 
     def __post_init__(self) -> None:
         # `_hubness` would not notice maps that change.
-        for array in (self.mapping, self.target_mapping, self.source.rows, self.target.rows):
-            if array is not None:
-                array.flags.writeable = False
+        arrays = [self.mapping, self.source.rows, self.target.rows]
+        if self.target_mapping is not None:
+            arrays.append(self.target_mapping)
+        for array in arrays:
+            array.flags.writeable = False
+        for mean in (*self.source.means, *self.target.means):
+            mean.flags.writeable = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays that were pickled or copied can be written.
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @property
     def gw(self) -> GWResult:
@@ -119,12 +127,12 @@ class Alignment:
         """(m, e) float32 ndarray: all target rows in the common space."""
         return self._map_target(self.target.rows)
 
-    def transform(self, x: ArrayLike) -> Float32Array:
-        """Map vectors (n, d) of the source space, as given to `align`, to the common space."""
+    def transform(self, x: Vectors) -> Float32Array:
+        """Map vectors (n, d) of the source space, or `Embeddings`, to the common space, (n, e)."""
         return self.source(x, "x") @ self.mapping
 
-    def transform_target(self, y: ArrayLike) -> Float32Array:
-        """Map vectors (m, d') of the target space, as given to `align`, to the common space."""
+    def transform_target(self, y: Vectors) -> Float32Array:
+        """Map vectors (m, d') of the target space, or `Embeddings`, to the common space, (m, e)."""
         return self._map_target(self.target(y, "y"))
 
     def _map_target(self, y):
@@ -143,7 +151,7 @@ class Alignment:
 
     def translate(
         self,
-        items: ArrayLike | None = None,
+        items: Vectors | None = None,
         *,
         k: int = 10,
         direction: Direction = "forward",
@@ -153,9 +161,9 @@ class Alignment:
 
         Parameters
         ----------
-        items : str, int, array-like of these, array-like of shape (n, d), or None, default=None
-            Words, row numbers, or vectors as given to `align`; None is all rows. "coupling" and
-            "barycentric" take words and rows that took part.
+        items : str, int, array-like of these, Embeddings, array-like (n, d), or None, default=None
+            Words, row numbers, or vectors as given to `align`, of `Embeddings` or an array; None is
+            all rows. "coupling" and "barycentric" take words and rows that took part.
         k : int, default=10
             Translations of each item; all if there are fewer.
         direction : {"forward", "backward"}, default="forward"
@@ -184,7 +192,7 @@ class Alignment:
         one_of(method, "method", (*get_args(Retrieval), *get_args(ByPlan)))
         one_of(direction, "direction", get_args(Direction))
         self._check_rows()
-        k = as_count(k, "k")
+        k, items = as_count(k, "k"), vectors_of(items)
         if method in get_args(ByPlan):
             found = self._by_plan(items, k, direction, method)
         else:

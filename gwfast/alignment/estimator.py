@@ -107,7 +107,12 @@ seed, checkpoint, options
         source, target = validate_data(self, X, Y, validate_separately=(checks, checks))
         options = self.get_params(deep=False)
         one_of(options.pop("retrieval"), "retrieval", get_args(Retrieval))
-        self.result_ = align(source, target, p=p, q=q, **options)
+        result = align(source, target, p=p, q=q, **options)
+        self.result_ = dataclasses.replace(
+            result,
+            source=dataclasses.replace(result.source, columns=labels_of(X, 1)),
+            target=dataclasses.replace(result.target, columns=labels_of(Y, 1)),
+        )
         self.mapping_ = self.result_.mapping
         self.n_iter_ = self.result_.gw.n_iter
         return self

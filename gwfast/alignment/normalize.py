@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,10 @@ from ..utils.labels import Labels, in_order
 from ..utils.types import Float32Array, Float64Array, FloatArray
 from ..utils.validation import as_matrix
 
+if TYPE_CHECKING:
+    from ..words.embeddings import Embeddings
+
+Vectors: TypeAlias = "ArrayLike | Embeddings"
 VectorStep: TypeAlias = Literal["unit", "center"]
 # The last step may divide the costs by a statistic of them.
 NormalizeStep: TypeAlias = VectorStep | Statistic
@@ -62,12 +66,24 @@ class Normalizer:
                 means += (total / len(x),)
         return cls(steps, means, _normalize(x, name, steps, means), columns)
 
-    def __call__(self, x: ArrayLike, name: str) -> Float32Array:
+    def __call__(self, x: Vectors, name: str) -> Float32Array:
         """Return vectors of the space, normalized with the means of the fit."""
-        x = as_matrix(in_order(x, name, None, self.columns, of="the vectors of the fit"), name)
-        if x.shape[1] != self.rows.shape[1]:
-            raise ValueError(f"{name} must have {self.rows.shape[1]} columns, got {x.shape[1]}")
-        return _normalize(x, name, self.steps, self.means)
+        vectors = in_order(vectors_of(x), name, None, self.columns, of="the vectors of the fit")
+        vectors = as_matrix(vectors, name)
+        if vectors.shape[1] != self.rows.shape[1]:
+            expected = self.rows.shape[1]
+            raise ValueError(f"{name} must have {expected} columns, got {vectors.shape[1]}")
+        return _normalize(vectors, name, self.steps, self.means)
+
+
+def vectors_of(x: Any) -> Any:
+    """Return the vectors of `Embeddings`, and anything else as it is."""
+    return x.vectors if has_words(x) else x
+
+
+def has_words(x: Any) -> bool:
+    """Return whether `x` is `Embeddings`."""
+    return hasattr(x, "words") and hasattr(x, "vectors")
 
 
 def _normalize(x, name, steps, means):

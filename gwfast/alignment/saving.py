@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
+import json
 import os
 from typing import Any, get_args
 
@@ -25,7 +27,9 @@ _ENCODING = "utf-8", "surrogatepass"
 
 
 def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
-    """Write an `Alignment`, with all rows or with the maps alone."""
+    """Write an `Alignment`, with all rows or with the maps alone; raise a TypeError for labels of
+    columns that are not texts or numbers.
+    """
     arrays: dict[str, Any] = {
         "gwfast_alignment": FORMAT,
         "mapping": alignment.mapping,
@@ -36,9 +40,13 @@ def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
     if alignment.target_mapping is not None:
         arrays["target_mapping"] = alignment.target_mapping
     sides = ("source", alignment.source), ("target", alignment.target)
+    # An alignment of a file without rows has none to write.
+    rows = rows and len(alignment.source.rows) > 0
     for (name, side), words in zip(sides, alignment.words, strict=True):
         arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
         arrays[f"{name}_means"] = np.reshape(side.means, (-1, side.rows.shape[1]))
+        if side.columns is not None:
+            arrays[f"{name}_columns"] = _text_of(side.columns)
         if rows:
             arrays[f"{name}_rows"] = side.rows
         if rows and words is not None:
@@ -90,6 +98,9 @@ def _from_arrays(read, names):
     sides, words = {}, []
     for name in ("source", "target"):
         sides[name] = side = _normalizer(read, name, n_columns[name], has_rows)
+        if f"{name}_columns" in names:
+            columns = _columns(read, name, n_columns[name])
+            sides[name] = dataclasses.replace(side, columns=columns)
         has_words = f"{name}_words" in names
         words.append(_words(read, name, len(side.rows)) if has_words else None)
     n_words = tuple(as_count(n, "n_words") for n in read("n_words").tolist())
@@ -132,6 +143,24 @@ def _normalizer(read, name, n_columns, has_rows):
     if means.size or "center" in steps:
         _matrix(read, f"{name}_means", steps.count("center"), n_columns)
     return Normalizer(steps=steps, means=tuple(means), rows=rows)
+
+
+def _text_of(columns):
+    try:
+        return json.dumps(list(columns))
+    except TypeError as error:
+        raise TypeError(f"columns must be texts or numbers to be saved ({error})") from error
+
+
+def _columns(read, name, n_columns):
+    """Return the labels of the columns of a side."""
+    columns = json.loads(str(read(f"{name}_columns")))
+    if len(columns) != n_columns:
+        raise ValueError(f"{name}_columns must have {n_columns} labels, got {len(columns)}")
+    if columns == list(range(n_columns)):
+        return range(n_columns)
+    # Labels of several levels are tuples.
+    return tuple(tuple(label) if isinstance(label, list) else label for label in columns)
 
 
 def _words(read, name, n_rows):

@@ -5,7 +5,7 @@ import pytest
 from helpers.problems import cloud, orthogonal, rotated_pair
 
 import gwfast
-from gwfast.words import precision_at_k, read_dictionary, read_embeddings
+from gwfast.words import Embeddings, precision_at_k, read_dictionary, read_embeddings
 
 
 @pytest.fixture(scope="module")
@@ -269,12 +269,48 @@ def test_words_come_with_embeddings_and_with_frames_of_words():
         half.evaluate({"x7": {"y7"}})
 
 
-def test_vectors_of_a_frame_go_by_the_labels_of_its_columns():
+@pytest.mark.parametrize("columns", [list("abc"), [5, 3, 4], range(3), [("a", 1), ("a", 2), "b"]])
+def test_vectors_of_a_frame_go_by_the_labels_of_its_columns(columns, tmp_path):
+    """Before and after they are in a file."""
     pandas = pytest.importorskip("pandas")
     x, y, _ = rotated_pair(40, 3, 32)
-    frame = pandas.DataFrame(x, columns=list("abc"))
+    frame = pandas.DataFrame(x)
+    frame.columns = pandas.Index(columns, tupleize_cols=False)
     result = gwfast.align(frame, y, init="product", epsilon=0.1)
+    result.save(tmp_path / "a", rows=False)
     expected = result.transform(x)
-    np.testing.assert_array_equal(result.transform(frame[["c", "a", "b"]]), expected)
-    with pytest.raises(ValueError, match="x must have the labels of the vectors of the fit"):
-        result.transform(frame.rename(columns={"a": "d"}))
+    for kept in (result, gwfast.Alignment.load(tmp_path / "a")):
+        np.testing.assert_array_equal(kept.transform(frame.iloc[:, ::-1]), expected)
+        if columns != range(3):  # which only numbers the columns
+            with pytest.raises(ValueError, match="x must have the labels of the"):
+                kept.transform(frame.rename(columns={columns[0]: "d"}))
+
+
+def test_columns_without_a_text_cannot_be_saved(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x, y, _ = rotated_pair(40, 3, 32)
+    frame = pandas.DataFrame(x, columns=pandas.date_range("2020", periods=3))
+    result = gwfast.align(frame, y, init="product", epsilon=0.1)
+    with pytest.raises(TypeError, match="columns must be texts or numbers to be saved"):
+        result.save(tmp_path / "a")
+
+
+def test_embeddings_are_mapped_and_translated_by_their_vectors():
+    x, y, _ = rotated_pair(40, 3, 33)
+    words = [f"w{k}" for k in range(40)]
+    result = gwfast.align(x, y, init="product", epsilon=0.1)
+    source, target = Embeddings(words, x), Embeddings(words, y)
+    np.testing.assert_array_equal(result.transform(source), result.transform(source.vectors))
+    expected = result.transform_target(target.vectors)
+    np.testing.assert_array_equal(result.transform_target(target), expected)
+    expected = result.translate(source.vectors, k=2)
+    np.testing.assert_array_equal(result.translate(source, k=2).indices, expected.indices)
+
+
+def test_advice_is_in_the_arguments_of_align():
+    few = gwfast.SolverOptions(max_inner=1)
+    with pytest.warns(gwfast.ConvergenceWarning, match="try a larger tol; linear problems ended"):
+        result = gwfast.align(
+            cloud(60, 4, 1), cloud(60, 4, 2), init="product", tol=1e-12, options=few
+        )
+    assert result.gw.status == "max_iter" and "max_iter" not in result.gw.advice

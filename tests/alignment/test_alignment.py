@@ -1,7 +1,9 @@
 """Alignments in files, and with words."""
 
+import copy
 import io
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -40,8 +42,19 @@ def test_a_kept_alignment_maps_and_translates_as_before(result, tmp_path):
             use()
 
 
-def test_arrays_of_an_alignment_are_read_only(result):
-    for array in (result.mapping, result.source.rows, result.target.rows):
+def same(result):
+    return result
+
+
+def pickled(result):
+    return pickle.loads(pickle.dumps(result))
+
+
+@pytest.mark.parametrize("made", [same, pickled, copy.deepcopy])
+def test_arrays_of_an_alignment_are_read_only(result, made):
+    sides = made(result).source, made(result).target
+    arrays = [array for side in sides for array in (side.rows, *side.means)]
+    for array in (made(result).mapping, *arrays):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
 
@@ -59,6 +72,9 @@ def test_a_file_of_the_maps_alone_maps_and_has_nothing_to_translate(result, tmp_
     for use in (kept.translate, kept.best_matches, kept.refine):
         with pytest.raises(ValueError, match="it was saved with rows=False"):
             use()
+    kept.save(tmp_path / "again")
+    again = gwfast.Alignment.load(tmp_path / "again")
+    np.testing.assert_array_equal(again.transform(x), result.transform(x))
 
 
 def changed(content, **arrays):

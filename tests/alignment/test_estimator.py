@@ -236,6 +236,16 @@ def test_the_score_is_that_of_the_best_pairs(pair, fitted):
     assert aligner.score(x, noise) < 0.8 * aligner.score(x, y)
 
 
+def test_candidates_of_a_frame_go_by_the_labels_of_its_columns(pair):
+    pandas = pytest.importorskip("pandas")
+    x, y, _ = pair
+    frame = pandas.DataFrame(y, columns=[f"c{k}" for k in range(y.shape[1])])
+    aligner = GromovWassersteinAligner(init="product").fit(x, frame)
+    assert aligner.score(x, frame.iloc[:, ::-1]) == aligner.score(x, y)
+    with pytest.raises(ValueError, match="y must have the labels of the vectors of the fit"):
+        aligner.score(x, frame.rename(columns={"c0": "other"}))
+
+
 BEFORE_IT_IS_ASKED_FOR_AND_WITHOUT = """
 import sys, gwfast
 print("sklearn" in sys.modules, "GromovWassersteinAligner" in dir(gwfast))
