@@ -12,7 +12,7 @@ from ..utils.atomic_files import check_folder, naming, temporary_folder
 from ..utils.config import versions
 from ..words import Embeddings, write_dictionary, write_embeddings
 from .plain import plain, write_json
-from .wording import METHOD_LABELS, best_targets, counted
+from .wording import METHOD_LABELS, as_options, best_targets, counted
 
 # All that may be written; the vectors only where they are asked for.
 FILES = (
@@ -230,10 +230,9 @@ def summary(outcome):
             name: getattr(gw, name)
             for name in (
                 "status", "converged", "gw_cost", "reg_cost", "epsilon",
-                "marginal_error", "n_iter", "seconds", "advice",
-                "confidence",
+                "marginal_error", "n_iter", "seconds", "confidence",
             )
-        },
+        } | {"advice": as_options(gw.advice)},
         "candidates": gw.candidates,
         "refinement": outcome.result.refinement,
         "mutual_pairs": n_mutual,

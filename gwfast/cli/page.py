@@ -21,7 +21,14 @@ from ..plot import _style as paint
 from ..plot import plot_distance_histograms, plot_dynamics
 from ..results.coupling import shares_of
 from ..results.status import Status
-from .wording import METHOD_LABELS, given_start, printable, right_translations, threads_of
+from .wording import (
+    METHOD_LABELS,
+    as_options,
+    given_start,
+    printable,
+    right_translations,
+    threads_of,
+)
 
 # What they are, on the page.
 _METHOD_MEANINGS = {
@@ -86,7 +93,7 @@ def render(outcome):
         names=names,
         status=gw.status,
         meaning=Status(gw.status).meaning,
-        advice=gw.advice,
+        advice=as_options(gw.advice),
         warnings=outcome.warnings,
         facts=_facts(outcome),
         precision=outcome.precision,

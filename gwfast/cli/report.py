@@ -26,6 +26,7 @@ from .outputs import staged, summary, write
 from .plain import json_line
 from .terminal import show
 from .watching import Watch
+from .wording import as_options
 
 _K = 10  # translations per word
 _N_SHOWN = 20
@@ -110,7 +111,7 @@ def _warnings_told(told, category):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", category)
         yield
-    messages = [str(warning.message).replace("\n", " ") for warning in caught]
+    messages = [as_options(str(warning.message)).replace("\n", " ") for warning in caught]
     for message in messages:
         _warn(message)
     told += messages

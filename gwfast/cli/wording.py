@@ -12,6 +12,30 @@ METHOD_LABELS = {
     "csls": "CSLS",
     "inverted_softmax": "inverted softmax",
 }
+# Advice in the arguments of Python, and in the options of the command; nothing if it has none.
+_OPTIONS = {
+    "SolverOptions(search_time=...)": "--search-time SECONDS",
+    "init=Seeds(...)": "--seeds FILE",
+    'init="auto"': "--init auto",
+    "SolverOptions with a larger n_neighbors or tier='tiled'": "--tier tiled",
+    ", or SolverOptions with a larger max_inner or marginal_tol": "",
+    ", or SolverOptions(max_inner=...)": "",
+    ", or SolverOptions(method='ppa'), whose steps are smaller": "",
+    ", or a larger marginal_tol of SolverOptions": "",
+    "at max_inner": "at their limit",
+    "PointCloud.scaled_by, or matrices over their means": "--normalize unit,center,unit,mean",
+    "an epsilon smaller": "an --epsilon smaller",
+    "smaller epsilon": "smaller --epsilon",
+    "larger epsilon": "larger --epsilon",
+    "epsilon or tol": "epsilon or --tol",
+    "larger tol": "larger --tol",
+    "(tol ": "(--tol ",
+    "(marginal_tol": "(at most",
+    "larger time_limit": "larger --time-limit",
+    "time_limit ended": "--time-limit ended",
+    "fewer points": "a smaller --n-words",
+    "more points": "a larger --n-words",
+}
 # Control characters, which HTML has no place for, and halves of surrogate pairs.
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
@@ -47,6 +71,13 @@ def best_targets(outcome, row):
 def right_translations(gold):
     """Sets of target rows by source row; empty without dictionary."""
     return {} if gold is None else dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+
+
+def as_options(text):
+    """Text with the options of the command in place of arguments in Python."""
+    for argument, option in _OPTIONS.items():
+        text = text.replace(argument, option)
+    return text
 
 
 def printable(value):

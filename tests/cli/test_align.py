@@ -172,7 +172,10 @@ def test_a_time_limit_is_told_and_what_there_is_is_written(run, files):
     found = json.loads((files / "soon" / "result.json").read_text())
     assert found["settings"]["time_limit"] == 1e-6
     assert found["gw"]["status"] == "time_limit"
-    assert "time_limit" in err
+    remedy = "try a larger --time-limit, a larger --tol, or a smaller --n-words"
+    assert f"(at most 1.0e-05): {remedy}\n" in err
+    assert found["gw"]["advice"] == remedy
+    assert remedy in (files / "soon" / "report.html").read_text()
     status, _, err = run(*arguments, "0", "--force")
     assert status == 2
     assert "time-limit" in err
