@@ -7,7 +7,9 @@ import math
 import numbers
 from typing import Any, Literal, TypeAlias
 
-from ..utils.validation import as_positive
+import numpy as np
+
+from ..utils.validation import as_positive, refuse_tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +69,10 @@ class Unbalanced:
         return rho if isinstance(rho, tuple) else (rho, rho)
 
     def __post_init__(self) -> None:
-        rho = self.rho
+        refuse_tensor(self.rho, "rho")
+        rho: Any = self.rho
+        if isinstance(rho, np.ndarray) and rho.ndim == 0:
+            rho = rho.item()
         pair: Any = (rho, rho) if isinstance(rho, numbers.Real) else rho
         if isinstance(pair, str) or not hasattr(pair, "__len__"):
             raise TypeError(f"rho must be a number or a pair of them, got {type(rho).__name__}")

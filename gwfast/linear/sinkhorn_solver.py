@@ -229,7 +229,11 @@ class _Problem:
                 peak = kernel.make(placed, self.epsilon, self.solver.scalings, q)
             elif attempt:
                 return False
-            if peak <= precision.peak or (given and attempt):
+            fits, total = peak <= precision.peak, 1.0
+            if fits and self.terms.mass:
+                # The kernel of a plan that is scaled to its mass must not underflow as a whole.
+                total = float(kernel.row_sums(self.solver.scalings).sum())
+            if (fits and total > 0.0) or (given and attempt):
                 break
             # The potentials do not fit this cost; of given marginals the peak says by how much.
             spread = peak * self.epsilon if given and peak < np.inf else self._spread()
@@ -238,7 +242,7 @@ class _Problem:
             raise lost_to_rounding(self.epsilon, precision)
         self.potentials = placed
         if not given:
-            self._bind()
+            self._bind(total)
         return True
 
     def _sides(self, x):
@@ -274,8 +278,8 @@ class _Problem:
         self.p, self.q = masses if self.lift == 0.0 else (x * np.exp(self.lift) for x in masses)
         return Potentials(placed[0] + self.lift * self.epsilon, placed[1])
 
-    def _bind(self):
-        """Make the `Rule` of the scalings of this kernel."""
+    def _bind(self, total):
+        """Make the `Rule` of the scalings of this kernel, whose plan has the mass `total`."""
         terms, epsilon, scalings, anchors = self.terms, self.epsilon, self.solver.scalings, []
         most = 700.0 if self.solver.precision is DOUBLE else 85.0
         lifts = self.lift * epsilon, 0.0
@@ -292,7 +296,6 @@ class _Problem:
         self.rule = Rule(*anchors, terms.rows.power, terms.columns.power, terms.mass, terms.rate)
         if terms.mass:
             # Caps that are too low rise at once, caps that are too high fall by little.
-            total = float(self.kernel.row_sums(scalings).sum())
             scalings.u *= self.rule.scale(terms.mass / total)
 
     def iterate(self, omega, most, tol):

@@ -150,6 +150,10 @@ class Coupling:
         """Return ``-sum plan log plan``."""
         return _kernels.entropy(self._made(), self.n_threads)
 
+    def parts(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that the plan is made of, by name, for files."""
+        return {"plan": self.toarray()}
+
     def __repr__(self) -> str:
         n, m = self.shape
         return f"{type(self).__name__}({n} x {m}, {self.nbytes / 1e6:.3g} MB)"
@@ -222,6 +226,11 @@ class FactoredCoupling(Coupling):
         arrays = self.left, self.right, self.f, self.g, *self.logarithms, self._panels
         return sum(array.nbytes for array in arrays)
 
+    def parts(self):
+        names = "left", "right", "left_f", "right_g", "u", "v", "unit"
+        arrays = self.left, self.right, self.f, self.g, *self.logarithms, np.array(self.epsilon)
+        return dict(zip(names, arrays, strict=True))
+
     def _transposed(self):
         sides = self.right, self.left, self.g, self.f
         return FactoredCoupling(*sides, self.epsilon, self.n_threads, self.logarithms[::-1])
@@ -271,6 +280,9 @@ class SparseCoupling(Coupling):
         plan.data[~kept] = 0
         plan.eliminate_zeros()
         return plan
+
+    def parts(self):
+        return dict(data=self.csr.data, indices=self.csr.indices, indptr=self.csr.indptr)
 
     def entropy(self):
         data = self.csr.data[self.csr.data > 0].astype(np.float64)

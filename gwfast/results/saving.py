@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
+from ..utils.labels import Labels
 from ..utils.types import PathLike
 from .coupling import ArrayCoupling, Coupling, FactoredCoupling, SparseCoupling
 from .records import Masses, OuterStep
@@ -32,19 +34,35 @@ def write_result(fields: Mapping[str, Any], path: PathLike) -> None:
         marginals=[marginals.name, marginals.mass, marginals.rho],
         history=fields["history"],
         candidates=fields["candidates"],
-        labels=[None if names is None else list(names) for names in fields["labels"]],
-        form=coupling.form,
+        labels=[_written(labels) for labels in fields["labels"]],
         left_out=coupling.left_out,
         n_threads=coupling.n_threads,
     )
-    try:
-        text = json.dumps(about, default=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"labels must be texts or numbers to be saved ({error})") from error
     f, g = fields["potentials"]
-    arrays: dict[str, Any] = dict(f=f, g=g, p=marginals.p, q=marginals.q, about=np.array(text))
+    text = np.array(json.dumps(about, default=float))
+    arrays: dict[str, Any] = dict(about=text, f=f, g=g, p=marginals.p, q=marginals.q)
     with replacing(path) as file:
-        np.savez(file, **arrays | _arrays_of(coupling))
+        np.savez(file, **arrays | coupling.parts())
+
+
+def _written(labels: Labels) -> list[Any] | int | None:
+    """Return labels as JSON has them; an index that only numbers points is their number."""
+    if labels is None:
+        return None
+    if isinstance(labels, range):
+        return len(labels)
+    values = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    for value in values:
+        if not isinstance(value, str | int | float):
+            came = type(value).__name__
+            raise TypeError(f"labels must be texts or numbers to be saved, got {came}")
+    return values
+
+
+def _read(labels: list[Any] | int | None) -> Labels:
+    if labels is None:
+        return None
+    return range(labels) if isinstance(labels, int) else tuple(labels)
 
 
 def read_result(path: PathLike) -> dict[str, Any]:
@@ -58,48 +76,54 @@ def read_result(path: PathLike) -> dict[str, Any]:
             about = json.loads(str(saved["about"]))
             name, mass, rho = about["marginals"]
             rows = map(Candidate._make, about["candidates"])
-            labels = (None if names is None else tuple(names) for names in about["labels"])
+            p, q, f, g = (_array(saved, key, 1) for key in ("p", "q", "f", "g"))
+            if (len(p), len(q)) != (len(f), len(g)):
+                raise ValueError(f"expected {len(p)} and {len(q)} potentials")
             return dict(
                 **{name: about[name] for name in (*NUMBERS, "advice", "method")},
-                coupling=_coupling_of(about, saved),
-                potentials=(saved["f"], saved["g"]),
+                coupling=_coupling_of(about, saved, (len(p), len(q))),
+                potentials=(f, g),
                 ending=Ending[about["ending"]],
                 history=tuple(map(OuterStep._make, about["history"])),
                 candidates=Candidates(rows, about["confidence"]),
-                marginals=Masses(name, saved["p"], saved["q"], mass, rho and tuple(rho)),
-                labels=tuple(labels),
+                marginals=Masses(name, p, q, mass, rho and tuple(rho)),
+                labels=tuple(map(_read, about["labels"])),
             )
-        # zipfile, NumPy, JSON and wrong shapes raise errors of many kinds.
+        # zipfile, NumPy, SciPy, JSON and wrong shapes raise errors of many kinds.
         except Exception as error:
             raise ValueError(
                 f"{path}: damaged, or no file of GWResult.save ({shortened(error)})"
             ) from error
 
 
-def _arrays_of(coupling: Coupling) -> dict[str, Any]:
-    if isinstance(coupling, FactoredCoupling):
-        u, v = coupling.logarithms
-        return dict(
-            left=coupling.left, right=coupling.right, left_f=coupling.f, right_g=coupling.g,
-            u=u, v=v, unit=np.array(coupling.epsilon),
-        )  # fmt: skip
-    if isinstance(coupling, SparseCoupling):
-        csr = coupling.csr
-        return dict(data=csr.data, indices=csr.indices, indptr=csr.indptr)
-    return dict(plan=coupling.toarray())
+def _array(saved: Mapping[str, Any], name: str, ndim: int) -> NDArray[Any]:
+    """Return an array of numbers with so many axes."""
+    array: NDArray[Any] = saved[name]
+    if array.ndim != ndim or array.dtype.kind not in "iuf":
+        raise ValueError(f"expected {ndim}-D numbers in {name!r}, got {array.ndim}-D {array.dtype}")
+    return array
 
 
-def _coupling_of(about: dict[str, Any], saved: dict[str, Any]) -> Coupling:
+def _coupling_of(about: Mapping[str, Any], saved: Mapping[str, Any], shape: tuple[int, int]) -> Any:
+    """Return the coupling of its parts, of the shape of the masses."""
     made: Coupling
-    if about["form"] == "factors":
-        made = FactoredCoupling(
-            saved["left"], saved["right"], saved["left_f"], saved["right_g"], float(saved["unit"]),
-            about["n_threads"], (saved["u"], saved["v"]),
-        )  # fmt: skip
-    elif about["form"] == "sparse":
-        shape = len(saved["p"]), len(saved["q"])
-        csr = sparse.csr_array((saved["data"], saved["indices"], saved["indptr"]), shape=shape)
+    if "left" in saved:
+        left, right = (_array(saved, name, 2) for name in ("left", "right"))
+        f, g, u, v = (_array(saved, name, 1) for name in ("left_f", "right_g", "u", "v"))
+        if left.shape[1] != right.shape[1] or {len(left), len(f), len(u)} != {shape[0]}:
+            raise ValueError(f"expected factors of {shape[0]} rows")
+        if {len(right), len(g), len(v)} != {shape[1]}:
+            raise ValueError(f"expected factors of {shape[1]} columns")
+        unit, n_threads = float(saved["unit"]), about["n_threads"]
+        made = FactoredCoupling(left, right, f, g, unit, n_threads, (u, v))
+    elif "indptr" in saved:
+        parts = (_array(saved, name, 1) for name in ("data", "indices", "indptr"))
+        csr = sparse.csr_array(tuple(parts), shape=shape)
+        csr.check_format(full_check=True)
         made = SparseCoupling(csr, about["n_threads"])
     else:
-        made = ArrayCoupling(saved["plan"], about["n_threads"])
+        plan = _array(saved, "plan", 2)
+        if plan.shape != shape:
+            raise ValueError(f"expected a plan of shape {shape}, got {plan.shape}")
+        made = ArrayCoupling(plan, about["n_threads"])
     return made.replace(left_out=about["left_out"])

@@ -57,12 +57,12 @@ class Ending(enum.Enum):
     CYCLE = (
         Status.STALLED,
         "outer iterations go from one plan to another and back; try a larger epsilon, or "
-        "SolverOptions(method='ppa'), whose steps are smaller",
+        "the smaller steps of SolverOptions(method='ppa'), the proximal point method",
     )
     NEAR_PRODUCT = Status.DEGENERATE, "the plan hardly differs from the product plan"
     MISSED_ROWS = (
         Status.DEGENERATE,
-        "try a larger epsilon, or SolverOptions(method='ppa'), which has both marginals",
+        "try a larger epsilon, or the proximal point method, SolverOptions(method='ppa')",
     )
     LOST_MASS = Status.DEGENERATE, "points have lost their mass"
     TRUNCATED = Status.DEGENERATE, "the plan may have much of its mass outside of the neighbors"

@@ -172,6 +172,7 @@ def _cheap(problem, options):
     n, m = problem.shape
     asked = isinstance(options.init, str) and options.init == "auto"
     plain = problem.is_balanced and options.method == PGD.name and not options.is_exact
+    plain = plain and options.tier in ("auto", "dense") and options.search_time is None
     # Small problems begin at "exact", in a tenth of the time of a race.
     if not asked or n * m > 10_000 or not plain:
         return options
@@ -190,6 +191,9 @@ def _as_problem(number, problem, given):
     with _numbered(number):
         if several:
             return QuadraticProblem(*problem, **given)
+        for name, value in given.items():
+            if value not in ("square", "balanced"):
+                raise ValueError(f"{name} must be left out for a QuadraticProblem, got {value!r}")
         return problem.refreshed()
 
 

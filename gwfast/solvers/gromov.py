@@ -23,7 +23,7 @@ from ..quadratic.linearize import is_factored, is_placed
 from ..quadratic.methods import as_method
 from ..quadratic.neighbors import NeighborTier
 from ..quadratic.small_descent import FEW_POINTS
-from ..results.coupling import ArrayCoupling
+from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
@@ -283,10 +283,9 @@ def _identity(problem, options, starts):
     for side in (problem.x, problem.y):
         parts += [side.features, side.signature] if isinstance(side, PointCloud) else [side.matrix]
     for start in starts or ():
-        parts += [
-            str(start),
-            *(x for x in getattr(start, "__dict__", {}).values() if not callable(x)),
-        ]
+        values = [x for x in getattr(start, "__dict__", {}).values() if not callable(x)]
+        plans = [x.parts() for x in values if isinstance(x, Coupling)]
+        parts += [str(start), *values, *(array for plan in plans for array in plan.values())]
     parts += [limits.max_outer, limits.max_inner, limits.tol, limits.marginal_tol, options.epsilon]
     parts += [options.dtype, options.order, options.seed, options.n_starts, options.search_time]
-    return digest(*parts, options.method, str(options.tier))
+    return digest(*parts, options.method, options.tier)

@@ -43,12 +43,12 @@ class SolverOptions:
         How the kernel of two point clouds is kept: in one buffer, or a few rows at a time; "auto"
         is the first that `memory_limit` allows. "neighbors", for hundreds of thousands of points,
         keeps few entries: an approximation, whose error `GWResult.left_out` bounds.
-    n_neighbors : int, default=32
-        Columns of each row, and rows of each column, that the tier "neighbors" keeps.
+    n_neighbors : int or None, default=None
+        Columns of each row, and rows of each column, that the tier "neighbors" keeps; None is 32.
     max_inner : int, default=10000
-        Limit of the Sinkhorn iterations of an outer iteration.
+        Limit of the Sinkhorn iterations of an outer iteration; exact problems have none.
     marginal_tol : float, default=1e-5
-        L1 error of the marginals at which a solver may stop.
+        L1 error of the marginals at which a solver may stop; exact problems have none.
     n_starts : int or None, default=None
         Number of random starts of ``init="auto"``; None chooses it by the size.
     search_time : float or None, default=None
@@ -67,7 +67,7 @@ class SolverOptions:
 
     method: MethodName = "pgd"
     tier: TierName = "auto"
-    n_neighbors: int = 32
+    n_neighbors: int | None = None
     max_inner: int = 10_000
     marginal_tol: float = 1e-5
     n_starts: int | None = None
@@ -76,13 +76,21 @@ class SolverOptions:
     def __post_init__(self) -> None:
         one_of(self.method, "method", tuple(METHODS))
         one_of(self.tier, "tier", ("auto", "dense", "tiled", "neighbors"))
-        as_count(self.n_neighbors, "n_neighbors")
+        if self.n_neighbors is not None:
+            as_count(self.n_neighbors, "n_neighbors")
+            if self.tier != "neighbors":
+                raise ValueError(
+                    f"n_neighbors must be None unless tier='neighbors', got {self.n_neighbors}"
+                )
         as_count(self.max_inner, "max_inner")
         as_positive(self.marginal_tol, "marginal_tol")
         if self.n_starts is not None:
             as_count(self.n_starts, "n_starts", least=0)
         if self.search_time is not None:
             as_positive(self.search_time, "search_time")
+        for name, value in (("n_starts", self.n_starts), ("search_time", self.search_time)):
+            if value is not None and self.method != "pgd":
+                raise ValueError(f"{name} must be None unless method='pgd', got {value}")
 
     def refuse(self, *names: str) -> None:
         """Raise a ValueError if settings with these names have other values than the default."""
@@ -142,7 +150,7 @@ class Settings:
         return cls(
             Limits(max_iter, rare.max_inner, tol, rare.marginal_tol, deadline=deadline),
             method=rare.method,
-            tier=NeighborTier(rare.n_neighbors) if neighbors else rare.tier,
+            tier=NeighborTier(rare.n_neighbors or 32) if neighbors else rare.tier,
             n_starts=rare.n_starts,
             search_time=rare.search_time,
             **others,

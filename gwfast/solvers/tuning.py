@@ -119,7 +119,9 @@ def tune_epsilon(
         advice = Ending.TIME_LIMIT.advice
         result = dataclasses.replace(result, ending=Ending.TIME_LIMIT, advice=advice)
     seconds = time.perf_counter() - began
-    result = dataclasses.replace(result, candidates=Candidates(rows), seconds=seconds)
+    result = dataclasses.replace(
+        result, candidates=Candidates(rows, result.confidence), seconds=seconds
+    )
     warn_of(result, settings.limits)
     return result
 

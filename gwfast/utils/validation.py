@@ -30,6 +30,8 @@ def as_any_array(x: Any, name: str) -> NDArray[Any]:
         if hasattr(x, "iloc"):
             dtypes = np.atleast_1d(x.dtypes)
             if any(hasattr(dtype, "na_value") and dtype.kind in "biuf" for dtype in dtypes):
+                if x.ndim == 1 and not x.isna().any():
+                    return x.to_numpy(dtype=x.dtype.numpy_dtype)
                 return x.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(x)
     except ValueError as error:  # rows of different lengths

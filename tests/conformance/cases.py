@@ -228,9 +228,10 @@ class Case:
         fraction = {"ppa": 0.02, "bapg": 0.1}.get(self.method, 0.04)
         epsilon = (0.02 if self.tier == "neighbors" else fraction) * self.size_of_objective()
         method = "pgd" if exact else self.method
+        n_neighbors = 100 if self.tier == "neighbors" else None
         return dict(
             epsilon=0 if exact else epsilon,
-            options=gwfast.SolverOptions(method=method, tier=self.tier, n_neighbors=100),
+            options=gwfast.SolverOptions(method=method, tier=self.tier, n_neighbors=n_neighbors),
             dtype=None if exact else self.dtype,
             init=self.init if self.start is None else self.start,
             n_threads=n_threads,

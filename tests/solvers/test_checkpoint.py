@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from helpers.problems import distances, masses, random_cost, rotated_pair
+from helpers.problems import cloud, distances, masses, random_cost, rotated_pair
 from helpers.settings import settings
 
 import gwfast
@@ -121,6 +121,22 @@ def test_checkpoints_of_other_solves_are_refused(change, kept):
     given = dict(zip("xypq", costs(14, 12), strict=True))
     with pytest.raises(ValueError, match="the checkpoint of another solve"):
         solve(**{**given, **change}, checkpoint=kept)
+
+
+def test_checkpoints_tell_plans_and_neighbors_apart(tmp_path):
+    clouds = [gwfast.PointCloud(cloud(40, 3, seed)) for seed in (0, 1)]
+    first, second = (
+        gwfast.gromov_wasserstein(*clouds, **settings(tier="tiled", epsilon=epsilon))
+        for epsilon in ("2%", "4%")
+    )
+    for name, changes in (
+        ("init", [dict(init=first, tier="tiled"), dict(init=second, tier="tiled")]),
+        ("tier", [dict(tier="neighbors", n_neighbors=k, init="product") for k in (8, 9)]),
+    ):
+        one, other = (settings(**change, epsilon="3%") for change in changes)
+        gwfast.gromov_wasserstein(*clouds, **one, checkpoint=tmp_path / name)
+        with pytest.raises(ValueError, match="the checkpoint of another solve"):
+            gwfast.gromov_wasserstein(*clouds, **other, checkpoint=tmp_path / name)
 
 
 def test_what_changes_no_result_may_differ(kept):

@@ -39,7 +39,7 @@ VALUE_ERRORS = [
     ),
     (dict(dtype="float16"), r"^dtype must be one of .*, got 'float16'"),
     (dict(dtype="no such"), "^dtype must be one of .*, got 'no such'"),
-    (dict(linear_cost=BETWEEN, tier="tiled"), "^tier must be 'dense' for costs that"),
+    (dict(linear_cost=BETWEEN, tier="tiled"), "^tier must be 'auto' or 'dense' for costs that"),
 ]
 TYPE_ERRORS = [
     (dict(marginals=None), "^marginals must be .* got NoneType"),
@@ -61,10 +61,10 @@ def test_errors_say_what_is_wrong(error, bad, message):
 
 def test_a_problem_is_two_costs_or_one_object():
     problem = QuadraticProblem(*costs(), P, Q)
-    with pytest.raises(ValueError, match="^p, marginals must be left out if x is a Quadratic"):
+    with pytest.raises(ValueError, match=r"^p, marginals must be left out if x is a Quadratic"):
         gromov_wasserstein(problem, p=P, marginals=gwfast.Partial(0.5))
     for x in (costs()[0], costs()):
-        with pytest.raises(TypeError, match="^y must be given unless x is a QuadraticProblem"):
+        with pytest.raises(TypeError, match=r"^y must be given unless x is a QuadraticProblem"):
             gromov_wasserstein(x)
 
 

@@ -199,7 +199,9 @@ def check_exact(problem, options):
     if options.method != "pgd":
         raise ValueError(f"method must be 'pgd' with epsilon=0, got {options.method!r}")
     if options.tier not in ("auto", "dense"):
-        raise ValueError(f"tier must be 'auto' or 'dense' with epsilon=0, got {options.tier!r}")
+        raise ValueError(
+            f"tier must be 'auto' or 'dense' with epsilon=0, got {str(options.tier)!r}"
+        )
     if options.checkpoint is not None:
         raise ValueError("checkpoint must be None with epsilon=0")
     size = nbytes(problem)

@@ -166,11 +166,11 @@ def choose(problem, tier, limit, n_threads, **how):
     if name == "auto" and limit == math.inf:
         return allowed[0]
     if neighbors and how.get("placement"):
-        raise ValueError(f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {tier!r}")
+        raise ValueError(f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {str(tier)!r}")
     if name not in ("auto", *allowed):
         raise ValueError(
-            f"tier must be 'dense' for costs that are not two point clouds under the "
-            f"squared loss, or have a matrix between them, got {tier!r}"
+            "tier must be 'auto' or 'dense' for costs that are not two point clouds under the "
+            f"squared loss, or have a matrix between them, got {str(tier)!r}"
         )
     bytes_of = needs(problem, n_threads, neighbors=neighbors or "neighbors", **how)
     # Neighbors are an approximation, which has to be asked for.
@@ -179,8 +179,8 @@ def choose(problem, tier, limit, n_threads, **how):
             return neighbors or one
     n, m = problem.shape
     sizes = ", ".join(f"{size / 1e9:.3g} GB ({one})" for one, size in bytes_of.items())
-    asked = "" if tier == "auto" else f" with tier={tier!r}"
-    fitting = [f"tier={one!r}" for one, size in bytes_of.items() if size <= limit]
+    asked = "" if tier == "auto" else f" with SolverOptions(tier={str(tier)!r})"
+    fitting = [f"SolverOptions(tier={one!r})" for one, size in bytes_of.items() if size <= limit]
     raise MemoryError(
         f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} GB{asked}; "
         f"{' or '.join([*fitting[:1], 'fewer points'])} would fit"

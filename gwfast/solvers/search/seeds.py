@@ -15,7 +15,7 @@ from ...problems.quadratic import QuadraticProblem
 from ...results.coupling import SparseCoupling
 from ...utils.callers import outside
 from ...utils.types import IntArray
-from ...utils.validation import as_array, as_mapping, as_translations
+from ...utils.validation import as_any_array, as_array, as_mapping, as_translations
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -47,7 +47,10 @@ class Seeds:
     pairs: ArrayLike
 
     def __post_init__(self) -> None:
-        pairs = np.array(as_array(self.pairs, "pairs"))
+        pairs = as_any_array(self.pairs, "pairs")
+        if pairs.dtype.kind in "UO":
+            raise TypeError("pairs must hold row numbers, got text; Seeds.known takes words")
+        pairs = np.array(as_array(pairs, "pairs"))
         if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
             raise ValueError(f"pairs must have shape (k, 2), got {pairs.shape}")
         if pairs.dtype.kind not in "iu":
