@@ -9,7 +9,6 @@ import pytest
 
 import gwfast
 import gwfast.singlecell
-from gwfast.results.status import Status
 
 MODULES = [module.name for module in pkgutil.iter_modules(gwfast.__path__)]
 ROOMS = ["gwfast", *(f"gwfast.{name}" for name in MODULES if not name.startswith("_"))]
@@ -59,4 +58,5 @@ def test_no_keyword_arguments_are_passed_through(function):
 
 def test_results_have_sixteen_fields_and_seven_statuses():
     assert len(dataclasses.fields(gwfast.GWResult)) <= 16
-    assert len(Status) == 7
+    status = gwfast.gromov_wasserstein([[0.0]], [[0.0]]).status
+    assert len(type(status)) == 7

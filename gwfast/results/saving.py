@@ -97,7 +97,7 @@ def read_result(path: PathLike) -> dict[str, Any]:
 
 
 def _array(saved: Mapping[str, Any], name: str, ndim: int) -> NDArray[Any]:
-    """Return an array of numbers with so many axes."""
+    """Return an array of numbers with `ndim` axes."""
     array: NDArray[Any] = saved[name]
     if array.ndim != ndim or array.dtype.kind not in "iuf":
         raise ValueError(f"expected {ndim}-D numbers in {name!r}, got {array.ndim}-D {array.dtype}")

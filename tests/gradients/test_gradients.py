@@ -9,7 +9,6 @@ from helpers.settings import settings
 
 import gwfast
 from gwfast.gradients import gromov_wasserstein_loss
-from gwfast.problems.dense_cost import DenseCost
 
 N, M, STEP = 7, 6, 1e-5
 MASSES = "p", "q"
@@ -106,7 +105,7 @@ def test_the_loss_is_what_is_minimized(torch, epsilon):
     # Of arrays of NumPy it is a number; what does not move may be anything.
     assert gromov_wasserstein_loss(**given, **options) == result.reg_cost
     others = given | {"x": made["x"].requires_grad_(), "p": [*given["p"]]}
-    others |= {"y": DenseCost(given["y"]), "alpha": np.float64(0.6)}
+    others |= {"y": given["y"].tolist(), "alpha": np.float64(0.6)}
     again = gromov_wasserstein_loss(**others, **options)
     assert again.item() == pytest.approx(result.reg_cost) and again.requires_grad
 
@@ -128,7 +127,7 @@ def test_tensors_of_float32(torch):
     given["x"].requires_grad_()
     loss = gromov_wasserstein_loss(**given, epsilon=0)
     with torch.no_grad():
-        given["x"][:] = 0.0  # gradients are of what was passed
+        given["x"][:] = 0.0  # the gradients are of the values before
     loss.backward()
     assert loss.dtype == given["x"].grad.dtype == torch.float32
     assert given["x"].grad.abs().max() > 0.01
