@@ -20,7 +20,7 @@ _OPTIONS = {
     "SolverOptions with a larger n_neighbors or tier='tiled'": "--tier tiled",
     ", or SolverOptions with a larger max_inner or marginal_tol": "",
     ", or SolverOptions(max_inner=...)": "",
-    ", or SolverOptions(method='ppa'), whose steps are smaller": "",
+    ", or the smaller steps of SolverOptions(method='ppa'), the proximal point method": "",
     ", or a larger marginal_tol of SolverOptions": "",
     "at max_inner": "at their limit",
     "PointCloud.scaled_by, or matrices over their means": "--normalize unit,center,unit,mean",
