@@ -134,8 +134,7 @@ class ExactSearch:
         seeds, patience = itertools.count(self._seed), search_time and Patience(search_time)
         while (plans or left) and not self.is_done:
             for seed in itertools.islice(seeds, min(left, 64)):
-                start = random(seed, dtype=np.float64)
-                plans[f"annealed {start}"] = start.plan(problem, threads)
+                plans[f"annealed random {seed}"] = _random_plan(seed, product)
                 left -= 1
             for number, label in enumerate(plans, 1):
                 self._report(ProgressEvent("start", f"start {number}: {label}", number))
@@ -188,6 +187,12 @@ class ExactSearch:
         """Keep the row of a descent: of a long search only rows of descents that lead."""
         if leads or len(self._rows) < 1000:
             self._rows.append(row)
+
+
+def _random_plan(seed, product):
+    """Return independent exponential entries, with about the marginals of the product plan."""
+    plan = product * np.random.default_rng(seed).standard_exponential(product.shape)
+    return plan * (product.sum() / plan.sum())
 
 
 def check_exact(problem, options):

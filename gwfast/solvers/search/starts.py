@@ -52,19 +52,13 @@ def given(plan, label="plan"):
     return Start(label, lambda problem, n_threads: plan, plan)
 
 
-def random(seed, dtype=np.float32):
-    """Return the start of independent exponential entries times the entries of the product plan."""
+def random(seed):
+    """Return the start of independent exponential entries, scaled to the marginals."""
 
-    def fill(problem, n_threads):
-        rows, cols = problem.rule.product()
-        plan = aligned_empty(problem.shape, dtype)
-        np.random.default_rng(seed).standard_exponential(out=plan, dtype=dtype)
-        plan *= rows.astype(dtype)[:, None]
-        plan *= cols.astype(dtype)
-        plan *= plan.dtype.type(problem.mass / plan.sum(dtype=np.float64))
-        return plan
+    def fill(cost):
+        np.random.default_rng(seed).standard_exponential(out=cost, dtype=np.float32)
 
-    return Start(f"random {seed}", fill)
+    return Start(f"random {seed}", lambda problem, threads: _couple(problem, fill, 1.0, threads))
 
 
 def random_starts(problem, seed, count=None):
@@ -121,15 +115,20 @@ def as_plan(plan, name, shape, dtype=np.float32):
 
 
 def _profile_plan(problem, n_threads, *, width, profiles, deadline):
-    """Return the rough coupling of the profiles of `_comparable`, which ``profiles()`` returns."""
+    """Return the coupling of the profiles of `_comparable`, which ``profiles()`` returns."""
     compared = profiles()
     if compared is None:
         return None
     left, panels = compared[0], Panels(compared[1], True, n_threads=n_threads)
     fill = functools.partial(_products.matmul, left, panels, n_threads=n_threads)
+    return _couple(problem, fill, width, n_threads, deadline)
+
+
+def _couple(problem, fill, epsilon, n_threads, deadline=NEVER):
+    """Return the rough plan of a linear problem whose cost `fill` writes."""
     solver = SinkhornSolver(Balanced(problem.p, problem.q), n_threads)
     kernel = StoredKernel(aligned_empty(problem.shape), fill, n_threads)
-    solution = solver.solve(kernel, width, tol=1e-2, max_iter=100, deadline=deadline)
+    solution = solver.solve(kernel, epsilon, tol=1e-2, max_iter=100, deadline=deadline)
     return kernel.coupling(solution).toarray()
 
 
