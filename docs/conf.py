@@ -35,7 +35,7 @@ html_copy_source = False
 
 autosummary_generate = True
 autodoc_typehints = "none"
-autodoc_default_options = {"inherited-members": "tuple,BaseEstimator,TransformerMixin"}
+autodoc_default_options = {"inherited-members": "str,tuple,BaseEstimator,TransformerMixin"}
 numpydoc_show_class_members = False
 
 # The scripts are shown, not run, as the tests run them: each with the picture that it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -173,6 +174,8 @@ def align(
 
 def _side(x, name, steps):
     """Return the `Normalizer` of a side, and the labels of its rows: words, an index or None."""
+    if isinstance(x, str | os.PathLike):
+        raise TypeError(f"{name} must be vectors, got a path; words.read_embeddings(path) reads it")
     vectors = vectors_of(x)
     side = Normalizer.fit(steps, as_matrix(vectors, name), name, labels_of(vectors, 1))
     return side, as_words(x.words, name, side) if has_words(x) else labels_of(x)

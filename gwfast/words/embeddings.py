@@ -85,8 +85,10 @@ class Embeddings:
     ) -> None:
         words = tuple(words)
         for word in words:
-            if not isinstance(word, str) or not word:
-                raise TypeError(f"words must be str and not empty, got {word!r}")
+            if not isinstance(word, str):
+                raise TypeError(f"words must be str, got {type(word).__name__}")
+            if not word:
+                raise TypeError("words must not be empty, got ''")
         vectors = as_matrix(vectors, "vectors")
         if len(vectors) != len(words):
             raise ValueError(

@@ -314,3 +314,8 @@ def test_advice_is_in_the_arguments_of_align():
             cloud(60, 4, 1), cloud(60, 4, 2), init="product", tol=1e-12, options=few
         )
     assert result.gw.status == "max_iter" and "max_iter" not in result.gw.advice
+
+
+def test_a_path_is_no_vectors():
+    with pytest.raises(TypeError, match=r"^x must be vectors, got a path; words\.read_embeddings"):
+        gwfast.align("es.vec", np.eye(3))
