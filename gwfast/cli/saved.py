@@ -144,7 +144,7 @@ def _show(chosen, names):
 def map_vectors(folder, source, reading, output, side, space, force, as_json):
     """Map vectors by a saved result.
 
-    DIR is what `gwfast align --output` wrote, or a file of Alignment.save. The
+    DIR is a folder of `gwfast align --output`, or a file of Alignment.save. The
     vectors of FILE are normalized as the vectors of their side were, and taken to the space
     where both sides are comparable.
     """

@@ -185,7 +185,7 @@ def test_all_mass_of_one_side_may_move_in_a_partial_plan():
 
 
 def test_the_loop_in_python_goes_on_where_the_compiled_one_ends():
-    """A semi-relaxed plan goes to and fro until steps are damped."""
+    """Two plans of a semi-relaxed problem alternate until the steps are damped."""
     result = solve(problem((5, 5), marginals="semirelaxed"), relative=0.08)
     numbers = [step.iteration for step in result.history]
     assert numbers == list(range(1, result.n_iter + 1))
