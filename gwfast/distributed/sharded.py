@@ -36,9 +36,7 @@ class Sharded(FactoredLinearization):
         return self.core(moments).astype(np.float32)
 
     def kernel(self, state, epsilon, buffer=None):
-        kernel = ShardedKernel(self.team, self.left_factor(state.moments), self.n_threads)
-        kernel.chosen = Truncation()
-        return kernel
+        return ShardedKernel(self.team, self.left_factor(state.moments), self.n_threads)
 
     def contract(self, kernel, scalings):
         states, sums = zip(*kernel.ask_scaled("contract", scalings), strict=True)
@@ -54,9 +52,8 @@ class Sharded(FactoredLinearization):
     def coupling(self, kernel, solution, before, state, epsilon):
         if kernel is None:
             kernel = self.kernel(before, epsilon)
-            kernel.epsilon = epsilon
         scalings = solution and (solution.scalings.u.copy(), solution.scalings.v.copy())
-        spec = kernel.spec(state.potentials)
+        spec = kernel.spec(state.potentials, epsilon)
         return ShardedCoupling(self.team, spec, scalings, self.n_threads)
 
 
@@ -64,14 +61,13 @@ class ShardedKernel(Kernel):
     """A kernel whose rows are on the workers; `core` times the features is its cost."""
 
     def __init__(self, team, core, n_threads):
-        super().__init__(team.shape, n_threads)
+        super().__init__(team.shape, n_threads, selection=Truncation())
         self.team, self.core = team, core
         self._number = self._potentials = None
 
-    def spec(self, potentials):
-        """A `KernelSpec` of all rows."""
-        given = self._number, self.core, potentials.f, potentials.g
-        return KernelSpec(*given, self.epsilon)
+    def spec(self, potentials, epsilon):
+        """Return the `KernelSpec` of all rows."""
+        return KernelSpec(self._number, self.core, potentials.f, potentials.g, epsilon)
 
     def cost(self):
         return ShardedCost(self.team, self.core)
@@ -125,7 +121,7 @@ class ShardedKernel(Kernel):
 
     def _told(self, k):
         """Return the calls by which shard k gets the kernel."""
-        spec = self.spec(self._potentials).of(self.team.rows[k])
+        spec = self.spec(self._potentials, self.epsilon).of(self.team.rows[k])
         return [("make", (spec,))]
 
 

@@ -42,13 +42,15 @@ class Kernel:
     ----------
     anneals : bool
         Whether potentials that do not fit may come by way of larger epsilons.
+    selection : object
+        How a linearization has selected the entries; the kernel only carries it.
     """
 
     anneals = True
 
-    def __init__(self, shape, n_threads, separable_potentials=None):
+    def __init__(self, shape, n_threads, separable_potentials=None, selection=None):
         self.shape, self.n_threads = shape, n_threads
-        self.separable_potentials = separable_potentials
+        self.separable_potentials, self.selection = separable_potentials, selection
 
     def cost(self):
         """Return the cost for the log domain, which takes the place of the kernel."""
@@ -121,8 +123,8 @@ class StoredKernel(Kernel):
     `cost` is an array of its own. The array `holds` the "cost", the "kernel", the "plan", or None.
     """
 
-    def __init__(self, array, fill, n_threads, separable_potentials=None, *, cost=None):
-        super().__init__(array.shape, n_threads, separable_potentials)
+    def __init__(self, array, fill, n_threads, *more, cost=None):
+        super().__init__(array.shape, n_threads, *more)
         self.rows, self._fill, self._cost, self.holds = array, fill, cost, None
 
     def cost(self):
@@ -163,9 +165,9 @@ class ProductKernel(StoredKernel):
     matrix in float32, made without storing the cost first.
     """
 
-    def __init__(self, left, right, array, n_threads):
+    def __init__(self, left, right, array, n_threads, *more):
         fill = functools.partial(_products.matmul, left, right, n_threads=n_threads)
-        super().__init__(array, fill, n_threads)
+        super().__init__(array, fill, n_threads, *more)
         self.left, self.right = left, right
 
     def _make(self, potentials, epsilon, scalings, q):
@@ -184,8 +186,8 @@ class TiledKernel(Kernel):
     at a time. `right` are the panels of `y`, transposed.
     """
 
-    def __init__(self, left, right, y, n_threads):
-        super().__init__((len(left), right.m), n_threads)
+    def __init__(self, left, right, y, n_threads, *more):
+        super().__init__((len(left), right.m), n_threads, *more)
         self.left, self.right, self.y = left, right, y
 
     def cost(self):
@@ -224,8 +226,8 @@ class SparseKernel(Kernel):
     # fit what is left out: on a noisy rotation of 200,000 points they led away.
     anneals = False
 
-    def __init__(self, left, right, support, n_threads):
-        super().__init__((len(left), len(right)), n_threads)
+    def __init__(self, left, right, support, n_threads, *more):
+        super().__init__((len(left), len(right)), n_threads, *more)
         self.left, self.right, self.support = left, right, support
         self._kept = support.start, support.index
         self.rows = aligned_empty(len(support.index))

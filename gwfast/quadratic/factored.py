@@ -56,13 +56,13 @@ class Right:
         return padded(self.features)
 
 
-def whole_kernel(left, right, buffer):
+def whole_kernel(left, right, buffer, *more):
     """Return the kernel of the product of `left` and a `Right` in a buffer. Without a buffer the
-    kernel is made anew in each iteration.
+    kernel is made anew in each iteration. `more` are the last arguments of `Kernel`.
     """
     if buffer is None:
-        return TiledKernel(left, right.panels, right.features, right.n_threads)
-    return ProductKernel(left, right.panels, buffer, right.n_threads)
+        return TiledKernel(left, right.panels, right.features, right.n_threads, *more)
+    return ProductKernel(left, right.panels, buffer, right.n_threads, *more)
 
 
 class FactoredLinearization(Linearization):
@@ -280,13 +280,11 @@ class FactoredLinearization(Linearization):
                     left, right.features, potentials, masses, k, self.n_threads
                 )
         if support.entries is not None:
-            kernel = SparseKernel(left, right.rows, support.entries, self.n_threads)
-        else:
-            if self.tier == "dense" and buffer is None:
-                buffer = aligned_empty(problem.shape)
-            kernel = whole_kernel(left, right, buffer)
-        kernel.chosen, kernel.separable_potentials = support, separable
-        return kernel
+            entries, n_threads = support.entries, self.n_threads
+            return SparseKernel(left, right.rows, entries, n_threads, separable, support)
+        if self.tier == "dense" and buffer is None:
+            buffer = aligned_empty(problem.shape)
+        return whole_kernel(left, right, buffer, separable, support)
 
     def buffer_of(self, kernel):
         return kernel.rows if isinstance(kernel, ProductKernel) else None
@@ -299,7 +297,7 @@ class FactoredLinearization(Linearization):
         return self._needed * moments, rows
 
     def state_of(self, kernel, solution, before, *, slack=0.0):
-        problem, scalings, support = self.problem, solution.scalings, kernel.chosen
+        problem, scalings, support = self.problem, solution.scalings, kernel.selection
         moments, rows = self.contract(kernel, scalings)
         cols = scalings.cols if problem.is_balanced else kernel.column_sums(rows, scalings)
         if self._k:
