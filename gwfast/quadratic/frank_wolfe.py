@@ -50,15 +50,20 @@ class ExactLimits:
     deadline: Deadline = NEVER
 
 
-def exact_side(number, geometry, points, masses, loss, shift, weight, one_sided=False):
+def exact_side(number, geometry, points, masses, loss, shift, weight, fixed, one_sided=False):
     """Return the `Side` of some points in exact problems, in float64 and without a center; sign and
-    weight of the quadratic term go into the first one. With `one_sided` costs stay as they are.
+    weight of the quadratic term go into the first one. Its marginal is `fixed` or not. With
+    `one_sided` costs stay as they are.
     """
     if one_sided:
-        geometry = DenseCost.from_checked(geometry.matrix, "cost", symmetric=True)
+        # Costs that are read as symmetric may be read by columns.
+        matrix = np.ascontiguousarray(geometry.matrix)
+        geometry = DenseCost.from_checked(matrix, "cost", symmetric=True)
     if len(points) < geometry.n:
         geometry = geometry.take(points)
-    side = Side(number, geometry, masses, loss, shift)
+    # A linear h is zero at the shift.
+    middle = shift if fixed and loss.keeps_factors else None
+    side = Side(number, geometry, masses, loss, shift, middle)
     side.make((1.0 if number else -weight) * side.scale, np.float64)
     if geometry.symmetric and not one_sided:  # up to rounding, which would add up in the objective
         side.matrix = (side.matrix + side.matrix.T) / 2
@@ -111,17 +116,18 @@ class FrankWolfe:
         self._has_all = problem.shape == tuple(map(len, self._points))
         self._masses = p, q = rule.p[self._points[0]], rule.q[self._points[1]]
         self._constants, self._constant, losses = [], 0.0, []
-        x = exact_side(0, x, self._points[0], p, loss, shift, alpha, one_sided)
-        y = exact_side(1, y, self._points[1], q, loss, shift, alpha, one_sided)
+        fixed = not rule.takes_mass, problem.is_balanced
+        x = exact_side(0, x, self._points[0], p, loss, shift, alpha, fixed[0], one_sided)
+        y = exact_side(1, y, self._points[1], q, loss, shift, alpha, fixed[1], one_sided)
         self._values = left, right = x.matrix, y.matrix
         self._magnitude = float(abs(left).max() * abs(right).max()) * problem.mass**2
         # The losses of a side whose marginal is given are constants.
-        for side, fixed in ((x, not rule.takes_mass), (y, problem.is_balanced)):
-            constants = alpha * side.linear * fixed
+        for side, is_fixed in zip((x, y), fixed, strict=True):
+            constants = alpha * side.linear * is_fixed
             self._constants.append(constants)
             self._constant += float(side.masses @ constants)
             self._magnitude += float(abs(constants).max())
-            losses.append(None if fixed else alpha * side.loss_scale * side.losses)
+            losses.append(None if is_fixed else alpha * side.loss_scale * side.losses)
         if problem.is_fused:
             linear = problem.linear_cost[np.ix_(*self._points)].astype(np.float64)
             linear *= (1.0 - alpha) / 2

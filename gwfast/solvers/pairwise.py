@@ -263,7 +263,7 @@ class _Solver:
         spaces, geometry, masses = self.spaces, self.spaces.geometries[k], self.spaces.masses[k]
         points, loss = masses.nonzero()[0], LOSSES[spaces.loss]
         masses = masses[points]
-        side = exact_side(number, geometry, points, masses, loss, spaces.shift, self._weight)
+        side = exact_side(number, geometry, points, masses, loss, spaces.shift, self._weight, True)
         values, constants = side.matrix, self._weight * side.linear
         turned = self.options.n_starts != 0 and geometry.symmetric
         return Space(
