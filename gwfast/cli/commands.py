@@ -71,8 +71,8 @@ def align(
     """Align the vectors in SRC with those in TGT, with no dictionary.
 
     Files are word2vec or fastText text or word2vec binary, plain or compressed (gzip,
-    bzip2, xz), .npz with arrays "words" and "vectors", .npy with a word list beside
-    it, or KeyedVectors that gensim has saved.
+    bzip2, xz), .npz with arrays "words" and "vectors", .npy with a word list in the
+    same folder, or .kv and .model files of gensim, if it is installed.
     """
     if len({marginals == "counts", bool(source_counts), bool(target_counts)}) > 1:
         raise click.UsageError(

@@ -4,7 +4,6 @@ import bz2
 import gzip
 import io
 import lzma
-import struct
 import warnings
 import zipfile
 
@@ -62,30 +61,11 @@ def _array(values):
     return npy_bytes(np.shape(values), np.asarray(values).dtype.str, np.array(values).tobytes())
 
 
-def nested_tuples(depth):
-    """A pickle with a dict one of whose keys has 2**depth parts."""
-    parts = b"".join(b"(h%ch%ctq%c" % (k, k, k + 1) for k in range(depth))
-    return b"\x80\x02}(K\x01q\x00" + parts + b"K\x01u."
-
-
-def many_copies(n_copies):
-    """A pickle that has one text turned into bytes again and again."""
-    text = b"X" + struct.pack("<I", 1 << 20) + b"a" * (1 << 20) + b"q\x00"
-    name = b"c_codecs\nencode\nq\x01X\x07\x00\x00\x00latin-1q\x02"
-    return b"\x80\x02](" + text + name + b"h\x01h\x00h\x02\x86R" * n_copies + b"e."
-
-
 WORD = _array(["a"])
 VECTOR = _array([[1.0]])
 # Files by name, and what makes their content.
 TOO_MUCH = 1 << 26
 FILES = {
-    "memo.kv": lambda: b"\x80\x02]r\x00\x00\x00\x40.",
-    "length.kv": lambda: b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"abc.",
-    "text.kv": lambda: b"\x80\x04X" + struct.pack("<I", (1 << 32) - 1) + b"abc.",
-    "hash.kv": lambda: nested_tuples(100),
-    "copies.kv": lambda: many_copies(3000),
-    "bomb.kv.gz": lambda: unpacking_to("gz", b"\x80\x02", b"N", TOO_MUCH),
     "words.npz": lambda: npz_bytes(words=npy_bytes((10**9,), "<U0"), vectors=VECTOR),
     "many.npz": lambda: npz_bytes(
         words=npy_bytes((10**12,), "<U5"), vectors=npy_bytes((10**12, 4), "<f4")

@@ -47,7 +47,6 @@ READERS = {
     "npz": ("v.npz", _embeddings),
     "npy": ("v.npy", _array),
     "words": ("v.words", _word_list),
-    "pickle": ("v.kv", _embeddings),
     "dictionary": ("d.txt", _dictionary),
     "alignment": ("a.npz", gwfast.Alignment.load),
 }

@@ -130,7 +130,7 @@ def test_max_words_of_an_npz_leaves_the_rest_unread(tmp_path):
     np.savez(tmp_path / "v.npz", words=words, vectors=vectors)
     found = read_embeddings(tmp_path / "v.npz", max_words=4000)
     check(found, words[:4000].tolist(), vectors[:4000])
-    with pytest.raises(EmbeddingsFileError, match=r"row 4000 \('w4000'\)"):
+    with pytest.raises(EmbeddingsFileError, match="'w4000' in row 4000"):
         read_embeddings(tmp_path / "v.npz")
 
 
@@ -385,7 +385,7 @@ def test_words_with_spaces(tmp_path):
     (b"-1 2\na 1 2\n", "expected"),
     (b"99999999999999999999 2\na 1 2\n", "expected"),
     (b"9" * 5000 + b" 2\na 1 2\n", "expected"),
-    (b"\x80\x04.", "cannot be unpickled"),
+    (b"\x80\x04.", "got a pickle; gensim's are read under a name in .kv or .model"),
     (b"\xef\xbb\xbf", "expected the header"),
 ])  # fmt: skip
 def test_strange_beginnings(tmp_path, content, message):

@@ -1,8 +1,7 @@
-"""Files of word vectors: a module for each format, and what they share.
+"""Files of word vectors.
 
-`reading` finds out what a file is and hands it on, to `text`, `binary`, `arrays`
-(NumPy) or `keyedvectors` (gensim); `source` gives them bytes, decompressed; `rows`
-collects what they read by the rules of `gwfast.words.vocabulary`.
+`reading` recognizes the format and calls `text`, `binary` or `arrays` (NumPy, gensim). These take
+decompressed bytes from `source`, and collect words and vectors in `rows`.
 """
 
 from .reading import read_embeddings

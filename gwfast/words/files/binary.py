@@ -4,51 +4,52 @@ import sys
 
 import numpy as np
 
-from ..vocabulary import BadRow, show
 from .rows import Rows
-from .source import LINE_BYTES
-
-_BLOCK_BYTES = 1 << 20
+from .source import BLOCK_BYTES, LINE_BYTES
 
 
 def read_binary(source, layout, options):
-    """The rows of a binary file."""
+    """Return the rows of a binary file."""
     n_rows, n_columns = layout.n_rows, layout.n_columns
-    max_rows = layout.max_rows(source, 4 * n_columns + 2)
-    rows = Rows(n_columns, max_rows, options, source.budget)
+    rows = Rows(n_columns, layout.max_rows(source, 4 * n_columns + 2), options, source.budget)
     with source.open() as stream:
         stream.readline()
         rest = _read_rows(stream, n_rows, rows)
         # Bytes after the last word of `max_words` are not read.
-        if not rows.full and (rest + stream.read(_BLOCK_BYTES)).strip(b"\n"):
-            few = f"max_words={len(rows.vocabulary.words)} or errors='skip' reads on"
+        if rows.room and (rest + stream.read(BLOCK_BYTES)).strip(b"\n"):
+            few = f"max_words={len(rows.words)} or errors='skip' reads on"
             raise ValueError(f"expected {n_rows} rows, got more bytes; {few}")
     return rows
 
 
 def _read_rows(stream, n_rows, rows):
-    """Fill `rows`; returns the bytes that were read and not used."""
+    """Fill `rows`, and return the bytes that were read and not used."""
     n_bytes = 4 * rows.vectors.shape[1]
-    buffer, start, skips = b"", 0, rows.vocabulary.options.skips
+    buffer, start, skips = b"", 0, rows.options.skips
     if skips:  # the header's number may be wrong
         n_rows = sys.maxsize
-    while max_rows := min(n_rows - rows.n_read, rows.vocabulary.room):
+    while max_rows := min(n_rows - rows.n_read, rows.room):
         words, parts, start = _split(buffer, start, n_bytes, max_rows)
-        _extend(rows, words, parts)
-        if not words:
-            if len(buffer) - start > LINE_BYTES + n_bytes:
-                long = f"expected words of at most {LINE_BYTES} bytes, got a longer one"
-                raise ValueError(f"{long} in row {rows.n_read + 1}")
-            more = stream.read(_BLOCK_BYTES)
-            if not more and skips:
-                if buffer[start:].strip(b"\n"):
-                    rows.vocabulary.refuse()
-                return b""
-            if not more:
-                end = f"got the file's end in row {rows.n_read + 1}"
-                few = f"max_words={len(rows.vocabulary.words)} or errors='skip'"
-                raise ValueError(f"expected {n_rows} rows, {end}; {few} reads the rest")
-            buffer, start = buffer[start:] + more, 0
+        if words:
+            values = np.frombuffer(b"".join(parts), "<f4").reshape(len(words), -1)
+            try:
+                rows.extend(words, values)
+            except ValueError as error:
+                raise type(error)(f"{error} in row {rows.n_read + 1}") from None
+            continue
+        if len(buffer) - start > LINE_BYTES + n_bytes:
+            long = f"expected words of at most {LINE_BYTES} bytes, got a longer one"
+            raise ValueError(f"{long} in row {rows.n_read + 1}")
+        more = stream.read(BLOCK_BYTES)
+        if not more and skips:
+            if buffer[start:].strip(b"\n"):
+                rows.refuse("the last row is cut")
+            return b""
+        if not more:
+            end = f"got the file's end in row {rows.n_read + 1}"
+            few = f"max_words={len(rows.words)} or errors='skip'"
+            raise ValueError(f"expected {n_rows} rows, {end}; {few} reads the rest")
+        buffer, start = buffer[start:] + more, 0
     return buffer[start:]
 
 
@@ -65,18 +66,3 @@ def _split(buffer, start, n_bytes, max_rows):
         parts.append(buffer[space + 1 : stop])
         start = stop
     return words, parts, start
-
-
-def _extend(rows, words, parts):
-    values = np.frombuffer(b"".join(parts), "<f4").reshape(-1, rows.vectors.shape[1])
-    finite = np.isfinite(values).all(axis=1)
-    if not finite.all() and not rows.vocabulary.options.skips:
-        wrong = int(np.argmin(finite))
-        raise BadRow(
-            f"expected finite numbers, got nan or inf for {show(words[wrong])}"
-            f" in row {rows.n_read + wrong + 1}"
-        )
-    try:
-        rows.extend(words, values)
-    except ValueError as error:
-        raise type(error)(f"{error} in row {rows.n_read + 1}") from None

@@ -1,18 +1,21 @@
-"""Read word embeddings from files: one function for every format."""
+"""Read word embeddings from a file of any format."""
 
 import os
+import re
 import time
 from pathlib import Path
 
 from ...utils.progress import log
 from ...utils.types import PathLike
 from ..embeddings import Embeddings
-from ..vocabulary import Errors, Options
-from .arrays import read_npy, read_npz, refused
+from .arrays import read_npy, read_npz, read_saved
 from .binary import read_binary
-from .keyedvectors import PICKLE, read_saved
+from .rows import Errors, Options, refused
 from .source import Layout, Source
 from .text import read_text
+
+# Pickles begin like this; no text does.
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
 
 
 def read_embeddings(
@@ -28,10 +31,10 @@ def read_embeddings(
     """Read a file of word vectors.
 
     The format follows from the first bytes, never from the name alone: text of word2vec, fastText
-    and GloVe, word2vec binary, files of gensim's ``KeyedVectors.save`` and ``Word2Vec.save`` (read
-    as data, gensim is not needed), ``.npz`` with arrays ``words`` and ``vectors``, and ``.npy``.
-    All formats but NumPy's may be compressed by gzip, bzip2 or xz. The guide to words has the
-    rules for duplicates, words with spaces, and broken lines.
+    and GloVe, word2vec binary, both also compressed by gzip, bzip2 or xz, ``.npz`` with arrays
+    ``words`` and ``vectors``, and ``.npy``. Files ``.kv`` and ``.model`` of gensim are loaded by
+    gensim, if it is installed; they are pickles, which can run code. :doc:`/words` has the rules
+    for duplicates, words with spaces, and broken lines.
 
     Parameters
     ----------
@@ -50,8 +53,8 @@ def read_embeddings(
     encoding : str, default "utf-8"
         Encoding of the words, such as "latin-1". It must extend ASCII.
     max_bytes : int, optional
-        Limit of the unpacked size in bytes; of an archive, for each array. By default 16 MiB and 64
-        times the file's size: a few kilobytes may unpack to gigabytes.
+        Limit of the unpacked size in bytes; in an archive, of each array. By default 16 MiB and 64
+        times the file's size: a few kilobytes may unpack to gigabytes. Not for files of gensim.
 
     Returns
     -------
@@ -85,12 +88,12 @@ def read_embeddings(
     source = Source.of(path, max_bytes)
     began = time.perf_counter()
     try:
-        found = _read(source, words, options)
+        embeddings = _read(source, words, options)
     except MemoryError as error:
         reason = str(error) or "out of memory"
         raise MemoryError(f"{path}: cannot be read: {reason}") from error
-    log.info("read %s in %.2f s: %r", path, time.perf_counter() - began, found)
-    return found
+    log.info("read %s in %.2f s: %r", path, time.perf_counter() - began, embeddings)
+    return embeddings
 
 
 def _read(source, words, options):
@@ -104,15 +107,15 @@ def _read(source, words, options):
         if not head:
             raise ValueError("expected word vectors, got 0 bytes")
         if is_npy:
-            return read_npy(source, words, options)
+            return read_npy(source, words, options).finish()
         if head.startswith(b"PK\x03\x04") and source.compression is None:
-            return read_npz(source, options)
+            return read_npz(source, options).finish()
         if path.suffix in (".npy", ".npz"):
             raise ValueError(f"expected a NumPy {path.suffix} file, got other bytes")
         if head.startswith((793712314).to_bytes(4, "little")):
             raise ValueError("expected vectors, got a fastText model: use its .vec")
-        if PICKLE.match(head):
-            return read_saved(source, options)
+        if _PICKLE.match(head):
+            return read_saved(source, options).finish()
         with refused(path, line=1):
             layout = Layout.of(source, head)
         return (read_binary if layout.binary else read_text)(source, layout, options).finish()

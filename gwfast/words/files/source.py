@@ -1,12 +1,10 @@
-"""Files of vectors before they are parsed: compression, and what the head tells."""
+"""Files of vectors before they are parsed: compression, and the layout that the head shows."""
 
 import codecs
-import gzip
 import importlib
 import io
 import re
 import stat
-import zlib
 from collections import Counter
 from dataclasses import dataclass
 from itertools import takewhile
@@ -15,14 +13,16 @@ from pathlib import Path
 from ...utils.archives import LEAST_ROW_BYTES, default_budget, refuse_more
 from ...utils.validation import as_count
 from ..embeddings import EmbeddingsFileError
-from ..vocabulary import show
+from .rows import show
 
 _HEAD_BYTES = 1 << 16
+# Bytes that are parsed at once.
+BLOCK_BYTES = 1 << 20
 # Bytes of the longest line, and of the longest word in binary: enough for a million columns.
 LINE_BYTES = 1 << 25
 _BUFFER_BYTES = 1 << 18
 _MAX_COLUMNS = 1_000_000
-# Modules that open what begins so, and what the compression is called.
+# First bytes and name of each compression, by the module that opens it.
 _COMPRESSIONS = {
     "gzip": (rb"\x1f\x8b", "gzip"),
     "bz2": (rb"BZh[1-9](1AY&SY|\x17rE8P\x90)", "bzip2"),
@@ -45,7 +45,7 @@ class Source:
 
     @classmethod
     def of(cls, path, max_bytes=None):
-        """Look at a file, which must be one that can be read from the start again."""
+        """Return the source of a file, which must be a regular file: it is read twice."""
         if max_bytes is not None:
             max_bytes = as_count(max_bytes, "max_bytes")
         status = path.stat()
@@ -91,7 +91,7 @@ class Source:
         return b"".join(pieces)
 
     def lines(self):
-        """Return numbers and bytes of the lines, without a byte order mark and line ends; an error
+        """Yield numbers and bytes of the lines, without a byte order mark and line ends; an error
         names the line that cannot be read.
         """
         number = 1
@@ -110,11 +110,11 @@ class Source:
 
 
 class _Limited(io.RawIOBase):
-    """The bytes of a stream, as far as a budget goes and they are not damaged."""
+    """A stream that raises a ValueError beyond a budget, and where compressed data are damaged."""
 
     def __init__(self, stream, budget, compression):
-        self.stream, self.budget, self.left = stream, budget, budget
-        self.compression, self.damage = compression, _damage_of(compression)
+        self.stream, self.budget, self.compression = stream, budget, compression
+        self.left = budget
 
     def readable(self):
         return True
@@ -122,7 +122,9 @@ class _Limited(io.RawIOBase):
     def readinto(self, buffer):
         try:
             data = self.stream.read1(len(buffer))
-        except self.damage as error:
+        except Exception as error:  # of many kinds
+            if self.compression is None or isinstance(error, MemoryError):
+                raise
             called = _COMPRESSIONS[self.compression][1]
             raise ValueError(f"expected whole {called} data, got: {error}") from error
         self.left -= len(data)
@@ -136,24 +138,14 @@ class _Limited(io.RawIOBase):
         super().close()
 
 
-def _damage_of(compression):
-    """Return the errors of the module that reads a damaged or truncated file."""
-    if compression is None:
-        return ()
-    if compression == "gzip":
-        return EOFError, zlib.error, gzip.BadGzipFile
-    if compression == "bz2":
-        return EOFError, OSError
-    return EOFError, importlib.import_module("lzma").LZMAError
-
-
 def long_line():
+    """Return the error for a line of more than `LINE_BYTES`."""
     return ValueError(f"expected lines of at most {LINE_BYTES} bytes, got a longer one")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a file of vectors are written."""
+    """The layout of a file of vectors."""
 
     binary: bool
     n_rows: int | None  # None without a header
@@ -161,7 +153,7 @@ class Layout:
 
     @classmethod
     def of(cls, source, head):
-        """Read it from the first bytes; a ValueError is about the first line.
+        """Return the layout by the first bytes; raise a ValueError about the first line.
 
         A file is binary if it has a header, and then a row that is no text: by its bytes, or
         because the file is called ``.bin`` and its first row does not read as text.
@@ -194,7 +186,7 @@ class Layout:
 
 
 def _header(lines):
-    """Numbers of rows (None without a header) and of columns, from the first lines."""
+    """Return the numbers of rows (None without a header) and columns, from the first lines."""
     first = lines[0].rstrip(b" \r\n")
     _check_columns(first.count(b" ") or 1)
     fields = first.split(b" ")
@@ -214,10 +206,9 @@ def _header(lines):
 
 
 def _n_numbers(line):
-    """How many fields after a word are numbers, from the last one on."""
+    """Return how many fields at the end of a line are numbers, the first field left out."""
     fields = line.rstrip(b" \r").split(b" ")[1:]
-    numbers = takewhile(is_number, reversed(fields))
-    return sum(1 for _ in numbers)
+    return sum(1 for _ in takewhile(is_number, reversed(fields)))
 
 
 def _check_columns(n_columns):

@@ -1,7 +1,7 @@
 """Vectors as text: ``word x1 ... xd`` a line, with or without a first line ``n d``.
 
-Ordinary lines are parsed many at a time in compiled code, which stops at any other.
-That one is taken here, where it has a word with spaces, or said to be wrong.
+Compiled code parses ordinary lines, many at a time, and stops at any other line, which is parsed
+here: it has a word with spaces, or is refused.
 
 Text is read as bytes and cut at ASCII spaces only: embedding files contain words such as a
 non-breaking space or ``\\u2028``, at which ``str.split`` and text-mode line iteration would break.
@@ -12,19 +12,17 @@ import re
 
 import numpy as np
 
-from ..embeddings import EmbeddingsFileError, file_error
-from ..vocabulary import BadRow, show
+from ..embeddings import EmbeddingsFileError
 from ._text import parse_rows
-from .rows import Rows
-from .source import LINE_BYTES, is_number, long_line
+from .rows import BadRow, Rows, file_error, show
+from .source import BLOCK_BYTES, LINE_BYTES, is_number, long_line
 
-_BLOCK_BYTES = 1 << 20
 _BLANK = b" \r\n"
 _BLANK_LINES = re.compile(rb"[ \r\n]*\n")
 
 
 def read_text(source, layout, options):
-    """The rows of a text file."""
+    """Return the rows of a text file."""
     max_rows = layout.max_rows(source, 2 * layout.n_columns + 1)
     rows = Rows(layout.n_columns, max_rows, options, source.budget)
     # Where rows are skipped, the header's number may be wrong.
@@ -34,11 +32,11 @@ def read_text(source, layout, options):
         with source.open() as stream:
             for text in _blocks(stream):
                 lines.take(text)
-                if rows.full:
+                if not rows.room:
                     return rows
     except EmbeddingsFileError:
         raise
-    except ValueError as error:  # damage, or more than there may be
+    except ValueError as error:  # damage, or more bytes than the budget
         line = lines.next + lines.n_blank
         raise EmbeddingsFileError(source.path, line, str(error)) from error
     if n_rows is not None and rows.n_read < n_rows:
@@ -48,25 +46,25 @@ def read_text(source, layout, options):
 
 
 def _fewer(rows):
-    """How to read a file whose header has another number of rows than the file."""
-    few = len(rows.vocabulary.words)
-    return f"; max_words={few} or errors='skip' reads on" if few else ""
+    """Return the remedy for a header that has another number of rows than the file."""
+    return f"; max_words={len(rows.words)} or errors='skip' reads on" if rows.words else ""
 
 
 def _blocks(stream):
-    """Whole lines, about a megabyte at a time; where the stream breaks off, or a line
-    is too long, first those before."""
+    """Yield whole lines, about a megabyte at a time. An error of the stream, or about a line that
+    is too long, is raised after the lines before it.
+    """
     pieces, size, error, more = [], 0, None, b"\n"
     n_open = 0  # bytes since the last line feed
     while more:
         try:
-            more = stream.read1(_BLOCK_BYTES)
+            more = stream.read1(BLOCK_BYTES)
         except ValueError as caught:
             error, more = caught, b""
         pieces.append(more)
         size += len(more)
         n_open = len(more) - 1 - more.rfind(b"\n") + n_open * (b"\n" not in more)
-        if size >= _BLOCK_BYTES and b"\n" in more:
+        if size >= BLOCK_BYTES and b"\n" in more:
             text = b"".join(pieces)
             stop = text.rindex(b"\n") + 1
             yield text[:stop]
@@ -85,13 +83,13 @@ def _blocks(stream):
 
 
 class _Lines:
-    """Lines on their way into `rows`; `n_blank` were met after the last row."""
+    """Parse lines into `rows`; `n_blank` is the number of blank lines after the last row."""
 
     def __init__(self, path, rows, n_rows, has_header):
         self.path, self.rows, self.n_rows = path, rows, n_rows
         self.n_blank, self.begun, self.has_header = 0, False, has_header
         self.n_columns = rows.vectors.shape[1]
-        max_rows = max(1, _BLOCK_BYTES // (4 * self.n_columns))
+        max_rows = max(1, BLOCK_BYTES // (4 * self.n_columns))
         self.values = np.empty((max_rows, self.n_columns), dtype=np.float32)
         self.words = np.empty((max_rows, 2), dtype=np.intp)
 
@@ -101,7 +99,7 @@ class _Lines:
         return self.rows.n_read + 1 + self.has_header
 
     def take(self, text):
-        """Take whole lines, as far as they are wanted."""
+        """Parse whole lines until there is no room for more words."""
         start = 0
         if not self.begun:
             self.begun = True
@@ -110,7 +108,7 @@ class _Lines:
             if self.has_header:
                 start = text.index(b"\n") + 1
         try:
-            while start < len(text) and not self.rows.full:
+            while start < len(text) and self.rows.room:
                 start = self._take_rows(text, start)
         except ValueError as error:
             raise file_error(self.path, self.next, error) from None
@@ -125,7 +123,7 @@ class _Lines:
         while self.n_blank:  # not at the end of the file after all
             self.rows.refuse(f"expected a word and {self.n_columns} numbers, got 0 numbers")
             self.n_blank -= 1
-        max_rows = min(len(self.values), self.rows.vocabulary.room)
+        max_rows = min(len(self.values), self.rows.room)
         if self.n_rows is not None:
             max_rows = min(max_rows, self.n_rows - self.rows.n_read)
         n_found, stop = parse_rows(text, start, self.values[:max_rows], self.words)
@@ -169,8 +167,4 @@ def _parse(line, n_columns):
     if b"\r" in word:
         field = next(field for field in word.split(b" ") if b"\r" in field)
         raise BadRow(f"{expected}, got {show(field)}; line ends must be line feeds")
-    with np.errstate(over="ignore"):  # 1e39 becomes inf, and is reported
-        values = np.array([float(field) for field in fields]).astype(np.float32)
-    if not np.isfinite(values).all():
-        raise BadRow(f"expected finite numbers, got nan or inf for {show(word)}")
-    return word, values
+    return word, np.array([float(field) for field in fields])
