@@ -14,10 +14,10 @@ from scipy.spatial.distance import cdist
 
 from ..kernels.threads import single_threaded_blas
 from ..utils.validation import as_count, as_matrix, as_vector
-from ._problem import Problem, as_loss, balanced, checked_costs, checked_masses
 from ._solve import table
 from ._starts import PARTITIONS, STARTS, feature_centers, random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
+from .call import Call, as_loss, balanced, checked_costs, checked_masses
 
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 
@@ -25,7 +25,7 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 def barycenter(given, solve_all, batch=None, *, kind=None, features="init_Y", **tolerances):
     """Return what POT does, for the arguments of a call.
 
-    ``solve_all(problems)`` are the answers to several `Problem` with these tolerances, ``batch.of``
+    ``solve_all(problems)`` are the answers to several `Call` with these tolerances, ``batch.of``
     makes the function for plans that suit it, and `kind` is the class of the spaces. `features` is
     the argument that has the first features.
     """
@@ -36,6 +36,12 @@ def barycenter(given, solve_all, batch=None, *, kind=None, features="init_Y", **
     C, Y = spaces.C, spaces.Y
 
     make = batch and batch.of(spaces)
+    options = given | tolerances
+    names = ["max_iter", "tol_rel", "tol_abs"]
+    if "epsilon" in given:
+        names = ["epsilon", "max_iter", "tol", "solver", "numItermax", "stopThr", "warn"]
+    options = {name: options[name] for name in (*names, "verbose") if name in options}
+    solve_all = functools.partial(solve_all, **options)
     make = make or functools.partial(_solve_problems, spaces, solve_all)
     # The plans are from the barycenter before an update, and so are the losses.
     plans, losses, changes, iterates = spaces.starts, [1e15], [], []
@@ -226,12 +232,20 @@ class Spaces:
         return cdist(Y, features, "sqeuclidean").astype(self.dtype, copy=False)
 
     def problem(self, s, C, Y, starts=None):
-        """The `Problem` of the structure `C` and features `Y`, and a space."""
-        names = {"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"}
-        given = {"init_C": C, names["C2"]: self.costs[s].matrix, names["q"]: self.qs[s]}
-        given["M"] = self.feature_costs(Y, s)
-        given["G0"] = None if starts is None else starts[:, self.parts[s]]
-        return Problem(self._given | given | {"p": self.p}, names=names)
+        """The `Call` of the structure `C` and features `Y`, and a space."""
+        given = self._given
+        return Call.of(
+            C,
+            self.costs[s].matrix,
+            self.p,
+            self.qs[s],
+            given["loss_fun"],
+            given["symmetric"],
+            None if starts is None else starts[:, self.parts[s]],
+            self.feature_costs(Y, s),
+            given.get("alpha", 1.0),
+            names={"C1": "init_C", "C2": f"Cs[{s}]", "q": f"ps[{s}]"},
+        )
 
     def mean_structure(self, plans):
         """The best structure for the plans."""
@@ -317,15 +331,23 @@ class SemirelaxedSpaces(Spaces):
         return C, Y, starts
 
     def problem(self, s, C, Y, starts=None, random_state=0, **named):
-        """The `Problem` of a space, and the structure `C` and features `Y`."""
-        names = {"C1": f"Cs[{s}]", "C2": "init_C", "p": f"ps[{s}]"}
-        given = {names["C1"]: self.costs[s].matrix, "init_C": C, names["p"]: self.qs[s]}
-        given |= {"M": self.feature_costs(Y, s), "random_state": random_state} | named
-        if given["M"] is not None:
-            given["M"] = given["M"].T
-        if starts is not None:
-            given["G0"] = starts[:, self.parts[s]].T
-        return Problem(self._given | given, marginals="semirelaxed", names=names)
+        """The `Call` of a space, and the structure `C` and features `Y`."""
+        given, M = self._given, self.feature_costs(Y, s)
+        return Call.of(
+            self.costs[s].matrix,
+            C,
+            self.qs[s],
+            None,
+            given["loss_fun"],
+            given["symmetric"],
+            given["G0"] if starts is None else starts[:, self.parts[s]].T,
+            None if M is None else M.T,
+            given.get("alpha", 1.0),
+            "semirelaxed",
+            names={"C1": f"Cs[{s}]", "C2": "init_C", "p": f"ps[{s}]"},
+            random_state=random_state,
+            **named,
+        )
 
     def _divisors(self, plans):
         masses = self.masses(plans)

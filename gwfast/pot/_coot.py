@@ -18,10 +18,10 @@ from ..quadratic.certificate import LinearProgram
 from ..results.status import Ending
 from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix, as_vector
-from ._conditional_gradient import NOTHING
-from ._problem import balanced, checked_masses
 from ._solve import EXPECTED, MAX_MARGINAL_ERROR, rounded, warn_of
 from .arrays import Arrays, NoGradients, as_limit, as_number, pots_choice
+from .call import balanced, checked_masses
+from .exact import NOTHING
 from .gradients import centered
 from .unbalanced import MIN_INNER_TOL
 

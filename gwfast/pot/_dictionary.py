@@ -13,11 +13,11 @@ from ..problems.losses import SQUARE
 from ..quadratic.frank_wolfe import ExactLimits, directions, has_ties
 from ..utils.validation import as_array, as_count, as_matrix
 from ._barycenters import listed
-from ._conditional_gradient import solve_exact
 from ._exact_batch import ExactDescents, exact_space
-from ._problem import Problem, as_weight, balanced, checked_costs, checked_masses
 from ._starts import random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number
+from .call import Call, as_weight, balanced, checked_costs, checked_masses
+from .exact import solve_exact
 
 
 def unmixing(given):
@@ -297,14 +297,14 @@ class Samples:
 
     def _singly(self, some, means, plans):
         """The same of samples or atoms that do not suit the descents."""
-        shared = {"p": self.q, "alpha": self.alpha, "symmetric": self._symmetric}
-        shared |= {"max_iter": self._limits[1], "tol_rel": self._tols[1]}
         answers = []
         for s, plan, C, *Y in zip(some, plans, *means, strict=True):
-            given = {"C1": C, "C2": self.costs[s].matrix, "q": self.ps[s], "G0": plan}
+            M = None
             for features in self.features:
-                given["M"] = cdist(*Y, features[s], "sqeuclidean")
-            answers.append(solve_exact(Problem(shared | given)))
+                M = cdist(*Y, features[s], "sqeuclidean")
+            costs = C, self.costs[s].matrix, self.q, self.ps[s]
+            call = Call.of(*costs, "square_loss", self._symmetric, plan, M, self.alpha)
+            answers.append(solve_exact(call, self._limits[1], self._tols[1]))
         losses = [answer.value for answer in answers]
         return [answer.plan for answer in answers], np.array(losses)
 

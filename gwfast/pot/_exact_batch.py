@@ -9,7 +9,7 @@ import numpy as np
 from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels.threads import resolve_n_threads
 from ..quadratic.frank_wolfe import ROUNDING, SLICE
-from ._conditional_gradient import NOTHING, exact_limits
+from .exact import NOTHING, exact_limits
 
 
 class ExactBatch:
@@ -28,7 +28,7 @@ class ExactBatch:
         plain = all(cost.symmetric for cost in (first.x, *spaces.costs))
         plain = plain and bool((np.concatenate(spaces.qs) > 0).all())
         many = resolve_n_threads(None, work=math.prod(first.shape)) > 1
-        return None if not plain or many or first.take("verbose") else cls(spaces, first)
+        return None if not plain or many or spaces._given["verbose"] else cls(spaces, first)
 
     def __init__(self, spaces, first):
         self._among, self._total, self._loss = spaces, first.total, first.loss
@@ -38,7 +38,9 @@ class ExactBatch:
             means = [cost.mean for cost in spaces.costs]
             self._shift = (first.x.mean + sum(means) / len(means)) / 2
         weight = (1.0 - self._alpha) / (2.0 * self._total)
-        self._descents = ExactDescents(exact_limits(first), weight)
+        given = spaces._given
+        limits = exact_limits(first, given["max_iter"], given["tol_rel"], 0.0)
+        self._descents = ExactDescents(limits, weight)
         features = spaces.features or [None] * len(spaces.qs)
         self._spaces = []
         for some, costs in spaces.runs():  # all spaces of one size at once

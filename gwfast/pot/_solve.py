@@ -1,4 +1,4 @@
-"""The one way from POT's functions to gwfast's solver: POT's conventions on one side
+"""The way from POT's functions with entropy to gwfast's solver: POT's conventions on one side
 (epsilon twice ours, any total mass, absolute tolerances), ours on the other.
 """
 
@@ -18,7 +18,7 @@ from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
 from ..quadratic.linearize import linearize
-from ..quadratic.methods import BAPG, as_method
+from ..quadratic.methods import as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
 from ..solvers.options import Settings
@@ -31,17 +31,16 @@ from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, as_precision
 from ..utils.validation import as_marginal
 from . import gradients
-from ._problem import Plan, Problem
 from .arrays import pots_choice
-from .gradients import traced
+from .call import Call, Plan
 
 # A tolerance of zero is taken as this.
 MIN_TOL = 1e-300
 # Error of the marginals above which they are put right, at the price of a plan that is
 # no longer quite the solution of its last linear problem.
 MAX_MARGINAL_ERROR = 1e-6
-# What there are gradients in by methods and marginals, of which "pgd" alone has those
-# of plans: proximal steps end at one without entropy.
+# Arguments that losses have gradients in, by methods and marginals. Plans of "pgd" alone have
+# gradients: proximal steps end at a plan without entropy.
 SMOOTH = {
     ("pgd", "balanced"): ("C1", "C2", "M", "p", "q", "alpha"),
     ("ppa", "balanced"): ("C1", "C2", "M", "alpha"),
@@ -53,12 +52,12 @@ EXPECTED = (Ending.CONVERGED, Ending.MAX_OUTER, Ending.PRECISION, Ending.STOPPED
 
 
 class FrobeniusChange(RelativeChange):
-    """The plan changes by at most the tolerance, in the Frobenius norm, whatever the
-    objective does.
+    """The plan changes by at most the tolerance, in the Frobenius norm, whatever the objective
+    does.
 
-    It is looked at in the first iteration and in each `LOOK_EVERY`-th after it, as in
-    POT: what is about to leave a saddle moves little for a while, and has left by then.
-    Steps are not followed before the second look.
+    As in POT the change is looked at in the first iteration and in each `LOOK_EVERY`-th after it: a
+    plan that is about to leave a saddle moves little for a while, and has left by then. Steps are
+    not accelerated before the second look.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -67,11 +66,18 @@ class FrobeniusChange(RelativeChange):
         return max(precision.inner_tol, min(exact, rough))
 
     def in_kernel(self, limits, linearization, magnitude, epsilon):
-        made = super().in_kernel(limits, linearization, magnitude, epsilon)
-        kind = dict(frobenius=True, relative=True, every=LOOK_EVERY, tol=limits.tol)
-        least = linearization.precision.inner_tol
-        exact = super().inner_tol(limits.tol, np.inf, linearization.precision)
-        return made and made | kind | dict(least=least, exact=exact)
+        judged = super().in_kernel(limits, linearization, magnitude, epsilon)
+        if judged is None:
+            return None
+        precision = linearization.precision
+        return judged | dict(
+            frobenius=True,
+            relative=True,
+            every=LOOK_EVERY,
+            tol=limits.tol,
+            least=precision.inner_tol,
+            exact=super().inner_tol(limits.tol, np.inf, precision),
+        )
 
     def judge(self, history, tol, cost_tol, *, confirms, precision):
         last, before = history[-1], history[-2:][0]
@@ -85,23 +91,21 @@ class FrobeniusChange(RelativeChange):
 
 @dataclasses.dataclass(eq=False)
 class Answer:
-    """What the plan for a `Problem` is and costs, in POT's conventions; status and
-    advice as in `GWResult`.
-    """
+    """The plan of a `Call`, its losses in POT's conventions, and how it was found."""
 
-    problem: Problem
+    problem: Call
     epsilon: float
     plan: np.ndarray
     quad: float  # the Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``
     linear: float  # ``<M, T>``
-    separable: float  # ``sum(constC * T)``; NaN where no one asked
+    separable: float | None  # ``sum(constC * T)`` of steps without these terms
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     ending: Ending
     advice: str
 
     @classmethod
     def of(cls, problem, epsilon, plan, quad, linear, separable, errors, *others):
-        """From what the same problem of mass one has."""
+        """Return the answer to a call from the solution of the same problem of mass one."""
         total, dtype = problem.total, problem.arrays.dtype
         if total != 1.0:
             plan, errors = plan * total, [error * total for error in errors]
@@ -110,7 +114,7 @@ class Answer:
         # Quadratic terms this little below zero are rounding.
         if -1e-9 * top**2 < quad < 0:
             quad = 0.0
-        terms = [float(x) * total**2 for x in (quad, linear, separable)]
+        terms = [x if x is None else float(x) * total**2 for x in (quad, linear, separable)]
         return cls(problem, epsilon, plan, *terms, errors, *others)
 
     @property
@@ -134,7 +138,7 @@ class Answer:
         return self.problem.arrays.back(self.value)
 
     def evidence(self) -> dict[str, Any]:
-        """What logs have of the way to the plan."""
+        """Return what logs have of the way to the plan."""
         return {"err": list(map(self.problem.arrays.back, self.errors))}
 
     def result(self, log: bool | str) -> Plan:
@@ -142,37 +146,35 @@ class Answer:
         problem, back, plan = self.problem, self.problem.arrays.back, self.plan
         if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
             plan = plan.copy()
-        made = self._traced(back(plan), log)
+        plan = self._traced(back(plan), log)
         if not log:
-            return made
+            return plan
         # An f before "gw" says that costs between spaces are in the loss.
-        name = {"balanced": "gw_dist", "semirelaxed": "srgw_dist", "partial": "partial_gw_dist"}[
-            problem.marginals
-        ]
-        name = name if problem.M is None else name.replace("gw", "fgw")
-        value = traced(self.total, problem, self.of_value)
+        fused = "" if problem.M is None else "f"
+        prefix = {"balanced": "", "semirelaxed": "sr", "partial": "partial_"}[problem.marginals]
+        value = {f"{prefix}{fused}gw_dist": gradients.traced(self.total, problem, self.of_value)}
         if log == "value":
-            return made, {name: value}
-        entries = self.evidence() | {name: value}
+            return plan, value
+        entries = self.evidence() | value
         if problem.M is not None:
             entries["lin_loss"] = back(self.lin_loss)
             entries["quad_loss"] = back(self.quad_loss)
-        if not problem.take("marginal_loss", True):
+        if self.separable is not None:
             entries["loss"] = back(self.value - problem.alpha * self.separable)
         entries["status"] = self.ending.status
-        return made, entries
+        return plan, entries
 
     def _traced(self, plan, log):
-        """A plan as it is returned."""
-        return traced(plan, self.problem, self.of_plan)
+        """Return the plan with its gradients."""
+        return gradients.traced(plan, self.problem, self.of_plan)
 
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
-        """The gradient of `value`, times a number, by names."""
-        made = gradients.of_entropic(self, **kind)
-        return {name: upstream * x for name, x in made.items()}
+        """Return the gradient of `value`, times a number, by names."""
+        found = gradients.of_entropic(self, **kind)
+        return {name: upstream * x for name, x in found.items()}
 
     def of_plan(self, upstream: np.ndarray) -> dict[str, Any]:
-        """That of ``sum upstream * plan``."""
+        """Return the gradient of ``sum upstream * plan`` by names."""
         return gradients.of_entropic(self, in_plan=upstream)
 
 
@@ -188,57 +190,63 @@ class ProximalAnswer(Answer):
         return {name: upstream * x for name, x in gradients.enveloped(self).items()}
 
 
-def solve(problem: Problem, method: str | None = None) -> Answer:
-    """The `Answer` with entropy, by the method that POT has for the marginals."""
-    method, epsilon = method or method_of(problem), problem.number("epsilon")
-    problem.refuse_gradients(SMOOTH.get((method, problem.marginals), ()))
-    # Without a single iteration it is the start.
-    limits = entropic_limits(problem) if problem.limit("max_iter", minimum=0) else None
-    report = table(every=10) if problem.take("verbose") else None
-    answer = solved(problem, method, epsilon, limits, report)
-    dubious = answer.advice or answer.ending not in EXPECTED
-    if dubious and problem.take("warn", True):
-        warn_of(answer.ending, answer.advice)
-    return answer
+def solve(call: Call, epsilon: float, max_iter: float, tol: float, **options: Any) -> Answer:
+    """Return the `Answer` with entropy to a call; for `options` see `solve_all`."""
+    return solve_all([call], epsilon, max_iter, tol, **options)[0]
 
 
-def solve_all(problems: list[Problem]) -> list[Answer]:
-    """Return the `Answer` with entropy to each of several problems with the same options."""
-    first = problems[0]
-    if first.take("verbose"):
-        return list(map(solve, problems))
-    method = method_of(first)
-    for problem in problems:
-        problem.refuse_gradients(SMOOTH.get((method, problem.marginals), ()))
-    answers = solved_together(problems, method, first.number("epsilon"), entropic_limits)
-    for answer in answers if first.take("warn", True) else ():
+def solve_all(
+    calls: list[Call],
+    epsilon: float,
+    max_iter: float,
+    tol: float,
+    *,
+    method: Any = None,
+    solver: str = "PGD",
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    verbose: bool = False,
+    warn: bool = True,
+) -> list[Answer]:
+    """Return the `Answer` with entropy to each of several calls, by a method, by default POT's
+    for the marginals. Small problems are solved several in a compiled call.
+    """
+    first = calls[0]
+    solver = pots_choice(solver, first.name("solver"), ("PGD", "PPA")).lower()
+    ways = {"balanced": solver, "semirelaxed": "ppa", "partial": "pgd"}
+    method = method or ways[first.marginals]
+    epsilon = first.number(epsilon, "epsilon")
+    max_iter = first.limit(max_iter, "max_iter", minimum=0)
+    limits = [_limits(call, max(max_iter, 1), tol, numItermax, stopThr) for call in calls]
+    for call in calls:
+        call.refuse_gradients(SMOOTH.get((method, call.marginals), ()))
+    pairs = list(zip(calls, limits, strict=True))
+    if not max_iter:
+        answers = [_unsolved(call, epsilon, *_posed(call, method, epsilon, x)) for call, x in pairs]
+    elif len(calls) == 1 or verbose:
+        answers = [solve_one(call, method, epsilon, each, verbose) for call, each in pairs]
+    else:
+        answers = _solve_together(calls, method, epsilon, limits)
+    for answer in answers if warn else ():
         if answer.advice or answer.ending not in EXPECTED:
             warn_of(answer.ending, answer.advice)
     return answers
 
 
-def method_of(problem):
-    """The name of the method that POT has for the marginals."""
-    if problem.marginals == "balanced":
-        name, solver = problem.name("solver"), problem.take("solver", "PGD")
-        return pots_choice(solver, name, ("PGD", "PPA")).lower()
-    return "ppa" if problem.marginals == "semirelaxed" else "pgd"
-
-
-def entropic_limits(problem):
-    """The limits of the same problem of mass one."""
+def _limits(call, max_iter, tol, numItermax, stopThr):
+    """Return the limits of the same problem of mass one."""
     return Limits(
-        max_outer=problem.limit("max_iter"),
-        max_inner=problem.limit("numItermax", 1000),
-        tol=max(problem.number("tol", zero=True) / problem.total, MIN_TOL),
-        marginal_tol=marginal_tol(problem, problem.shape),
+        max_outer=max_iter,
+        max_inner=call.limit(numItermax, "numItermax"),
+        tol=max(call.number(tol, "tol", zero=True) / call.total, MIN_TOL),
+        marginal_tol=marginal_tol(call, stopThr, call.shape),
         rule=FrobeniusChange(),
     )
 
 
-def marginal_tol(problem, shape):
-    """The error of the marginals, in L1, that inner iterations end at, for a plan of this shape."""
-    tol = problem.number("stopThr", 1e-9, zero=True) / problem.total
+def marginal_tol(call, stopThr, shape):
+    """Return the error of the marginals, in L1, that inner iterations end at, for such plans."""
+    tol = call.number(stopThr, "stopThr", zero=True) / call.total
     # Ours is the sum of absolute errors; evenly spread it is that much larger.
     return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)
 
@@ -249,106 +257,85 @@ def warn_of(ending, advice, what="Gromov-Wasserstein"):
     warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def solved(problem, method, epsilon, limits, report):
-    """The `Answer` for POT's `epsilon`, and limits of a problem of mass one; without
-    them it is the start. ``report(error)`` is called after each outer iteration.
-    """
+def solve_one(call, method, epsilon, limits, verbose=False):
+    """Return the `Answer` to one call, with a table of errors if asked."""
+    print_row = table(every=10)
 
     def callback(step):
         if not math.isnan(step.moved):
-            report(problem.total * step.moved)
+            print_row(call.total * step.moved)
 
-    if limits is None:
-        found = _unsolved(*_posed(problem, method)[:3])
-    else:
-        posed = _ready(problem, method, epsilon, limits, report and callback)
-        found = _solved(*posed)
-    kind = ProximalAnswer if method == "ppa" else Answer
-    return kind.of(problem, epsilon, *found)
+    posed = _posed(call, method, epsilon, limits, callback if verbose else None)
+    return _solved(call, epsilon, *posed)
 
 
-def solved_together(problems, method, epsilon, limits):
-    """The `Answer` to each of the problems; ``limits(problem)`` are those of one. Small
-    ones are solved several in a compiled call.
-    """
-    posed, found = {}, {}
+def _solve_together(calls, method, epsilon, limits):
+    """Return the `Answer` to each call."""
+    posed, answers = {}, {}
 
-    def prepare(k):
-        posed[k] = _ready(problems[k], method, epsilon, limits(problems[k]))
-        quadratic, options = posed[k]
-        descent = begin_small(quadratic, dataclasses.replace(options, n_threads=1))
+    def begin(k):
+        problem, options = posed[k] = _posed(calls[k], method, epsilon, limits[k])
+        descent = begin_small(problem, dataclasses.replace(options, n_threads=1))
         return descent and (descent, options.limits)
 
-    given = dict(enumerate(problems)), prepare, NEVER, resolve_n_threads(team=False)
+    n_threads = resolve_n_threads(team=False)
     with single_threaded_blas():
-        for k, solution in small_descents(*given):
-            found[k] = _described(*posed.pop(k), solution)
-    found |= {k: _solved(*one) for k, one in posed.items()}
-    return [Answer.of(one, epsilon, *found[k]) for k, one in enumerate(problems)]
+        for k, solution in small_descents(dict(enumerate(calls)), begin, NEVER, n_threads):
+            answers[k] = _answer(calls[k], epsilon, *posed.pop(k), solution)
+    answers |= {k: _solved(calls[k], epsilon, *each) for k, each in posed.items()}
+    return [answers[k] for k in range(len(calls))]
 
 
-def _posed(problem, method):
-    """The problem of mass one, its start, its method, and the dtype to solve it in."""
-    total, dtype = problem.total, problem.arrays.dtype
+def _posed(call, method, epsilon, limits, callback=None):
+    """Return the problem of mass one, and its `Settings`."""
+    dtype, init = call.arrays.dtype, PRODUCT
     # Float64 takes as long as float32 for so few entries.
-    few = math.prod(problem.shape) <= 100_000
-    if method != "pgd" or (problem.marginals == "partial" and few):
+    few = math.prod(call.shape) <= 100_000
+    if method != "pgd" or (call.marginals == "partial" and few):
         # Proximal steps shrink for long, and are lost in the rounding of float32; that
         # keeps partial plans from being seen to go round.
         dtype = np.dtype(np.float64)
-    quadratic = stated(problem, dtype, problem.symmetric)
-    method = as_method(method, quadratic, as_precision(dtype))
-    if method is BAPG:
-        terms = bool(problem.take("marginal_loss", True))
-        method = dataclasses.replace(BAPG, marginal_terms=terms)
-    start = problem.G0
-    if start is not None:
-        start = start.astype(problem.arrays.dtype, copy=False)
-        start = start if total == 1.0 else start / total
-    return quadratic, start, method, dtype
-
-
-def _ready(problem, method, epsilon, limits, callback=None):
-    """The problem of mass one, and options for it."""
-    quadratic, start, method, dtype = _posed(problem, method)
-    return quadratic, Settings(
+    problem = stated(call, dtype, call.symmetric)
+    if call.G0 is not None:
+        init = given(call.G0 if call.total == 1.0 else call.G0 / call.total)
+    settings = Settings(
         limits,
-        Epsilon(epsilon / (2.0 * problem.total)),
-        init=PRODUCT if start is None else given(start),
-        method=method,
+        Epsilon(epsilon / (2.0 * call.total)),
+        init=init,
+        method=as_method(method, problem, as_precision(dtype)),
         dtype=dtype,
         tier="dense",
         callback=callback,
     )
+    return problem, settings
 
 
-def stated(problem, dtype, symmetric):
-    """The `QuadraticProblem` of mass one for a `Problem`, with costs in that dtype."""
-    total, linear_cost = problem.total, problem.M
+def stated(call, dtype, symmetric):
+    """Return the `QuadraticProblem` of mass one for a `Call`, with costs in that dtype."""
+    total, linear_cost = call.total, call.M
     if linear_cost is not None and total != 1.0:
         linear_cost = linear_cost / total
-    p = problem.p.astype(np.float64) / total
-    if problem.q is None:
-        q = as_marginal(None, "q", problem.shape[1])
+    p = call.p.astype(np.float64) / total
+    if call.q is None:
+        q = as_marginal(None, "q", call.shape[1])
     else:
-        q = problem.q.astype(np.float64) / total
-    mass = 1.0 if problem.mass is None else problem.mass / total
-    rule = RULES[problem.marginals].of(p, q, mass)
+        q = call.q.astype(np.float64) / total
+    mass = 1.0 if call.mass is None else call.mass / total
     return QuadraticProblem.from_checked(
-        _costs(problem.x, problem.name("C1"), dtype, symmetric),
-        _costs(problem.y, problem.name("C2"), dtype, symmetric),
-        rule,
-        loss=problem.loss.name,
+        _costs(call.x, call.name("C1"), dtype, symmetric),
+        _costs(call.y, call.name("C2"), dtype, symmetric),
+        RULES[call.marginals].of(p, q, mass),
+        loss=call.loss.name,
         linear_cost=linear_cost,
-        alpha=problem.alpha,
+        alpha=call.alpha,
     )
 
 
-def _costs(given, name, dtype, symmetric):
-    """Costs in that dtype, which are symmetric or not as the caller says, or looks."""
-    cost = given.matrix.astype(dtype, copy=False)
-    if cost is given.matrix and symmetric in (None, given.symmetric):
-        return given
+def _costs(geometry, name, dtype, symmetric):
+    """Return costs in that dtype, symmetric or not as the caller says; None looks."""
+    cost = geometry.matrix.astype(dtype, copy=False)
+    if cost is geometry.matrix and symmetric in (None, geometry.symmetric):
+        return geometry
     if symmetric:
         # Of costs that only are said to be symmetric POT's gradient sees the rows. The
         # solver takes rows and columns for the same, and reads what is in order.
@@ -356,54 +343,65 @@ def _costs(given, name, dtype, symmetric):
     return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
-def _unsolved(problem, start, method):
-    """A start and what it costs."""
-    if start is None:
-        start = problem.mass * np.outer(problem.p, problem.q)
-    plan = np.array(start, dtype=np.float64)
-    linearization = linearize(problem, 1, method=method, precision=DOUBLE)
-    quad, linear = _value_of(plan, linearization)
-    marginals = plan.sum(axis=1), plan.sum(axis=0)
-    separable = _separable(problem, *marginals)
-    return plan, quad, linear, separable, [], Ending.MAX_OUTER, ""
-
-
-def _solved(problem, options):
+def _solved(call, epsilon, problem, options):
+    """Return the `Answer` from the problem of mass one."""
     with single_threaded_blas(max(problem.shape)):
         solution = small_descent(problem, options)
         if solution is None:
             solution = descend(problem, options.init, options)
-        return _described(problem, options, solution)
+        return _answer(call, epsilon, problem, options, solution)
 
 
-def _described(problem, options, solution):
-    """What an `Answer` has of a solution."""
+def _unsolved(call, epsilon, problem, options):
+    """Return the `Answer` that is the start."""
+    plan = options.init.plan(problem, 1)
+    if plan is None:
+        plan = problem.mass * np.outer(problem.p, problem.q)
+    plan = np.array(plan, dtype=np.float64)
+    linearization = linearize(problem, 1, method=options.method, precision=DOUBLE)
+    quad, linear = _value_of(plan, linearization)
+    separable = None
+    if not options.method.marginal_terms:
+        separable = _separable(problem, plan.sum(axis=1), plan.sum(axis=0))
+    found = plan, quad, linear, separable, [], Ending.MAX_OUTER, ""
+    return _kind(options.method).of(call, epsilon, *found)
+
+
+def _answer(call, epsilon, problem, options, solution):
+    """Return the `Answer` from a `Descent` of the problem of mass one."""
     plan, linear = solution.coupling.toarray(), solution.linear_value
-    quad, separable = quadratic_term(problem, solution.objective, linear), np.nan
-    status, advice = solution.status, ""
+    quad, separable = quadratic_term(problem, solution.objective, linear), None
+    ending, advice = solution.status, ""
     if options.method.alternating:
         rows, cols = solution.marginals
         separable = _separable(problem, rows, cols)
         # POT's value of a plan without these marginals, at any rate.
         bilinear = solution.linearization.bilinear_value(solution.state)
         quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
-        status, why = missed_rows(solution.linearization, rows, status)
-        advice = why if why != status.advice else ""
+        ending, why = missed_rows(solution.linearization, rows, ending)
+        advice = why if why != ending.advice else ""
+        separable = None if options.method.marginal_terms else separable
     elif problem.is_balanced and not solution.steps[-1].error <= MAX_MARGINAL_ERROR:
         plan = rounded(plan, problem.p, problem.q)
         quad, linear = _value_of(plan, solution.linearization)
     errors = [step.moved for step in solution.steps if not math.isnan(step.moved)]
-    return plan, quad, linear, separable, errors, status, advice
+    found = plan, quad, linear, separable, errors, ending, advice
+    return _kind(options.method).of(call, epsilon, *found)
+
+
+def _kind(method):
+    """Return the class of answers of a method."""
+    return ProximalAnswer if method.name == "ppa" else Answer
 
 
 def quadratic_term(problem, objective, linear):
-    """The quadratic term of an objective."""
+    """Return the quadratic term of an objective."""
     weight = problem.alpha
     return (objective - (1.0 - weight) * linear) / weight if weight else 0.0
 
 
 def _value_of(plan, linearization):
-    """Quadratic and linear term of a plan that no step has made."""
+    """Return the quadratic and the linear term of a plan that no step has made."""
     problem, linear = linearization.problem, 0.0
     if problem.linear_cost is not None:
         linear = float(np.vdot(problem.linear_cost, plan))
@@ -411,14 +409,14 @@ def _value_of(plan, linearization):
 
 
 def _separable(problem, rows, cols):
-    """``sum(constC * T)`` of a plan with these marginals."""
+    """Return ``sum(constC * T)`` of a plan with these marginals."""
     loss = LOSSES[problem.loss]
     f1, f2 = loss.f1(problem.x.matrix), loss.f2(problem.y.matrix)
     return float(rows @ (f1 @ problem.p) + cols @ (f2 @ problem.q))
 
 
 def rounded(plan, p, q):
-    """A plan that has these marginals, near one that misses them (Altschuler, Weed and
+    """Return a plan that has these marginals, near a plan that misses them (Altschuler, Weed and
     Rigollet, NeurIPS 2017, Algorithm 2).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -435,7 +433,7 @@ def rounded(plan, p, q):
 
 
 def table(every=1):
-    """A function that prints POT's table of errors: every `every`-th time it is called,
+    """Return a function that prints POT's table of errors: every `every`-th time it is called,
     those it is called with.
     """
     rows = itertools.count()

@@ -21,11 +21,11 @@ def random_generator(seed):
     return np.random.RandomState(seed)
 
 
-def named_plan(problem, method, random_state):
+def named_plan(problem, method, random_state, use_target):
     """What POT's `semirelaxed_init_plan` makes."""
     pots_choice(method, problem.name("G0"), STARTS + PARTITIONS)
     if method in PARTITIONS:
-        return _partition_plan(problem, method, random_state)
+        return _partition_plan(problem, method, random_state, use_target)
     p, shape = problem.p, problem.shape
     if method == "product":
         plan = np.outer(p, np.full(shape[1], 1 / shape[1]))
@@ -44,7 +44,7 @@ def named_plan(problem, method, random_state):
     return problem.alpha * plan + (1 - problem.alpha) * nearest
 
 
-def _partition_plan(problem, method, random_state):
+def _partition_plan(problem, method, random_state, use_target):
     try:
         from ot.gromov import semirelaxed_init_plan
     except ImportError as error:
@@ -54,8 +54,7 @@ def _partition_plan(problem, method, random_state):
         ) from error
     costs = problem.x.matrix, problem.y.matrix
     arguments = *costs, problem.p, problem.M, problem.alpha, method
-    uses = problem.take("use_target", True)
-    return semirelaxed_init_plan(*arguments, uses, random_state)
+    return semirelaxed_init_plan(*arguments, use_target, random_state)
 
 
 def feature_centers(features, n, random_state):

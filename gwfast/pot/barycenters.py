@@ -10,13 +10,12 @@ from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
 from ._barycenters import SemirelaxedSpaces, StopCriterion, barycenter
-from ._conditional_gradient import exact, solve_all_exact
 from ._exact_batch import ExactBatch
-from ._problem import LossFun, Plan, Solver
 from ._siblings import like
 from ._solve import solve_all
+from .call import LossFun, Plan, Solver
 from .entropic import entropic_gromov_wasserstein
-from .exact import gromov_wasserstein
+from .exact import exact, gromov_wasserstein, solve_all_exact
 
 __all__ = [
     "entropic_fused_gromov_barycenters",

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._problem import Problem
-from ._solve import EXPECTED, entropic_limits, solved_together, warn_of
-from .arrays import Arrays, as_number, pots_choice
+from ._solve import EXPECTED, solve_all, warn_of
+from .arrays import Arrays, as_limit, as_number, pots_choice
+from .call import Call
 from .unified import LeftToPot, OTResult, as_result
 
 __all__ = ["solve_gromov_batch"]
 ARRAYS = {"C1": "Ca", "C2": "Cb", "p": "a", "q": "b", "M": "M", "G0": "T_init"}
+NAMES = {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner"}
 NOT_HERE = (
     "is none of gwfast's: it solves batches of costs (B, n, n) with the squared loss, "
     "for alpha above 0. While POT's functions are swapped (gwfast.pot.patch()), "
@@ -117,19 +118,22 @@ def solve_gromov_batch(
     stacks = _stacks(arrays)
     size, n, m = _shape(stacks)
     tol = as_number(tol, "tol", zero=True)
-    # The mean of absolute changes is at most that many times their Euclidean norm.
-    shared = {"reg": reg, "symmetric": symmetric, "solver": "PPA", "max_iter": max_iter}
-    shared |= {"tol": tol * math.sqrt(n * m), "alpha": alpha}
-    shared |= {name: given[name] for name in ("max_iter_inner", "tol_inner")}
-    problems = []
+    calls = []
     for k in range(size):
-        names = {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner"} | {
-            own: f"{x}[{k}]" for own, x in ARRAYS.items()
-        }
-        own = {f"{name}[{k}]": stack[k] for name, stack in stacks.items()}
-        problems.append(Problem(shared | own, names=names))
-    epsilon = problems[0].number("epsilon")
-    answers = solved_together(problems, "ppa", epsilon, entropic_limits)
+        own = {name: stacks[x][k] for name, x in ARRAYS.items() if x in stacks}
+        names = NAMES | {name: f"{x}[{k}]" for name, x in ARRAYS.items()}
+        calls.append(Call.of(**own, alpha=alpha, symmetric=symmetric, names=names))
+    answers = solve_all(
+        calls,
+        reg,
+        as_limit(max_iter, "max_iter"),
+        # The mean of absolute changes is at most that many times their Euclidean norm.
+        tol * math.sqrt(n * m),
+        solver="PPA",
+        numItermax=max_iter_inner,
+        stopThr=tol_inner,
+        warn=False,
+    )
     return _result(answers, arrays)
 
 

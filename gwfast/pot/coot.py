@@ -10,8 +10,8 @@ from typing import Any, Literal
 from numpy.typing import ArrayLike
 
 from ._coot import ENVELOPED, CoOptimal
-from ._problem import Plan
 from ._siblings import like
+from .call import Plan
 from .gradients import traced
 
 __all__ = ["co_optimal_transport", "co_optimal_transport2"]

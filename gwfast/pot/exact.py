@@ -1,21 +1,26 @@
-"""(Fused) Gromov-Wasserstein without entropy, called as in POT: balanced, semi-relaxed
-and partial.
+"""(Fused) Gromov-Wasserstein without entropy, called as in POT: balanced, semi-relaxed and partial.
+They are solved by conditional gradient, in float64, until POT's rule ends it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.graphs import CostLike
-from ._conditional_gradient import exact, solve_exact
-from ._problem import LossFun, Plan, Problem
-from ._siblings import like, valued
-from .entropic import (
-    entropic_fused_gromov_wasserstein,
-    entropic_gromov_wasserstein,
-    entropic_semirelaxed_gromov_wasserstein,
-)
+from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
+from ..results.status import Ending
+from ..solvers.search.isomorphism import isomorphisms
+from . import gradients
+from ._solve import Answer, quadratic_term, stated
+from .call import Call, LossFun, Plan, valued
 
 __all__ = [
     "fused_gromov_wasserstein",
@@ -31,10 +36,182 @@ __all__ = [
     "semirelaxed_gromov_wasserstein",
     "semirelaxed_gromov_wasserstein2",
 ]
+P = ParamSpec("P")
+R = TypeVar("R")
+# Entries below this part of the mass are rounding of masses.
+NOTHING = 2.0**-55
+# Arguments that losses have gradients in.
+SMOOTH = {
+    "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
+    "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
+    "partial": ("C1", "C2", "M", "alpha"),
+}
+# The names that partial functions have for arguments of `solve_exact`.
+PARTIAL = {"max_iter": "numItermax", "tol_rel": "tol"}
+
+
+def exact(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function to name the function with entropy in a TypeError if it gets `epsilon` or
+    `reg`: POT ignores these, and its answer is of another problem than one thinks.
+    """
+    name = function.__name__
+    barycenters = {"fgw_barycenters": "entropic_fused_gromov_barycenters"}
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for keyword in ("epsilon", "reg"):
+            if keyword in kwargs:
+                raise TypeError(
+                    f"{name}() got an unexpected keyword argument {keyword!r}: it is without "
+                    f"entropy, use {barycenters.get(name, f'entropic_{name}')}()"
+                )
+        return function(*args, **kwargs)
+
+    return checked
+
+
+@dataclasses.dataclass(eq=False)
+class ExactAnswer(Answer):
+    """With the losses of all plans on the way, the first and the last among them, and the solution
+    of the problem of mass one.
+    """
+
+    losses: list
+    solution: ExactSolution
+
+    @property
+    def total(self):
+        total = super().total
+        # POT makes 0-d arrays of these losses unless they are floats of Python.
+        passes = self.problem.marginals == "semirelaxed" or isinstance(total, float)
+        return total if passes or self.problem.arrays.kind != "numpy" else np.array(total)
+
+    def _traced(self, plan, log):
+        # Without entropy it stays, or jumps from one vertex to another.
+        return plan
+
+    def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
+        return {name: upstream * x for name, x in gradients.of_exact(self).items()}
+
+    def evidence(self):
+        call, back = self.problem, self.problem.arrays.back
+        entries = {"loss": list(map(back, self.losses))}
+        if call.marginals != "balanced":
+            return entries
+        u, v = self._potentials()
+        cost = 0.0
+        for x, masses in ((u, call.p), (v, call.q)):
+            cost += float(x[masses > 0] @ masses[masses > 0])
+        entries |= {"u": back(u), "v": back(v), "cost": back(cost)}
+        # POT's solver says 1 of an optimal vertex.
+        return entries | {"warning": None, "result_code": 1}
+
+    def _potentials(self):
+        """Return POT's: for the whole gradient, with one mean, by mass, on both sides."""
+        problem, total = self.solution.problem, self.problem.total
+        u, v = (2 * x for x in self.solution.potentials)
+        rows, cols = problem.p > 0, problem.q > 0
+        shift = (v[cols] @ problem.q[cols] - u[rows] @ problem.p[rows]) / 2
+        return total * (u + shift), total * (v - shift)
+
+
+def exact_limits(call: Call, max_iter: float, tol_rel: float, tol_abs: float) -> ExactLimits:
+    """Return POT's rule, for the same problem of mass one."""
+    return ExactLimits(
+        max_outer=call.limit(max_iter, "max_iter", minimum=0),
+        tol=0.0,
+        min_relative=call.number(tol_rel, "tol_rel", zero=True),
+        min_change=call.number(tol_abs, "tol_abs", zero=True) / call.total**2,
+    )
+
+
+def solve_exact(
+    call: Call, max_iter: float, tol_rel: float, tol_abs: float = 0.0, *, verbose: bool = False
+) -> ExactAnswer:
+    """Return the `ExactAnswer` to a call."""
+    total, limits = call.total, exact_limits(call, max_iter, tol_rel, tol_abs)
+    call.refuse_gradients(SMOOTH[call.marginals])
+    if call.marginals != "semirelaxed" and call.G0 is not None:
+        check_start(call)
+    start = None if call.G0 is None else call.G0 / total
+    # Costs that the caller says are symmetric are looked at all the same.
+    problem = stated(call, call.arrays.dtype, None if call.symmetric else call.symmetric)
+    one_sided = bool(call.symmetric) and not (problem.x.symmetric and problem.y.symmetric)
+    with single_threaded_blas(max(problem.shape)):
+        n_threads = resolve_n_threads(None, work=math.prod(problem.shape))
+        solver = FrankWolfe(problem, n_threads, one_sided=one_sided)
+        if start is None and not one_sided:
+            start = next(isomorphisms(problem), None)
+        solution = solver.solve(start, limits)
+    # Rounding may lead below zero, where there is nothing without costs between; POT's value if it
+    # sees one orientation may be anything.
+    least = -np.inf if one_sided else 0.0
+    losses = [solution.first, *solution.trace[:, 0].tolist()]
+    last = np.inf if len(losses) < 2 else abs(losses[-1] - losses[-2])
+    ended = one_sided and solution.status == Ending.CONVERGED
+    if ended and last >= max(limits.min_change, limits.min_relative * abs(losses[-1])):
+        losses.append(losses[-1])  # POT makes one more step, by nothing
+    losses = [(max(x, least) if call.M is None else x) * total**2 for x in losses]
+    if verbose:
+        _print_table(losses)
+    linear = 0.0 if call.M is None else float(np.vdot(problem.linear_cost, solution.plan))
+    plan = solution.plan
+    plan[plan < NOTHING * problem.mass] = 0.0
+    quad = max(quadratic_term(problem, solution.gw_cost, linear), least)
+    terms = quad, linear, None
+    answer = ExactAnswer.of(call, 0.0, plan, *terms, [], solution.status, "", losses, solution)
+    if call.marginals == "partial":
+        answer.plan = _bounded(answer.plan, call.p, call.q)
+    return answer
+
+
+def solve_all_exact(calls: list[Call], **limits: Any) -> list[ExactAnswer]:
+    """Return the `ExactAnswer` to each of several calls, see `solve_exact`."""
+    return [solve_exact(call, **limits) for call in calls]
+
+
+def _bounded(plan, p, q):
+    """Return a plan whose marginals are not above these by any, from a plan whose marginals are not
+    above them but for rounding.
+    """
+    eps = np.finfo(plan.dtype).eps
+    for axis, masses in ((1, p), (0, q)):
+        sums = plan.sum(axis=axis)
+        above, factors = sums > masses, np.ones_like(sums)
+        factors[above] = masses[above] / sums[above] * (1 - 4 * eps)
+        plan = plan * np.expand_dims(factors, axis)
+    return plan
+
+
+def check_start(call):
+    """Raise a ValueError if a start lacks the marginals, which no step would give it."""
+    # Error of the marginals of a start that is rounding, absolutely (POT's) and relatively.
+    absolute, relative = (1e-6, 1e-5) if call.arrays.dtype == np.float32 else (1e-8, 1e-7)
+    for masses, own, axis in ((call.p, "p", 1), (call.q, "q", 0)):
+        off, word = call.G0.sum(axis=axis) - masses, "to at most"
+        if call.marginals == "balanced":
+            off, word = abs(off), "to"
+        if (off > absolute + relative * masses).any():
+            lines = "rows" if own == "p" else "columns"
+            raise ValueError(
+                f"{call.name('G0')} must have {lines} that sum {word} {call.name(own)}, "
+                f"got one off by {off.max():.2g}"
+            )
+
+
+def _print_table(losses):
+    """Print POT's table of losses."""
+    former = losses[0]
+    for row, loss in enumerate(losses):
+        change, former = abs(loss - former), loss
+        if row % 20 == 0:
+            heads = ("It.", "Loss", "Relative loss", "Absolute loss")
+            print("{:5s}|{:12s}|{:8s}|{:8s}".format(*heads) + "\n" + "-" * 48)
+        relative = change / abs(loss) if loss else np.nan
+        print(f"{row:5d}|{loss:8e}|{relative if change else 0:8e}|{change:8e}")
 
 
 @exact
-@like(entropic_gromov_wasserstein)
 def gromov_wasserstein(
     C1: CostLike,
     C2: CostLike,
@@ -52,30 +229,24 @@ def gromov_wasserstein(
     verbose: bool = False,
     numItermaxEmd: float = 100_000,
 ) -> Plan:
-    """Gromov-Wasserstein plan without entropy, as `ot.gromov.gromov_wasserstein`: by conditional
-    gradient, from one plan to the local minimum that it leads to, the lowest where it leads to
-    several (ties). If the spaces are the same in another order, that is a plan of loss zero.
+    """Return the Gromov-Wasserstein plan without entropy, as POT's `gromov_wasserstein
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein>`_.
 
-    The problem and what comes back are POT's; see its documentation for the
-    mathematics, and DIFFERENCES.md beside this file for what is not the same.
-    `gwfast.gromov_wasserstein` with ``epsilon=0`` tries several plans to start from,
-    and finds better minima. All is solved in float64.
+    It is the local minimum that conditional gradient leads to from one plan, the lowest if it leads
+    to several (ties); a plan of loss zero if the spaces are equal up to their order.
+    `gwfast.gromov_wasserstein` with ``epsilon=0`` tries several starts, and ends lower. Parameters
+    that are not described here are those of `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
-    armijo : bool, default=False
-        Without effect: the best step is known in closed form.
+    armijo, numItermaxEmd
+        Without effect: steps are the best, and linear problems are always solved.
     G0 : array-like of shape (ns, nt), optional
         Plan with these marginals to start from; by default the product of `p` and `q`.
     max_iter : int, default=10000
         Limit of iterations.
     tol_rel, tol_abs : float, default=1e-9
-        Stops when an iteration makes the loss smaller by less than one of these,
-        relatively or absolutely.
-    verbose : bool, default=False
-        Print the loss of every iteration.
-    numItermaxEmd : int, default=100000
-        Without effect: linear problems are always solved.
+        Changes of the loss in an iteration, relative and absolute, at which iterations stop.
 
     Returns
     -------
@@ -83,20 +254,23 @@ def gromov_wasserstein(
         Of the library and dtype of the input.
     log : dict
         If asked for: "loss", of the start and after every iteration; "gw_dist"; the potentials "u"
-        and "v" of the last linear problem and its "cost", with "warning" and "result_code" as POT
-        has them of a problem that is solved; and "status", why the solver stopped.
+        and "v" of the last linear problem and its "cost"; POT's "warning" and "result_code" of a
+        solved problem; "status", why the solver stopped.
 
     Examples
     --------
-    >>> plan = pot.gromov_wasserstein(C1, C2)
-    >>> plan.argmax(axis=1)
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> x = np.array([0.0, 2, 3, 9, 14])
+    >>> C1 = np.abs(np.subtract.outer(x, x))
+    >>> pot.gromov_wasserstein(C1, C1[::-1, ::-1]).argmax(axis=1)
     array([4, 3, 2, 1, 0])
     """
-    return solve_exact(Problem(locals())).result(log)
+    call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0)
+    return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
 @exact
-@like(gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def fused_gromov_wasserstein(
     M: ArrayLike,
     C1: CostLike,
@@ -116,12 +290,29 @@ def fused_gromov_wasserstein(
     verbose: bool = False,
     numItermaxEmd: float = 100_000,
 ) -> Plan:
-    """Fused Gromov-Wasserstein plan without entropy, as `ot.gromov.fused_gromov_wasserstein`."""
-    return solve_exact(Problem(locals())).result(log)
+    """Return the fused Gromov-Wasserstein plan without entropy, as POT's `fused_gromov_wasserstein
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein>`_.
+
+    Parameters that are not described here are those of `gromov_wasserstein`.
+
+    Parameters
+    ----------
+    M : array-like of shape (ns, nt)
+        Costs between the two spaces.
+    alpha : float, default=0.5
+        Weight of the structures; ``1 - alpha`` is the weight of `M`.
+
+    Returns
+    -------
+    T : array of shape (ns, nt)
+    log : dict
+        As from `gromov_wasserstein`, with "fgw_dist", and its parts "lin_loss" and "quad_loss".
+    """
+    call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha)
+    return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
 @exact
-@like(entropic_semirelaxed_gromov_wasserstein, gromov_wasserstein)
 def semirelaxed_gromov_wasserstein(
     C1: CostLike,
     C2: CostLike,
@@ -137,32 +328,27 @@ def semirelaxed_gromov_wasserstein(
     *,
     verbose: bool = False,
 ) -> Plan:
-    """Semi-relaxed Gromov-Wasserstein plan without entropy, as
-    `ot.gromov.semirelaxed_gromov_wasserstein`.
+    """Return the semi-relaxed Gromov-Wasserstein plan without entropy, as POT's
+    `semirelaxed_gromov_wasserstein
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_wasserstein>`_.
 
-    Parameters
-    ----------
-    verbose : bool, default=False
-        Print the loss of every iteration.
+    Parameters that are not described here are those of `gromov_wasserstein`, and `p`, `G0` and
+    `random_state` those of `entropic_semirelaxed_gromov_wasserstein`.
 
     Returns
     -------
     T : array of shape (ns, nt)
         Its rows sum to `p`.
     log : dict
-        If asked for: "loss", "srgw_dist" and "status".
-
-    Examples
-    --------
-    >>> plan = pot.semirelaxed_gromov_wasserstein(C1, C2)
-    >>> plan.argmax(axis=1)
-    array([4, 3, 2, 1, 0])
+        If asked for: "loss", of the start and after every iteration; "srgw_dist" and "status".
     """
-    return solve_exact(Problem(locals(), marginals="semirelaxed")).result(log)
+    call = Call.of(
+        C1, C2, p, None, loss_fun, symmetric, G0, marginals="semirelaxed", random_state=random_state
+    )
+    return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
 @exact
-@like(semirelaxed_gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def semirelaxed_fused_gromov_wasserstein(
     M: ArrayLike,
     C1: CostLike,
@@ -180,14 +366,26 @@ def semirelaxed_fused_gromov_wasserstein(
     *,
     verbose: bool = False,
 ) -> Plan:
-    """Semi-relaxed fused Gromov-Wasserstein plan without entropy, as
-    `ot.gromov.semirelaxed_fused_gromov_wasserstein`.
+    """Return the semi-relaxed fused Gromov-Wasserstein plan without entropy, as POT's
+    `semirelaxed_fused_gromov_wasserstein
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fused_gromov_wasserstein>`_.
+
+    Parameters are those of `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`.
+
+    Returns
+    -------
+    T : array of shape (ns, nt)
+        Its rows sum to `p`.
+    log : dict
+        If asked for: "loss", "srfgw_dist", its parts "lin_loss" and "quad_loss", and "status".
     """
-    return solve_exact(Problem(locals(), marginals="semirelaxed")).result(log)
+    call = Call.of(
+        C1, C2, p, None, loss_fun, symmetric, G0, M, alpha, "semirelaxed", random_state=random_state
+    )
+    return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
 @exact
-@like(gromov_wasserstein)
 def partial_gromov_wasserstein(
     C1: CostLike,
     C2: CostLike,
@@ -205,8 +403,12 @@ def partial_gromov_wasserstein(
     log: bool = False,
     verbose: bool = False,
 ) -> Plan:
-    """Partial Gromov-Wasserstein plan without entropy, as
-    `ot.gromov.partial_gromov_wasserstein`: only some of the mass is matched.
+    """Return the partial Gromov-Wasserstein plan without entropy, as POT's
+    `partial_gromov_wasserstein
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_gromov_wasserstein>`_:
+    only some of the mass is matched.
+
+    Parameters that are not described here are those of `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -218,32 +420,20 @@ def partial_gromov_wasserstein(
         Without effect: linear problems are always solved.
     G0 : array-like of shape (ns, nt), optional
         Its sums must not be above `p` and `q`; it is scaled to the mass `m`.
-    numItermax : int, default=10000
-        The `max_iter` of `gromov_wasserstein`.
-    tol : float, default=1e-8
-        The `tol_rel` of `gromov_wasserstein`.
+    numItermax, tol
+        The `max_iter` and `tol_rel` of `gromov_wasserstein`.
 
     Returns
     -------
     T : array of shape (ns, nt)
-        Of the library and dtype of the input.
     log : dict
-        If asked for: "loss", "partial_gw_dist" and "status".
-
-    Examples
-    --------
-    >>> plan = pot.partial_gromov_wasserstein(C1, C2, m=0.75)
-    >>> round(float(plan.sum()), 3)
-    0.75
+        If asked for: "loss", of the start and after every iteration; "partial_gw_dist", "status".
     """
-    problem = Problem(
-        locals(), marginals="partial", names={"max_iter": "numItermax", "tol_rel": "tol"}
-    )
-    return solve_exact(problem).result(log)
+    call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, m=m, marginals="partial", names=PARTIAL)
+    return solve_exact(call, numItermax, tol, verbose=verbose).result(log)
 
 
 @exact
-@like(partial_gromov_wasserstein, entropic_fused_gromov_wasserstein)
 def partial_fused_gromov_wasserstein(
     M: ArrayLike,
     C1: CostLike,
@@ -263,13 +453,20 @@ def partial_fused_gromov_wasserstein(
     log: bool = False,
     verbose: bool = False,
 ) -> Plan:
-    """Partial fused Gromov-Wasserstein plan without entropy, as
-    `ot.gromov.partial_fused_gromov_wasserstein`.
+    """Return the partial fused Gromov-Wasserstein plan without entropy, as POT's
+    `partial_fused_gromov_wasserstein
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_fused_gromov_wasserstein>`_.
+
+    Parameters are those of `partial_gromov_wasserstein` and `fused_gromov_wasserstein`.
+
+    Returns
+    -------
+    T : array of shape (ns, nt)
+    log : dict
+        If asked for: "loss", "partial_fgw_dist", its parts "lin_loss" and "quad_loss", "status".
     """
-    problem = Problem(
-        locals(), marginals="partial", names={"max_iter": "numItermax", "tol_rel": "tol"}
-    )
-    return solve_exact(problem).result(log)
+    call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha, "partial", m=m, names=PARTIAL)
+    return solve_exact(call, numItermax, tol, verbose=verbose).result(log)
 
 
 gromov_wasserstein2 = exact(valued(gromov_wasserstein, "gw_dist"))

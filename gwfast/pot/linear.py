@@ -17,10 +17,10 @@ from ..results.result import ConvergenceWarning
 from ..utils.callers import outside
 from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix
-from ._problem import Plan, balanced, checked_masses
 from ._siblings import like
 from ._solve import MIN_TOL
 from .arrays import Arrays, NoGradients, as_limit, as_number
+from .call import Plan, balanced, checked_masses
 from .unified import LeftToPot
 
 __all__ = ["emd", "emd2", "sinkhorn"]

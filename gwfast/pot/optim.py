@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._conditional_gradient import check_start, solve_exact
-from ._problem import Plan, Problem
 from .arrays import Arrays, as_host
+from .call import Call, Plan
+from .exact import check_start, solve_exact
 from .terms import init_matrix
 from .unified import LeftToPot
 
@@ -22,6 +22,9 @@ __all__ = ["cg"]
 # Costs of the second space from what products are made of, and the power of a weight
 # that both costs take so that the loss has it.
 LOSSES = {"square_loss": (lambda h2: h2 / 2, 0.5), "kl_loss": (np.exp, 1.0)}
+
+# The names here of arguments of `Call.of` and `solve_exact`.
+NAMES = {"p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2"}
 
 
 def cg(
@@ -97,41 +100,28 @@ def cg(
     array([4, 3, 2, 1, 0])
     """
     try:
-        problem = _problem(locals())
+        call = _call(a, b, M, reg, f, df, G0)
+        if call.G0 is not None:
+            check_start(call)
     except Exception as error:  # any at all, of functions that are the caller's
         raise LeftToPot(
             f"f must be a Gromov-Wasserstein loss of plans from a to b: {error}"
         ) from error
-    return solve_exact(problem).result(log)
+    return solve_exact(call, numItermax, stopThr, stopThr2, verbose=verbose).result(log)
 
 
-def _problem(given):
-    """The `Problem` of the objective: its quadratic term has the weight of one half."""
-    M, weight = given["M"], float(given["reg"])
-    if isinstance(M, int | float) and M == 0:
-        M = None
-    arrays = Arrays({"a": given["a"], "b": given["b"], "M": M, "G0": given["G0"]})
+def _call(a, b, M, reg, f, df, G0):
+    """Return the `Call` of the objective: its quadratic term has the weight of one half."""
+    weight, M = float(reg), None if isinstance(M, int | float) and M == 0 else M
+    arrays = Arrays({"a": a, "b": b, "M": M, "G0": G0})
     if M is not None:
         M, weight = arrays.back(2 * arrays["M"], arrays["M"].dtype), 2 * weight
     if not weight > 0:
-        raise ValueError(f"reg must be positive, got {given['reg']}")
-    left, right, loss_fun = _costs(arrays, given["f"], given["df"])
+        raise ValueError(f"reg must be positive, got {reg}")
+    left, right, loss_fun = _costs(arrays, f, df)
     weight **= LOSSES[loss_fun][1]
     C1, C2 = (arrays.back(weight * x, x.dtype) for x in (left, right))
-    made = {"C1": C1, "C2": C2, "M": M, "loss_fun": loss_fun, "alpha": 0.5}
-    problem = Problem(
-        given | made,
-        names={
-            "p": "a",
-            "q": "b",
-            "max_iter": "numItermax",
-            "tol_rel": "stopThr",
-            "tol_abs": "stopThr2",
-        },
-    )
-    if problem.G0 is not None:
-        check_start(problem)
-    return problem
+    return Call.of(C1, C2, a, b, loss_fun, None, G0, M, 0.5, names=NAMES)
 
 
 def _costs(arrays, f, df):

@@ -27,10 +27,9 @@ from ..solvers.search.advice import conclude
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
 from ..utils.callers import outside
-from ._problem import Plan, Problem
-from ._siblings import valued
 from ._solve import EXPECTED, MIN_TOL, warn_of
 from .arrays import as_number
+from .call import Call, Plan, valued
 from .unified import LeftToPot
 
 __all__ = ["fused_unbalanced_gromov_wasserstein", "fused_unbalanced_gromov_wasserstein2"]
@@ -168,8 +167,10 @@ class _Call:
             )
         if M is None and alpha > 0:
             warnings.warn(f"alpha={alpha} without M counts as 0", stacklevel=outside())
-        self._data = Problem(
-            given | {"alpha": 1.0},
+        self._data = Call.of(
+            *(given[name] for name in ("Cx", "Cy", "wx", "wy")),
+            G0=given["init_pi"],
+            M=M,
             marginals="unbalanced",
             names={"C1": "Cx", "C2": "Cy", "p": "wx", "q": "wy", "G0": "init_pi"},
         )
@@ -198,11 +199,11 @@ class _Call:
             linear_cost=None if self._alpha == 0 else data.M.astype(np.float64),
             alpha=share,
         )
-        self._tol = data.number("tol", zero=True)
-        inner_tol = data.number("tol_ot", zero=True)
+        self._tol = data.number(self._given["tol"], "tol", zero=True)
+        inner_tol = data.number(self._given["tol_ot"], "tol_ot", zero=True)
         limits = Limits(
-            2 * data.limit("max_iter"),
-            data.limit("max_iter_ot"),
+            2 * data.limit(self._given["max_iter"], "max_iter"),
+            data.limit(self._given["max_iter_ot"], "max_iter_ot"),
             MIN_TOL,
             max(inner_tol, MIN_INNER_TOL),
         )

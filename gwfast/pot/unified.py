@@ -13,12 +13,25 @@ from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
 from ..utils.callers import outside
-from ._conditional_gradient import solve_exact
-from ._problem import Problem, Solver
-from ._solve import solve
+from ._solve import Answer, solve
+from .call import Call, Solver
+from .exact import solve_exact
 from .gradients import traced
 
 __all__ = ["OTResult", "solve_gromov"]
+# The names here of arguments of `Call.of` and of solvers.
+NAMES = {
+    "C1": "Ca",
+    "C2": "Cb",
+    "p": "a",
+    "q": "b",
+    "G0": "plan_init",
+    "epsilon": "reg",
+    "m": "unbalanced",
+    "solver": "method",
+    "tol_rel": "tol",
+    "tol_abs": "tol",
+}
 # POT's own functions by name, while `patching` has swapped them; else empty.
 originals: dict[str, Callable[..., Any]] = {}
 
@@ -191,28 +204,28 @@ def solve_gromov(
     if max_iter is None:
         max_iter = 10_000 if is_exact and marginals != "partial" else 1000
     tol = (1e-7 if marginals == "partial" else 1e-9) if tol is None else tol
-    given = locals() | {
-        "M": None if alpha == 1 else M,
-        "loss_fun": "square_loss" if loss.lower() == "l2" else "kl_loss",
-        "method": "PGD" if method is None else method,
-        "tol_abs": 0.0 if marginals == "partial" else tol,
-    }
-    problem = Problem(
-        given,
-        marginals=marginals,
-        names={
-            "C1": "Ca",
-            "C2": "Cb",
-            "p": "a",
-            "q": "b",
-            "G0": "plan_init",
-            "epsilon": "reg",
-            "m": "unbalanced",
-            "solver": "method",
-            "tol_rel": "tol",
-        },
+    call = Call.of(
+        Ca,
+        Cb,
+        a,
+        b,
+        "square_loss" if loss.lower() == "l2" else "kl_loss",
+        symmetric,
+        plan_init,
+        None if alpha == 1 else M,
+        alpha,
+        marginals,
+        m=unbalanced,
+        names=NAMES,
     )
-    return _result((solve_exact if is_exact else solve)(problem), alpha)
+    answer: Answer
+    if reg is None or reg == 0:
+        tol_abs = 0.0 if marginals == "partial" else tol
+        answer = solve_exact(call, max_iter, tol, tol_abs, verbose=verbose)
+    else:
+        solver = "PGD" if method is None else method
+        answer = solve(call, reg, max_iter, tol, solver=solver, verbose=verbose)
+    return _result(answer, alpha)
 
 
 def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):

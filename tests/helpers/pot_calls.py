@@ -9,6 +9,7 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast.pot import _solve, templates
+from gwfast.pot.call import Call
 from gwfast.pot.patching import HOMES
 
 C1, C2, M, P, Q, G0 = spaces()
@@ -87,14 +88,22 @@ def call(name, given=GIVEN, *, entropy=0.1, mass=0.7, **options):
     return made | options
 
 
+def checked(given, marginals="balanced"):
+    """The `Call` of the data in a dict of arguments, and a dict of the others."""
+    names = {"C1", "C2", "p", "q", "loss_fun", "symmetric", "G0", "M", "alpha", "m"}
+    data = {key: x for key, x in given.items() if key in names}
+    options = {key: x for key, x in given.items() if key not in names}
+    return Call.of(**data, marginals=marginals), options
+
+
 class Spy:
     """The solver, which notes problems, and method, epsilon and limits of each."""
 
     def __init__(self, monkeypatch, **changes):
-        self.calls, self.changes, self.solved = [], changes, _solve.solved
-        monkeypatch.setattr(_solve, "solved", self)
+        self.calls, self.changes, self.solved = [], changes, _solve.solve_one
+        monkeypatch.setattr(_solve, "solve_one", self)
 
-    def __call__(self, problem, method, epsilon, limits, report):
+    def __call__(self, problem, method, epsilon, limits, verbose=False):
         self.calls.append((problem, method, epsilon, limits))
-        answer = self.solved(problem, method, epsilon, limits, report)
+        answer = self.solved(problem, method, epsilon, limits, verbose)
         return dataclasses.replace(answer, **self.changes)

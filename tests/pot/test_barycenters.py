@@ -8,7 +8,8 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import _barycenters, _exact_batch, _solve, barycenters
+from gwfast.pot import _exact_batch, _solve, barycenters
+from gwfast.pot.call import Call
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -152,13 +153,13 @@ def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
 
 def made(monkeypatch):
     """The problems of barycenters, which are noted."""
-    problems, kind = [], _barycenters.Problem
+    problems, of = [], Call.of
 
-    def problem(*args, **options):
-        problems.append(kind(*args, **options))
+    def noted(*args, **options):
+        problems.append(of(*args, **options))
         return problems[-1]
 
-    monkeypatch.setattr(_barycenters, "Problem", problem)
+    monkeypatch.setattr(Call, "of", noted)
     return problems
 
 
@@ -181,8 +182,11 @@ def test_random_starts_are_pots(seed, monkeypatch):
 def apart(monkeypatch):
     """Make plans one by one, as single problems are solved."""
     monkeypatch.setattr(_exact_batch.ExactBatch, "of", lambda *_: None)
-    one_by_one = lambda problems: list(map(_solve.solve, problems))  # noqa: E731
     monkeypatch.setattr(barycenters, "solve_all", one_by_one)
+
+
+def one_by_one(calls, *args, **options):
+    return [_solve.solve(call, *args, **options) for call in calls]
 
 
 @pairwise(

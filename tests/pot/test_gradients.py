@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from helpers.pot_calls import checked
 from helpers.problems import masses
 
 import gwfast
 from gwfast import pot
 from gwfast.pot import gradients
-from gwfast.pot._conditional_gradient import solve_exact
-from gwfast.pot._problem import Problem
 from gwfast.pot._solve import solve
+from gwfast.pot.exact import solve_exact
 
 N, M, STEP = 7, 6, 1e-5
 NAMES = "C1", "C2", "M", "p", "q", "alpha"
@@ -55,7 +55,8 @@ def test_gradients_with_entropy(kind, fused, symmetric, loss):
     weights = np.random.default_rng(2).random((N, M))
 
     def answer_of(given):
-        return solve(Problem(given | TIGHT | dict(loss_fun=loss)))
+        call, options = checked(given | TIGHT | dict(loss_fun=loss))
+        return solve(call, **options)
 
     def value(answer):
         if kind == "plan":
@@ -83,7 +84,8 @@ def test_gradients_without_entropy(marginals, fused):
         given["m"] = 0.6
 
     def answer_of(given):
-        return solve_exact(Problem(given, marginals=marginals))
+        call, options = checked(given, marginals)
+        return solve_exact(call, **options)
 
     names = {"balanced": NAMES, "semirelaxed": set(NAMES) - {"q"}}
     names = names.get(marginals, ("C1", "C2", "M", "alpha"))
@@ -107,7 +109,8 @@ def test_gradients_of_proximal_steps(marginals, fused):
         given["solver"] = "PPA"
 
     def answer_of(given):
-        return solve(Problem(given, marginals=marginals))
+        call, options = checked(given, marginals)
+        return solve(call, **options)
 
     check(answer_of, lambda one: one.value, gradients.enveloped, given, names, 1e-4)
     tensors = {
@@ -132,7 +135,8 @@ def test_gradients_with_masses_of_any_total(exact):
     gradient = gradients.of_exact if exact else gradients.of_entropic
 
     def answer_of(given):
-        return solver(Problem(given))
+        call, options = checked(given)
+        return solver(call, **options)
 
     check(answer_of, lambda answer: answer.value, gradient, given, NAMES, 1e-4)
 
@@ -142,7 +146,7 @@ def test_points_without_mass_have_no_part():
     for name in "pq":
         given[name][0] = 0.0
         given[name] /= given[name].sum()
-    found = gradients.of_entropic(solve(Problem(given | TIGHT)))
+    found = gradients.of_entropic(solve(checked(given)[0], **TIGHT))
     for name in ("C1", "C2", "M"):
         assert np.isfinite(found[name]).all()
         assert (found[name][0] == 0).all()
@@ -152,7 +156,7 @@ def test_a_tie_has_no_gradients():
     """Of a square and itself all turns are as good, and the product plan is between."""
     square = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
     square = np.minimum(square, 4 - square).astype(float)
-    answer = solve(Problem(dict(C1=square, C2=square, **TIGHT | dict(max_iter=0))))
+    answer = solve(checked(dict(C1=square, C2=square))[0], **TIGHT | dict(max_iter=0))
     with pytest.raises(ValueError, match="strict minimum"):
         gradients.of_entropic(answer, in_plan=np.eye(4))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from helpers import twins
 from helpers.marks import pairwise
+from helpers.pot_calls import checked
 from helpers.problems import cloud, distances, gw_objective, masses, random_cost
 
 import gwfast
 from gwfast import PointCloud
-from gwfast.pot._problem import Problem
 from gwfast.pot._solve import rounded
 from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
@@ -214,7 +214,8 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
             numItermax=20_000,
             tol=1e-9 * total,
         )
-        return solve_for_pot(Problem(given, marginals=marginals), method)
+        call, options = checked(given, marginals)
+        return solve_for_pot(call, **options, method=method)
 
     one, other = solved(1.0), solved(total)
     np.testing.assert_allclose(other.plan, total * one.plan, atol=1e-8 * total)
@@ -232,8 +233,8 @@ def test_other_total_masses_are_the_same_problem(total, marginals, method, fused
 def test_a_start_of_other_mass_is_scaled():
     cost_x, cost_y, p, q = problem(12, 9)
     start = 4 * twins.balanced(np.random.default_rng(19).random((12, 9)), p, q)
-    given = dict(C1=cost_x, C2=cost_y, p=4 * p, q=4 * q, G0=start, epsilon=0.8)
-    solved = solve_for_pot(Problem(given | dict(max_iter=1, tol=1e-9, stopThr=1e-12)))
+    given = dict(C1=cost_x, C2=cost_y, p=4 * p, q=4 * q, G0=start)
+    solved = solve_for_pot(checked(given)[0], 0.8, max_iter=1, tol=1e-9, stopThr=1e-12)
     expected = twins.step(start / 4, cost_x, cost_y, p, q, epsilon=0.1)
     assert np.abs(solved.plan / 4 - expected).sum() < 1e-8
     assert solved.errors[0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
@@ -241,8 +242,8 @@ def test_a_start_of_other_mass_is_scaled():
 
 def test_every_tenth_error_is_printed(capsys):
     cost_x, cost_y, p, q = problem(12, 9)
-    given = dict(C1=cost_x, C2=cost_y, p=p, q=q, epsilon=0.4, verbose=True)
-    solved = solve_for_pot(Problem(given | dict(max_iter=1000, tol=1e-9)))
+    call, _ = checked(dict(C1=cost_x, C2=cost_y, p=p, q=q))
+    solved = solve_for_pot(call, 0.4, max_iter=1000, tol=1e-9, verbose=True)
     rows = capsys.readouterr().out.splitlines()[2:]
     assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(solved.errors)][::10]
     assert solved.errors[-1] <= 1e-9

@@ -1,0 +1,289 @@
+"""The data of one call of any of these functions, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, ParamSpec, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..problems.geometry import DenseCost
+from ..problems.losses import LOSSES, Loss
+from ..utils.validation import (
+    MASS_TOLERANCE,
+    as_matrix,
+    as_table,
+    as_vector,
+    check_masses,
+    check_square,
+)
+from ._starts import named_plan
+from .arrays import Arrays, NoGradients, as_costs, as_limit, as_number, is_traced, pots_choice
+
+LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
+Solver: TypeAlias = Literal["PGD", "PPA"]
+# What functions return: an array of the caller's library; with `log` it and a dict.
+Plan: TypeAlias = NDArray[Any] | Any
+P = ParamSpec("P")
+# The page of POT's manual that has a function of `ot.gromov`.
+PAGE = "https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov."
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Call:
+    """The data of one call in NumPy arrays of one dtype.
+
+    Attributes
+    ----------
+    names : mapping
+        The caller's names, for messages, of arguments that have other names in `of`.
+    x, y : DenseCost
+    p, q : ndarray
+        Masses; `q` is None in semi-relaxed problems.
+    total, mass : float
+        The sum of `p`, and in partial problems the mass to match.
+    asking : dict
+        Tensors that ask for gradients, by the names in `of`.
+    """
+
+    arrays: Arrays
+    names: Mapping[str, str]
+    marginals: str
+    loss: Loss
+    symmetric: bool | None
+    x: DenseCost
+    y: DenseCost
+    p: NDArray[Any]
+    q: NDArray[Any] | None
+    M: NDArray[Any] | None
+    alpha: float
+    G0: NDArray[Any] | None
+    total: float
+    mass: float | None
+    asking: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        C1: Any,
+        C2: Any,
+        p: Any = None,
+        q: Any = None,
+        loss_fun: str = "square_loss",
+        symmetric: bool | None = None,
+        G0: Any = None,
+        M: Any = None,
+        alpha: Any = 1.0,
+        marginals: str = "balanced",
+        *,
+        m: float | None = None,
+        names: Mapping[str, str] = MappingProxyType({}),
+        random_state: Any = 0,
+        use_target: bool = True,
+    ) -> Call:
+        """Return the record of arguments as they came; None is uniform, or the default."""
+
+        def name(own):
+            return names.get(own, own)
+
+        loss = as_loss(loss_fun, name("loss_fun"))
+        is_semirelaxed = marginals == "semirelaxed"
+        start = G0 if is_semirelaxed and isinstance(G0, str) else None
+        given = {"M": M, "p": p, "C1": as_costs(C1, name("C1")), "C2": as_costs(C2, name("C2"))}
+        given |= {"q": None if is_semirelaxed else q, "G0": None if start else G0}
+        if M is not None and is_traced(alpha):
+            given["alpha"] = alpha
+        arrays = Arrays({name(own): x for own, x in given.items()}, traces=True)
+        dtype = arrays.dtype
+        x = checked_costs(arrays[name("C1")], name("C1"), dtype, loss)
+        y = checked_costs(arrays[name("C2")], name("C2"), dtype, loss)
+        M, G0 = (_matrix(arrays, name(own), (x.n, y.n)) for own in ("M", "G0"))
+        if M is None:
+            alpha = 1.0
+        else:
+            alpha = as_weight(arrays[name("alpha")] if "alpha" in given else alpha, name("alpha"))
+        p, mass = checked_masses(arrays[name("p")], name("p"), x.n), None
+        q = None if is_semirelaxed else checked_masses(arrays[name("q")], name("q"), y.n)
+        if marginals == "balanced":
+            q = balanced(p, q, name("p"), name("q"))
+        elif marginals == "partial":
+            mass = _partial_mass(m, p, q, name)
+        p, q = p.astype(dtype, copy=False), q if q is None else q.astype(dtype, copy=False)
+        if G0 is not None:
+            _check_start(G0, name("G0"), p if is_semirelaxed else None, name("p"))
+        call = cls(
+            arrays=arrays,
+            names=names,
+            marginals=marginals,
+            loss=loss,
+            symmetric=None if symmetric is None else bool(symmetric),
+            x=x,
+            y=y,
+            p=p,
+            q=q,
+            M=M,
+            alpha=alpha,
+            G0=G0,
+            total=_total(p.astype(np.float64, copy=False)),
+            mass=mass,
+            asking={own: arrays.asking[name(own)] for own in given if name(own) in arrays.asking},
+        )
+        if start is None:
+            return call
+        return dataclasses.replace(call, G0=named_plan(call, start, random_state, use_target))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.x.n, self.y.n
+
+    def name(self, own: str) -> str:
+        """Return what messages call an argument of `of` or of a solver."""
+        return self.names.get(own, own)
+
+    def number(self, x: Any, own: str, *, zero: bool = False) -> float:
+        """Return a positive (or zero, if asked) argument of a solver."""
+        return as_number(x, self.name(own), zero=zero)
+
+    def limit(self, x: Any, own: str, minimum: int = 1) -> int:
+        """Return an argument of a solver that is a count."""
+        return as_limit(x, self.name(own), minimum)
+
+    def refuse_gradients(self, but: Collection[str] = ()) -> None:
+        """Raise NoGradients if any but those in these are asked for."""
+        for own in self.asking:
+            if own not in but:
+                raise NoGradients(self.name(own))
+
+
+def as_loss(loss_fun, name):
+    """Return the `Loss` that POT calls so."""
+    return LOSSES[pots_choice(loss_fun, name, ("square_loss", "kl_loss")).removesuffix("_loss")]
+
+
+def as_weight(x, name):
+    """Return a number from 0 to 1."""
+    x = as_number(x, name, zero=True)
+    if x > 1:
+        raise ValueError(f"{name} must be between 0 and 1, got {x}")
+    return x
+
+
+def checked_costs(x, name, dtype, loss):
+    """Return the costs of a space, in that dtype."""
+    x = as_table(x, name)
+    check_square(x, name)
+    costs = DenseCost.from_checked(x.astype(dtype, copy=False), name)
+    loss.check(costs.matrix, name)
+    return costs
+
+
+def checked_masses(x, name, size):
+    """Return masses as they came, uniform for None: their total need not be one."""
+    if x is None:
+        return np.full(size, 1.0 / size)
+    x = as_vector(x, name, size)
+    check_masses(x, name)
+    return x
+
+
+def balanced(p, q, name_p, name_q):
+    """Return `q` with the total of `p`, which it has but for rounding."""
+    of_p, of_q = _total(p), _total(q)
+    if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
+        raise ValueError(
+            f"{name_q} must have the same total as {name_p}, {of_p:.6g}, got {of_q:.6g}"
+        )
+    return q if of_p == of_q else q * (of_p / of_q)
+
+
+def _total(masses):
+    return float(np.add.reduce(masses))
+
+
+def _matrix(arrays, name, shape):
+    """Return a matrix between the two spaces, or None."""
+    x = arrays[name]
+    return None if x is None else as_matrix(x, name, shape=shape).astype(arrays.dtype, copy=False)
+
+
+def _partial_mass(m, p, q, name):
+    """Return the mass to match."""
+    smaller = min(_total(p), _total(q))
+    if m is None:
+        return smaller
+    mass = as_number(m, name("m"))
+    if mass > smaller * (1 + MASS_TOLERANCE):
+        raise ValueError(
+            f"{name('m')} must not be above the smaller total of {name('p')} and {name('q')}, "
+            f"{smaller:.6g}, got {mass:.6g}"
+        )
+    return min(mass, smaller)
+
+
+def _check_start(start, name, p, name_p):
+    """Raise a ValueError unless this is a plan, whose rows sum to `p` unless that is None."""
+    if (start < 0).any():
+        i, j = np.argwhere(start < 0)[0]
+        raise ValueError(f"{name} must not be negative, got {start[i, j]} at [{i}, {j}]")
+    if not start.any():
+        raise ValueError(f"{name} must have a positive sum, got zeros")
+    if p is not None and not np.allclose(start.sum(1), p):
+        off = abs(start.sum(1) - p).max()
+        raise ValueError(f"{name} must have rows that sum to {name_p}, got a row off by {off:.2g}")
+
+
+def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[P, float | Any]:
+    """Return the function whose name ends in 2: it returns the entry `value` of the log of
+    `function` in place of the plan, and has other `defaults`.
+    """
+    signature, name = inspect.signature(function), f"{function.__name__}2"
+    own = dict(signature.parameters)
+    own |= {key: own[key].replace(default=x) for key, x in defaults.items()}
+    signature = signature.replace(parameters=list(own.values()), return_annotation=float | Any)
+    places = {key: place for place, key in enumerate(own)}
+    at = places["log"]
+
+    @functools.wraps(function)
+    def function2(*args: P.args, **kwargs: P.kwargs) -> Any:
+        # To bind arguments to their names takes a tenth of a small problem.
+        given = {key: x for key, x in defaults.items() if places[key] >= len(args)} | kwargs
+        log = args[at] if len(args) > at else kwargs.get("log")
+        asked = True if log else "value"
+        if len(args) > at:
+            args = *args[:at], asked, *args[at + 1 :]  # type: ignore[assignment]
+        else:
+            given["log"] = asked
+        try:
+            plan, *others, entries = function(*args, **given)
+        except TypeError:
+            try:
+                signature.bind(*args, **given)
+            except TypeError as error:
+                raise TypeError(f"{name}() {error}") from None
+            raise
+        if not others:
+            entries["T"] = plan
+        return (entries[value], entries) if log else entries[value]
+
+    function2.__name__ = function2.__qualname__ = name
+    function2.__annotations__ = function.__annotations__ | {"return": float | Any}
+    function2.__signature__ = signature  # type: ignore[attr-defined]
+    function2.__doc__ = f"""Return the loss of the plan, as POT's `{name} <{PAGE}{name}>`_.
+
+    Parameters are those of `{function.__name__}`.
+
+    Returns
+    -------
+    {value} : scalar
+        Without entropy, unless the problem is unbalanced; of the library, dtype and type (a 0-d
+        array or a number) that POT returns.
+    log : dict
+        If asked for, the log of `{function.__name__}`; if that returns one plan, it is the entry
+        "T".
+    """
+    return function2
