@@ -28,6 +28,7 @@ import numpy as np
 from matplotlib.ticker import MultipleLocator, PercentFormatter
 
 import gwfast
+from gwfast.plot import plot_aligned
 from gwfast.words import (
     load_sample,
     read_dictionary,
@@ -126,42 +127,20 @@ for name, score in scores.items():
 # %%
 # A picture
 # ---------
-# Above, twenty words, chosen to be legible, and what the dictionary has for them, in
-# the common space: its two directions in which they differ most. No pair of them was
+# Above, twenty words, chosen to be legible, and their best translations in the common
+# space: the two directions in which the translations differ most. No pair of them was
 # given. Most lie beside their translation, and words that go together lie together;
 # *conde*, a count, has become a *marquis*. Below, the table.
 
-BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#767676"
-
-rows = np.array([spanish.words.index(word) for word in WORDS])
-both = np.concatenate([refined.mapped_source[rows], refined.mapped_target[best[rows]]])
-both /= np.linalg.norm(both, axis=1, keepdims=True)
-both -= both.mean(axis=0)
-places = both @ np.linalg.svd(both, full_matrices=False)[2][:2].T
-left, right = places[: len(rows)], places[len(rows) :]
+BLUE, ORANGE = "#0072b2", "#d55e00"
 
 figure = plt.figure(figsize=(7.4, 7.6), layout="constrained")
 above, below = (
     part.subplots() for part in figure.subfigures(2, 1, height_ratios=(5, 2.4), squeeze=False).flat
 )
-above.plot(*np.stack([left, right]).transpose(2, 0, 1), color=GREY, linewidth=0.8)
-above.plot(*left.T, "o", color=BLUE, label="Spanish")
-above.plot(*right.T, "s", color=ORANGE, label="French")
-
-
-def label(place, word, color, is_upper):
-    side = {"xytext": (0, 5), "va": "bottom"} if is_upper else {"xytext": (0, -5), "va": "top"}
-    above.annotate(word, place, textcoords="offset points", ha="center", color=color, **side)
-
-
-for row, one, other in zip(rows, left, right, strict=True):
-    label(one, spanish.words[row], BLUE, one[1] > other[1])
-    label(other, french.words[best[row]], ORANGE, one[1] <= other[1])
-above.legend(frameon=False)
-above.set_title("Words in the common space", fontsize="medium", loc="left")
+names = ("Spanish", "French")
+plot_aligned(refined, words=WORDS, names=names, title="Words in the common space", ax=above)
 above.margins(0.06, 0.08)
-above.set_xticks([])
-above.set_yticks([])
 
 for at, (name, score) in enumerate(scores.items()):
     color, shape = (ORANGE, "s") if name.endswith("refined") else (BLUE, "o")

@@ -1,9 +1,8 @@
 """Pictures of solves, plans and spaces.
 
-Each function draws into a new figure of pyplot, or into the figure or the axes that it
-is given, and returns the figure: notebooks show it, and so does ``pyplot.show()``.
-Where `path` names a file, that is written instead: nothing opens, and nothing has to be
-closed. Needs matplotlib (the extra ``cli``).
+Each function draws into a new figure of pyplot, or into the figure or the axes that it is given,
+and returns the figure: notebooks show it, and so does ``pyplot.show()``. If `path` names a file,
+that is written instead, and nothing opens. Needs matplotlib (the extra ``cli``).
 """
 
 try:
@@ -11,20 +10,17 @@ try:
 except ImportError as error:
     raise ImportError('gwfast.plot needs matplotlib: pip install "gwfast-ot[cli]"') from error
 
-from .aligned import plot_aligned, plot_slices
-from .plans import plot_coupling, plot_couplings
-from .solves import plot_candidates, plot_dynamics
-from .spaces import plot_dendrogram, plot_distance_histograms, plot_distances, plot_embedding
+from .solves import plot_candidates, plot_coupling, plot_couplings, plot_dynamics
+from .spaces import (
+    plot_aligned,
+    plot_dendrogram,
+    plot_distance_histograms,
+    plot_distances,
+    plot_embedding,
+    plot_slices,
+)
 
 __all__ = [
-    "plot_aligned",
-    "plot_candidates",
-    "plot_coupling",
-    "plot_couplings",
-    "plot_dendrogram",
-    "plot_distance_histograms",
-    "plot_distances",
-    "plot_dynamics",
-    "plot_embedding",
-    "plot_slices",
-]
+    "plot_aligned", "plot_candidates", "plot_coupling", "plot_couplings", "plot_dendrogram",
+    "plot_distance_histograms", "plot_distances", "plot_dynamics", "plot_embedding", "plot_slices",
+]  # fmt: skip

@@ -1,35 +1,33 @@
-"""How a solve went: its iterations, and the starts that it tried."""
+"""Solves: their iterations, the starts that they tried, and their plans."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
+from scipy import sparse
 
+from ..results.coupling import Coupling
 from ..results.records import OuterStep
-from ..results.result import GWResult
+from ..results.result import GWResult, SinkhornResult
 from ..results.tables import Candidate
 from ..utils.types import PathLike
-from ..utils.validation import as_array
+from ..utils.validation import as_array, as_matrix
 from . import _style
 from ._style import Canvas, Panels
 
 Steps = Sequence[OuterStep]
 Result = GWResult | _style.HoldsResult
+Plan = Coupling | SinkhornResult | Result | ArrayLike
 
-# Markers of more iterations than this would merge into a band.
-_MAX_MARKERS = 60
-_TITLE_WIDTH = 76
-
-# Fates of candidates: the beginning of `fate`, its name here, shape and color. Hollow shapes
-# are candidates that lost.
+# Fates of candidates: the beginning of `fate`, its name here, shape and color; hollow shapes lost.
 _FATES = (
     ("won", "won", "*", _style.ORANGE),
     ("went on", "went on to more points", "o", _style.BLUE),
@@ -53,106 +51,83 @@ def plot_dynamics(
 
     Parameters
     ----------
-    history : GWResult, an alignment or sequence, or mapping of str to these
-        A result, what `gwfast.align`, `spatial.pairwise_align` or `singlecell.align`
-        returns, or a history: steps with `gw_cost`, `change` and `marginal_error`. A
-        mapping draws several solves over one another, under their names.
+    history : GWResult, alignment, estimator or sequence of steps, or mapping of str to these
+        Steps have `gw_cost`, `change` and `marginal_error`. A mapping draws several solves over one
+        another, under their names.
     accuracy : mapping of str to float, optional
         Shares that the title shows, such as ``{"coupling P@1": 0.61}``.
-    accuracy_history : array-like of shape (n_steps,), or mapping of str to these
-        Share of right matches after every iteration, nan where it is not known; a
-        mapping where `history` is one.
+    accuracy_history : array-like of shape (n_steps,), or mapping of str to these, optional
+        Share of right matches after every iteration, nan if unknown; a mapping if `history` is one.
     path : str or path-like, optional
-        Write the picture there, in the format its suffix names, and show it nowhere.
+        File to write, in the format of its suffix; the picture is then shown nowhere.
     figure : matplotlib Figure or SubFigure, optional
-        Draw into this one instead of a new one.
-    ax : matplotlib Axes, or sequence of these, optional
-        Draw into these, one for each panel. Several panels divide the place of a single
-        one among them, which then has to be of a grid, as ``pyplot.subplots`` makes it.
+        Figure to draw into, in place of a new figure.
+    ax : matplotlib Axes or sequence of Axes, optional
+        Axes to draw into, one for each panel; several panels divide the place of a lone Axes.
 
     Returns
     -------
     matplotlib Figure or SubFigure
-        The figure of `ax` if given. Otherwise ``figure.axes`` are the axes of the objective, of
-        the accuracy if there is any, and of the errors.
-
-    Raises
-    ------
-    ValueError
-        If there is no step to draw, or `accuracy_history` does not fit `history`.
+        Its ``axes`` are of the objective, of the accuracy if there is any, and of the errors.
 
     Examples
     --------
     >>> import numpy as np, gwfast, gwfast.plot
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
-    >>> figure = gwfast.plot.plot_dynamics(result.history)
-    >>> len(figure.axes)
-    2
+    >>> cost = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0) ** 2))
+    >>> figure = gwfast.plot.plot_dynamics(gwfast.gromov_wasserstein(cost, cost[::-1, ::-1]))
     """
-    single = not isinstance(history, Mapping)
-    runs, curves = _as_runs(history, accuracy_history)
-    heights = (3, 2) if curves is None else (3, 3, 2)
-    size, shape = (7, 5 if curves is None else 7), (len(heights), 1)
-    grid = {"sharex": True, "height_ratios": heights}
-    figure, panels = _style.start(figure, ax, path, size, shape, **grid)
+    runs, curves = _runs_of(history, accuracy_history)
+    ratios = (3, 2) if curves is None else (3, 3, 2)
+    size, shape = (7, 1 + 2 * len(ratios)), (len(ratios), 1)
+    figure, panels = _style.start(figure, ax, path, size, shape, ratios, sharex=True)
     top, bottom = panels[0], panels[-1]
-    palette = _style.colors(len(runs))
     for k, (name, steps) in enumerate(runs.items()):
-        style = {
-            "color": palette[k],
-            "marker": _style.SHAPES[k % len(_style.SHAPES)],
-            "markersize": 3.5 if len(steps) <= _MAX_MARKERS else 0,
-        }
-        _draw_solve(panels, steps, None if curves is None else curves[name], style)
-    lines = bottom.lines
-    if single:
-        for line, color in zip(lines, (_style.ORANGE, _style.GREEN), strict=True):
-            line.set(color=color, linestyle="-")
-        end = [values[-1] for values in top.lines[0].get_data()]
-        style = {"textcoords": "offset points", "ha": "right", "color": _style.BLUE}
-        top.annotate(f"{end[1]:.5g}", end, (0, 8), **style)
-    else:
+        style = {"color": _style.colors(len(runs))[k], "marker": _style.SHAPES[k % 6]}
+        # Markers of many iterations would merge into a band.
+        style["markersize"] = 3.5 if len(steps) <= 60 else 0
+        iterations = np.arange(1, len(steps) + 1)
+        top.plot(iterations, [step.gw_cost for step in steps], **style)
+        if curves is not None:
+            panels[1].plot(iterations, curves[name], **style)
+        for error, line in (("change", "-"), ("marginal_error", ":")):
+            values = np.array([getattr(step, error) for step in steps], dtype=np.float64)
+            # A log axis has no place for 0, nor for the inf of the first change.
+            values[~((values > 0) & (values < np.inf))] = np.nan
+            bottom.plot(iterations, values, linestyle=line, **style)
+    if isinstance(history, Mapping):
         _style.legend(top, top.lines, list(runs))
-        lines = [Line2D([], [], color=_style.GREY, linestyle=s) for s in ("-", ":")]
-    _style.legend(bottom, lines, ("change", "marginal error"), ncols=2)
-    _style.frame(top, _title(accuracy))
-    top.set_ylabel("gw_cost")
+    lines = [Line2D([], [], color=_style.GREY, linestyle=line) for line in ("-", ":")]
+    _style.legend(bottom, lines, ("change", "marginal error"))
+    # Lines of the title break between scores, not within.
+    scores = [
+        f"{name} {share:.1%}".replace(" ", "\xa0") for name, share in (accuracy or {}).items()
+    ]
+    title = textwrap.fill(", ".join(scores), 76).replace("\xa0", " ")
+    title = f"Gromov-Wasserstein objective per outer iteration\n{title}".rstrip()
+    _style.frame(top, title, ylabel="gw_cost")
     if curves is not None:
-        _style.frame(panels[1], "Accuracy")
-        panels[1].set_ylabel("share right")
-    _style.frame(bottom, "")
+        _style.frame(panels[1], "Accuracy", ylabel="share right")
+    _style.frame(bottom, "", "outer iteration", "relative size")
     bottom.set_yscale("log")
-    bottom.set_xlabel("outer iteration")
-    bottom.set_ylabel("relative size")
-    longest = max(map(len, runs.values()))
-    bottom.set_xlim(1 - max(0.5, 0.03 * longest), longest + max(0.5, 0.03 * longest))
     bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
     return _style.finish(figure, path)
 
 
-def _draw_solve(panels, steps, curve, style):
-    """Objective, accuracy if there is any, and errors of one solve."""
-    iterations = np.arange(1, len(steps) + 1)
-    panels[0].plot(iterations, [step.gw_cost for step in steps], **style)
-    if curve is not None:
-        panels[1].plot(iterations, curve, **style)
-    for name, line in (("change", "-"), ("marginal_error", ":")):
-        values = np.array([getattr(step, name) for step in steps], dtype=np.float64)
-        # A log axis has no place for 0, nor for the inf of the first change.
-        values[~((values > 0) & np.isfinite(values))] = np.nan
-        panels[-1].plot(iterations, values, linestyle=line, **style)
-
-
-def _title(accuracy):
-    title = "Gromov-Wasserstein objective per outer iteration"
-    if not accuracy:
-        return title
-    # Lines break between scores, not within.
-    scores = [f"{name} {share:.1%}" for name, share in accuracy.items()]
-    joined = ", ".join(score.replace(" ", "\xa0") for score in scores)
-    return f"{title}\n" + textwrap.fill(joined, _TITLE_WIDTH).replace("\xa0", " ")
+def _runs_of(history, curves):
+    """Return steps and accuracies by the name of the solve, checked; a lone solve has no name."""
+    if not isinstance(history, Mapping):
+        history, curves = {"": history}, None if curves is None else {"": curves}
+    runs = {name: _style.part_of(run, "history") for name, run in history.items()}
+    if not runs or not all(map(len, runs.values())):
+        raise ValueError("history must hold at least one step of each solve, got none")
+    if curves is not None and (not isinstance(curves, Mapping) or curves.keys() != runs.keys()):
+        expected = f"a mapping with the names of history, {sorted(runs)}"
+        raise ValueError(f"accuracy_history must be {expected}, got {curves!r:.60}")
+    for name, curve in (curves or {}).items():
+        shape, n_steps = as_array(curve, "accuracy_history").shape, len(runs[name])
+        if shape != (n_steps,):
+            raise ValueError(f"accuracy_history must have shape ({n_steps},), got {shape}")
+    return runs, curves
 
 
 def plot_candidates(
@@ -168,96 +143,136 @@ def plot_candidates(
 
     Parameters
     ----------
-    candidates : sequence of Candidate, or a result
-        ``result.candidates``, or a result that has them, as in `plot_dynamics`.
-    path, figure, ax
-        See `plot_dynamics`.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
-
-    Raises
-    ------
-    ValueError
-        If `candidates` is empty, as it is where one start was given.
+    candidates : GWResult, alignment, estimator or sequence of Candidate
+        A result has none if one start was given.
+    path, figure, ax : see `plot_dynamics`
 
     Examples
     --------
     >>> import numpy as np, gwfast, gwfast.plot
-    >>> x = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3]
-    >>> cost = np.linalg.norm(x[:, None] - x, axis=2)
-    >>> result = gwfast.gromov_wasserstein(cost, cost[::-1, ::-1])
-    >>> figure = gwfast.plot.plot_candidates(result.candidates)
-    >>> len(figure.axes) > 0
-    True
+    >>> cost = np.abs(np.subtract.outer(np.arange(9.0), np.arange(9.0) ** 2))
+    >>> figure = gwfast.plot.plot_candidates(gwfast.gromov_wasserstein(cost, cost[::-1, ::-1]))
     """
     candidates = list(_style.part_of(candidates, "candidates"))
     if not candidates:
         raise ValueError("candidates must hold at least one, got none")
-    lines: list[Any] = []  # headings of levels, which are str, and candidates
-    for level, rows in groupby(
-        candidates, lambda row: f"{row.n_points} points, epsilon {row.epsilon:.3g}"
-    ):
-        lines += [level, *rows]
-    size = (7, 1.4 + 0.24 * len(lines))
-    figure, (axes,) = _style.start(figure, ax, path, size)
-    _style.name_ticks(axes.yaxis, [getattr(line, "start", line) for line in lines])
-    used = {}
-    for y, (line, label) in enumerate(zip(lines, axes.get_yticklabels(), strict=True)):
-        if isinstance(line, str):
-            label.set_fontstyle("italic")
-            if y:
-                axes.axhline(y - 0.5, color=_style.GREY, linewidth=0.6)
-            continue
-        fate = next(fate for fate in _FATES if line.fate.startswith(fate[0]))
-        _, _, shape, color = fate
-        used[fate] = axes.scatter(
-            line.gw_cost,
-            y,
-            s=110 if shape == "*" else 36,
-            marker=shape,
-            color=color if fate in _FATES[:3] else "none",
-            edgecolors=color,
-            zorder=3,
-        )
-    axes.set_ylim(len(lines) - 0.4, -0.6)
-    axes.margins(x=0.08)
-    shown = [fate for fate in _FATES if fate in used]
-    marks, names = [used[fate] for fate in shown], [fate[1] for fate in shown]
-    _style.legend_below(figure, ax, marks, names, ncols=2)
-    _style.frame(axes, "Starts that were tried", grid="x")
-    axes.set_xlabel("gw_cost when it was stopped")
+    figure, (axes,) = _style.start(figure, ax, path, (7, 1.8 + 0.26 * len(candidates)))
+    names: list[str] = []
+    marks = {}
+    for level, rows in groupby(candidates, lambda row: (row.n_points, row.epsilon)):
+        axes.axhline(len(names) - 0.5, color=_style.GREY, linewidth=0.6)
+        names.append("{} points, epsilon {:.3g}".format(*level))
+        for row in rows:
+            fate = next(fate for fate in _FATES if row.fate.startswith(fate[0]))
+            _, label, shape, color = fate
+            marks[label] = axes.scatter(
+                row.gw_cost, len(names), s=110 if shape == "*" else 36, marker=shape, zorder=3,
+                color=color if fate in _FATES[:3] else "none", edgecolors=color,
+            )  # fmt: skip
+            names.append(row.start)
+    _style.name_ticks(axes.yaxis, names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    _style.legend(figure if ax is None else axes, marks.values(), [*marks], ncols=2)
+    _style.frame(axes, "Starts that were tried", "gw_cost when it was stopped", grid="x")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     return _style.finish(figure, path)
 
 
-def _as_runs(history, curves):
-    """Both by the name of the solve, checked; one solve has no name."""
-    if isinstance(history, Mapping):
-        runs = dict(history)
-    else:
-        runs, curves = {"": history}, None if curves is None else {"": curves}
-    if not runs:
-        raise ValueError("history must hold at least one solve, got none")
-    runs = {name: _style.part_of(run, "history") for name, run in runs.items()}
-    for name, steps in runs.items():
-        if not len(steps):
-            of = f" of {name!r}" if name else ""
-            raise ValueError(f"history{of} must hold at least one step, got none")
-    if curves is None:
-        return runs, None
-    if not isinstance(curves, Mapping) or set(curves) != set(runs):
-        came = sorted(curves) if isinstance(curves, Mapping) else type(curves).__name__
-        raise ValueError(
-            f"accuracy_history must be a mapping with the names of history,"
-            f" {sorted(runs)}, got {came}"
-        )
-    for name, curve in curves.items():
-        shape = as_array(curve, "accuracy_history").shape
-        if shape != (len(runs[name]),):
-            raise ValueError(
-                f"accuracy_history must have a share for each of the"
-                f" {len(runs[name])} steps, got shape {shape}"
-            )
-    return runs, curves
+def plot_coupling(
+    coupling: Plan,
+    row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None,
+    *,
+    title: str = "Where the mass of every row goes",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
+    """Draw a plan as a heat map, every row as shares of its mass.
+
+    Parameters
+    ----------
+    coupling : Coupling, array-like or sparse array of shape (n, m), or a result with a plan
+        Neighboring rows and columns above 150 are added up; a `Coupling` is never made an array.
+    row_labels, col_labels : sequence of str, optional
+        Left out if there are more than 60.
+    title, path, figure, ax : see `plot_dynamics`
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> figure = gwfast.plot.plot_coupling(np.eye(3) / 3, ["a", "b", "c"])
+    """
+    return plot_couplings(
+        {title: coupling}, row_labels, col_labels, path=path, figure=figure, ax=ax
+    )
+
+
+def plot_couplings(
+    couplings: Mapping[str, Plan],
+    row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None,
+    *,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
+    """Draw several plans side by side, on one color scale, such as plans of several epsilons.
+
+    Parameters
+    ----------
+    couplings : mapping of str, the titles, to plans of one shape as in `plot_coupling`
+    row_labels, col_labels, path, figure, ax : see `plot_coupling`
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> plans = {"sharp": np.eye(3) / 3, "flat": np.ones((3, 3)) / 9}
+    >>> figure = gwfast.plot.plot_couplings(plans)
+    """
+    plans = {name: _as_plan(plan) for name, plan in dict(couplings).items()}
+    shapes = sorted({plan.shape for plan in plans.values()})
+    if len(shapes) != 1:
+        raise ValueError(f"couplings must be of one shape, got {shapes}")
+    ((n, m),) = shapes
+    rows = _style.as_labels(row_labels, "row_labels", n)
+    columns = _style.as_labels(col_labels, "col_labels", m)
+    images = [_shares(plan) for plan in plans.values()]
+    width = min(max(5 * m / n, 3), 7, 13 / len(plans))
+    size = (len(plans) * width + 1.2, min(5, width * max(n / m, 0.5) + 0.6))
+    figure, panels = _style.start(figure, ax, path, size, (1, len(plans)), sharey=True)
+    blues = LinearSegmentedColormap.from_list("", ["white", _style.SKY, _style.BLUE, "#00263c"])
+    # Small shares are seen beside large ones.
+    scale = PowerNorm(0.5, 0, max(image.max() for image in images) or 1)
+    style = {"cmap": blues, "norm": scale, "interpolation": "nearest", "aspect": "auto"}
+    for axes, name, image in zip(panels, plans, images, strict=True):
+        shown = axes.imshow(image, extent=(-0.5, m - 0.5, n - 0.5, -0.5), **style)
+        _style.frame(axes, name, "target", "source" if axes is panels[0] else "", grid=None)
+        if columns and m <= 60:
+            _style.name_ticks(axes.xaxis, columns, rotation=90, fontsize="small")
+        if rows and n <= 60:
+            _style.name_ticks(axes.yaxis, rows, fontsize="small")
+    figure.colorbar(shown, ax=panels, shrink=0.8, pad=0.02, label="share of the row's mass")
+    return _style.finish(figure, path)
+
+
+def _as_plan(plan):
+    """Return a `Coupling`, or a matrix that is not negative."""
+    plan = _style.part_of(plan, "coupling", "plan")
+    if isinstance(plan, Coupling):
+        return plan
+    plan = as_matrix(plan.toarray() if sparse.issparse(plan) else plan, "coupling")
+    if plan.min() < 0:
+        raise ValueError(f"coupling must not be negative, got {plan.min():.6g}")
+    return plan
+
+
+def _shares(plan):
+    """Return shares of the mass of each row, in at most 150 rows and columns of neighbors."""
+    rows, columns = (np.arange(n) * min(n, 150) // n for n in plan.shape)
+    indicator = (columns[:, None] == np.unique(columns)).astype(np.float32)
+    image = plan.apply(indicator) if isinstance(plan, Coupling) else plan @ indicator
+    starts = np.unique(rows, return_index=True)[1]
+    image = np.add.reduceat(np.asarray(image, dtype=np.float64), starts, axis=0)
+    mass = image.sum(axis=1, keepdims=True)
+    return np.divide(image, mass, out=np.zeros_like(image), where=mass > 0)

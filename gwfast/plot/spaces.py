@@ -1,8 +1,9 @@
-"""Spaces: the similarities inside each, and the distances between many."""
+"""Spaces: two in one picture, the similarities inside each, and the distances between many."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,19 +15,165 @@ from scipy.spatial.distance import squareform
 
 from ..problems.geometry import cosine_similarity
 from ..results.pairwise import PairwiseResult
+from ..utils.labels import in_order, labels_of
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_square
 from . import _style
 from ._style import Canvas, Panels
 
-# Larger matrices have no room for numbers in their cells.
-_MAX_NUMBERS = 24
-# How far a matrix of distances may be from symmetric, and its diagonal from zero, as
-# a fraction of the largest distance.
-_ASYMMETRY = 1e-2
-# Inches that a tree may be high while its leaves are at least so far apart: the height
-# of a screen of 900 pixels, and of the smallest letters that can be read.
-_SCREEN, _MIN_LEAF = 9.0, 0.1
+
+def plot_aligned(
+    x: Any,
+    y: Any = None,
+    x_labels: Sequence[object] | None = None,
+    y_labels: Sequence[object] | None = None,
+    *,
+    words: Sequence[str] | None = None,
+    names: Sequence[str] = ("source", "target"),
+    title: str = "Both spaces, aligned",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
+    """Draw the points of two spaces in one, in the two directions in which the second varies most.
+
+    Parameters
+    ----------
+    x : array-like of shape (n, d), or an alignment
+        Points of the first space in the second space; or the result of `gwfast.align` or
+        `gwfast.singlecell.align`, without `y`.
+    y : array-like of shape (m, d), optional
+        Points of the second space.
+    x_labels, y_labels : sequence of length n or m, optional
+        Labels, such as types of cells: equal labels have one color. Points without are grey.
+    words : sequence of str, optional
+        Words of the source of an alignment: only they and their best translations are drawn, by
+        name, with a line from one to the other.
+    names : sequence of two str, default=("source", "target")
+        Names of the spaces: points of the first are crosses, points of the second are dots.
+    title, path, figure, ax : see `plot_dynamics`
+
+    Examples
+    --------
+    >>> import gwfast, gwfast.plot
+    >>> from gwfast.words import load_sample
+    >>> spanish, french, _ = load_sample()
+    >>> alignment = gwfast.align(spanish, french, n_words=500)
+    >>> figure = gwfast.plot.plot_aligned(alignment, words=["madre", "noche", "calle"])
+    """
+    orders, pairs = (labels_of(x), labels_of(y)), None
+    if words is not None:
+        pairs = [
+            (word, *best) for word, best in zip(words, x.translate(words, k=1).words, strict=True)
+        ]
+        rows = [x.words[side].index(word) for pair in pairs for side, word in enumerate(pair)]
+        x, y = x.mapped_source[rows[::2]], x.mapped_target[rows[1::2]]
+        x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
+    elif y is None and hasattr(x, "mapped_source"):
+        x, y = x.mapped_source, x.mapped_target
+    elif y is None and hasattr(x, "transform"):
+        orders = x.gw.labels
+        x, y = x.transform(), x.y
+    x, y = (as_matrix(side, name).astype(np.float64) for side, name in ((x, "x"), (y, "y")))
+    if x.shape[1] != y.shape[1] or y.shape[1] < 2:
+        came = f"{x.shape[1]} and {y.shape[1]}"
+        raise ValueError(f"x and y must have equally many columns, two at least, got {came}")
+    names = _style.as_labels(names, "names", 2)
+    x_labels = _style.as_labels(x_labels, "x_labels", len(x), orders[0], "x")
+    y_labels = _style.as_labels(y_labels, "y_labels", len(y), orders[1], "y")
+    center = y.mean(axis=0)
+    # Two rows of zeros, as a single point has no two directions.
+    padded = np.pad(y - center, ((0, 2), (0, 0)))
+    directions = np.linalg.svd(padded, full_matrices=False)[2][:2].T
+    directions *= np.sign(directions[np.abs(directions).argmax(axis=0), [0, 1]])
+    left, right = (x - center) @ directions, (y - center) @ directions
+
+    figure, (axes,) = _style.start(figure, ax, path, (6, 5))
+    colors = (_style.BLUE, _style.ORANGE) if pairs else (_style.GREY, _style.GREY)
+    _draw_sides(figure, [axes], ax, [(left, right)], (x_labels, y_labels), names, colors)
+    for pair, ends in zip(pairs or [], zip(left, right, strict=True), strict=pairs is not None):
+        axes.plot(*np.transpose(ends), color=_style.GREY, linewidth=0.8, zorder=0)
+        for word, end, color in zip(pair, ends, colors, strict=True):
+            is_above = end[1] == max(ends[0][1], ends[1][1])
+            axes.annotate(
+                word, end, (0, 5 if is_above else -5), textcoords="offset points", ha="center",
+                va="bottom" if is_above else "top", color=color, parse_math=False,
+            )  # fmt: skip
+    component = f"component of {names[1]}"
+    _style.frame(axes, title, f"first {component}", f"second {component}")
+    return _style.finish(figure, path)
+
+
+def plot_slices(
+    a: Any,
+    b: Any = None,
+    moved: Any = None,
+    a_labels: Sequence[object] | None = None,
+    b_labels: Sequence[object] | None = None,
+    *,
+    names: Sequence[str] = ("first", "second"),
+    titles: Sequence[str] = ("Both slices as they are", "Aligned"),
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
+    """Draw two slices of tissue, before and after the first has been moved onto the second.
+
+    Parameters
+    ----------
+    a : array-like of shape (n, 2), or SliceAlignment
+        Coordinates of the first slice; or the result of `gwfast.spatial.pairwise_align`, alone.
+    b : array-like of shape (m, 2), optional
+        Coordinates of the second slice.
+    moved : array-like of shape (n, 2), optional
+        Coordinates of the first slice in the frame of the second, such as ``result.rigid()(a)``.
+    a_labels, b_labels, names : see `x_labels`, `y_labels` and `names` of `plot_aligned`
+    titles : sequence of two str
+    path, figure, ax : see `plot_dynamics`
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast.plot
+    >>> spots = np.random.default_rng(0).uniform(0, 9, (30, 2))
+    >>> figure = gwfast.plot.plot_slices(spots, spots[:, ::-1], spots[:, ::-1])
+    """
+    orders = labels_of(a), labels_of(b)
+    if b is None and moved is None and hasattr(a, "rigid"):
+        orders = a.gw.labels
+        a, b, moved = a.a, a.b, a.rigid()(a.a)
+    moved = in_order(moved, "moved", orders[0], of="a")
+    a, b, moved = as_matrix(a, "a"), as_matrix(b, "b"), as_matrix(moved, "moved")
+    if moved.shape != a.shape or {a.shape[1], b.shape[1]} != {2}:
+        raise ValueError(
+            "a, b and moved must have two columns, and moved the rows of a, got shapes "
+            f"{a.shape}, {b.shape} and {moved.shape}"
+        )
+    names, titles = _style.as_labels(names, "names", 2), _style.as_labels(titles, "titles", 2)
+    a_labels = _style.as_labels(a_labels, "a_labels", len(a), orders[0], "a")
+    b_labels = _style.as_labels(b_labels, "b_labels", len(b), orders[1], "b")
+    figure, panels = _style.start(figure, ax, path, (9, 4.5), (1, 2))
+    _draw_sides(figure, panels, ax, [(a, b), (moved, b)], (a_labels, b_labels), names)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_aspect("equal")
+        _style.frame(axes, title, "first coordinate")
+    return _style.finish(figure, path)
+
+
+def _draw_sides(figure, panels, ax, drawn, labels, names, blank=(_style.GREY, _style.GREY)):
+    """Draw pairs of sides, (n, 2) each, a pair in each panel, and a legend of marks and labels."""
+    found = sorted({label for side in labels for label in side or ()})
+    palette = dict(zip(found, _style.colors(len(found)), strict=True))
+    # Dots first, so that crosses are seen on them.
+    marks = ("o", blank[1]), ("+", blank[0])
+    for axes, sides in zip(panels, drawn, strict=True):
+        for points, known, (marker, color) in zip(sides[::-1], labels[::-1], marks, strict=True):
+            painted = [palette[label] for label in known] if known else color
+            size = 22 if len(points) <= 500 else 6
+            axes.scatter(*points.T, s=size, c=painted, marker=marker, linewidth=0.9)
+    marks = *marks, *(("s", color) for color in palette.values())
+    handles = [Line2D([], [], marker=marker, color=color, linestyle="") for marker, color in marks]
+    parent = figure if ax is None else panels[-1]
+    _style.legend(parent, handles, [*names[::-1], *palette], ncols=4)
 
 
 def plot_distance_histograms(
@@ -46,71 +193,44 @@ def plot_distance_histograms(
 
     Parameters
     ----------
-    x : array-like of shape (n, d)
-    y : array-like of shape (m, d')
+    x, y : array-like of shape (n, d) and (m, d')
     labels : sequence of two str, default=("source", "target")
     max_rows : int, default=2000
-        Limit of the rows of each side whose pairs are counted; of more rows, `max_rows` are taken
-        at even steps, and the legend says so.
+        Most rows of each side whose pairs are counted, at even steps; the legend says so.
     bins : int, default=120
-    path, figure, ax
-        See `plot_dynamics`.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
-
-    Raises
-    ------
-    ValueError
-        If a side has less than two rows, or a row is zero.
+    path, figure, ax : see `plot_dynamics`
 
     Examples
     --------
-    >>> import gwfast.plot
-    >>> from gwfast.words import load_sample
-    >>> spanish, french, _ = load_sample()
-    >>> figure = gwfast.plot.plot_distance_histograms(
-    ...     spanish.vectors, french.vectors, labels=("es", "fr"), max_rows=200
-    ... )
-    >>> len(figure.axes)
-    1
+    >>> import numpy as np, gwfast.plot
+    >>> points = np.random.default_rng(0).normal(size=(30, 3))
+    >>> figure = gwfast.plot.plot_distance_histograms(points, points[:20], ("all", "some"))
     """
     labels = _style.as_labels(labels, "labels", 2)
     max_rows, bins = as_count(max_rows, "max_rows", least=2), as_count(bins, "bins")
     samples, notes = [], []
-    for side, name, label in zip((x, y), ("x", "y"), labels, strict=True):
+    for side, name, label in zip((x, y), "xy", labels, strict=True):
         side = as_matrix(side, name)
         n = len(side)
         if n < 2:
             raise ValueError(f"{name} must have at least two rows, got {n}")
-        taken = f"{n:,} rows"
-        if n > max_rows:
-            rows = np.linspace(0, n - 1, max_rows).astype(np.int64)
-            side, taken = side[rows], f"{max_rows:,} of {taken}"
-        cosine = cosine_similarity(side)[np.triu_indices(len(side), 1)]
-        samples.append(cosine)
-        mean, spread = cosine.mean(dtype=np.float64), cosine.std(dtype=np.float64)
-        mean = round(mean, 3) + 0.0  # no "-0.000"
-        numbers = f"mean {mean:.3f}, standard deviation {spread:.3f}"
-        notes.append(f"{label}\n{numbers} ({taken})")
-    low = float(min(map(np.min, samples)))
-    high = float(max(map(np.max, samples)))
-    edges = np.linspace(low, max(high, low + 1e-6), bins + 1)
-
+        rows = np.linspace(0, n - 1, min(n, max_rows)).astype(np.int64)
+        cosine = cosine_similarity(side[rows])[np.triu_indices(len(rows), 1)]
+        samples.append(cosine.astype(np.float64))
+        mean = round(samples[-1].mean(), 3) + 0.0  # no "-0.000"
+        taken = f"{n:,} rows" if n <= max_rows else f"{max_rows:,} of {n:,} rows"
+        notes.append(f"{label}\nmean {mean:.3f}, standard deviation {cosine.std():.3f} ({taken})")
+    edges = np.histogram_bin_edges(np.concatenate(samples), bins)
     figure, (axes,) = _style.start(figure, ax, path, (7, 4))
     handles = []
     for sample, color, line in zip(samples, (_style.BLUE, _style.ORANGE), ("-", "--"), strict=True):
         density = np.histogram(sample, edges, density=True)[0]
         axes.stairs(density, edges, fill=True, color=color, alpha=0.15)
-        outline = axes.stairs(density, edges, color=color, ls=line, linewidth=1.5)
-        handles.append(outline)
-        mean = sample.mean(dtype=np.float64)
-        axes.axvline(mean, color=color, ls=line, linewidth=0.8)
-    _style.frame(axes, "Cosine similarities within each space")
-    _style.legend_below(figure, ax, handles, notes)
-    axes.set_xlabel("cosine similarity of two rows of one space")
-    axes.set_ylabel("density")
+        handles.append(axes.stairs(density, edges, color=color, ls=line, linewidth=1.5))
+        axes.axvline(sample.mean(), color=color, ls=line, linewidth=0.8)
+    xlabel = "cosine similarity of two rows of one space"
+    _style.frame(axes, "Cosine similarities within each space", xlabel, "density")
+    _style.legend(figure if ax is None else axes, handles, notes)
     return _style.finish(figure, path)
 
 
@@ -130,53 +250,32 @@ def plot_distances(
     matrix : array-like of shape (n, n), or PairwiseResult
         Of a result, its `distances`.
     names : sequence of str, length n
-    title : str
-    path, figure, ax
-        See `plot_dynamics`.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
-
-    Raises
-    ------
-    ValueError
-        If `matrix` is not square and finite, or the number of names is wrong.
+    title, path, figure, ax : see `plot_dynamics`
 
     Examples
     --------
     >>> import numpy as np, gwfast.plot
     >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
     >>> figure = gwfast.plot.plot_distances(distances, ["a", "b", "c"])
-    >>> len(figure.axes) > 0
-    True
     """
     matrix = as_square(_style.part_of(matrix, "distances"), "matrix")
     n = len(matrix)
     names = _style.as_labels(names, "names", n)
-    side = 1.8 + (0.62 if n <= _MAX_NUMBERS else 0.18) * n
+    has_numbers = n <= 24  # there is no room for more
+    side = 1.8 + (0.62 if has_numbers else 0.18) * n
     figure, (axes,) = _style.start(figure, ax, path, (side + 0.8, side))
     image = axes.imshow(matrix, cmap="viridis")
-    if n <= _MAX_NUMBERS:
-        middle = (matrix.min() + matrix.max()) / 2
-        for i, j in np.ndindex(n, n):
-            # Three digits, without a sign of zero or what all numbers would repeat.
-            number = f"{matrix[i, j] + 0.0:.3g}".replace("e-0", "e-")
-            axes.text(
-                j, i, number, ha="center", va="center",
-                fontsize="small" if n <= 12 else "xx-small",
-                # On the dark and the light half of the scale.
-                color="white" if matrix[i, j] <= middle else "black",
-            )  # fmt: skip
     size = "medium" if n <= 12 else "small" if n <= 40 else "xx-small"
+    for i, j in np.ndindex(n, n) if has_numbers else ():
+        # Three digits, without a sign of zero or what all numbers would repeat.
+        number = f"{matrix[i, j] + 0.0:.3g}".replace("e-0", "e-")
+        color = "white" if 2 * matrix[i, j] <= matrix.min() + matrix.max() else "black"
+        axes.text(j, i, number, ha="center", va="center", color=color, fontsize=8 if n <= 12 else 6)
     _style.name_ticks(axes.yaxis, names, fontsize=size)
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    short = max(map(len, names)) <= 4 and n <= 12
-    _style.name_ticks(axes.xaxis, names, fontsize=size, **({} if short else turned))
-    axes.spines[:].set_visible(False)
-    _style.entitle(axes, title)
-    bar = figure.colorbar(image, ax=axes, shrink=0.8, label="distance")
-    bar.outline.set_visible(False)
+    _style.name_ticks(axes.xaxis, names, fontsize=size, **turned)
+    _style.frame(axes, title, grid=None)
+    figure.colorbar(image, ax=axes, shrink=0.8, label="distance")
     return _style.finish(figure, path)
 
 
@@ -197,73 +296,43 @@ def plot_dendrogram(
     matrix : array-like of shape (n, n), or PairwiseResult
         Distances: symmetric and zero on the diagonal up to one percent of the largest.
     names : sequence of str, length n
-    groups : sequence of length n or None, default=None
-        What each space belongs to: names of a group, and the branches that hold no
-        other, have one color, and the legend has its ``str``.
-    title, path, figure, ax
-        See `plot_distances`.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
-
-    Raises
-    ------
-    ValueError
-        If `matrix` is not a matrix of two or more finite, non-negative distances, or
-        the number of names or groups is wrong.
+    groups : sequence of length n, optional
+        Group of each space: names of a group, and branches within it, have one color.
+    title, path, figure, ax : see `plot_dynamics`
 
     Examples
     --------
     >>> import numpy as np, gwfast.plot
     >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
     >>> figure = gwfast.plot.plot_dendrogram(distances, ["a", "b", "c"])
-    >>> len(figure.axes)
-    1
     """
     distances = _as_distances(matrix)
     n = len(distances)
     names = _style.as_labels(names, "names", n)
-    kinds, kind_of, palette = [], np.zeros(n, dtype=np.int64), (_style.BLUE,)
-    if groups is not None:
-        kinds, kind_of, palette = _style.mark_groups(groups, n)
-    # SciPy would draw through pyplot; it tells where the lines go.
+    group_names, group_of = _groups_of(groups, n)
+    palette = _style.colors(len(group_names))
     merges = linkage(squareform(distances, checks=False), method="average")
-    branches = _branch_colors(merges, kind_of, palette)
-    tree = dendrogram(merges, no_plot=True, link_color_func=branches.__getitem__)
-    height = max(min(1.2 + 0.34 * n, _SCREEN), 1.2 + _MIN_LEAF * n)
-    figure, (axes,) = _style.start(figure, ax, path, (6, height))
-    lines = zip(tree["icoord"], tree["dcoord"], tree["color_list"], strict=True)
-    for leaves, heights, color in lines:
-        axes.plot(heights, leaves, color=color, linewidth=1.6)
-    # Leaves are at 5, 15, 25, ...
-    ordered, places = [names[leaf] for leaf in tree["leaves"]], range(5, 10 * n, 10)
-    room = 72 * axes.bbox.height / axes.figure.dpi / n
-    size = {"fontsize": float(np.clip(0.9 * room, 4, 10))}
-    _style.name_ticks(axes.yaxis, ordered, positions=places, **size)
+    # The groups in each cluster, by SciPy's numbers of clusters.
+    held = [{group} for group in group_of]
+    for first, second in merges[:, :2].astype(np.int64):
+        held.append(held[first] | held[second])
+    branches = [palette[min(some)] if len(some) == 1 else _style.GREY for some in held]
+    # As high as a screen of 900 pixels, unless the letters would be too small to be read.
+    size = (6, max(min(1.2 + 0.34 * n, 9), 1.2 + 0.1 * n))
+    figure, (axes,) = _style.start(figure, ax, path, size)
+    tree = dendrogram(
+        merges, ax=axes, orientation="right", labels=names, link_color_func=branches.__getitem__
+    )
     for label, leaf in zip(axes.get_yticklabels(), tree["leaves"], strict=True):
-        if kinds:
-            label.set_color(palette[kind_of[leaf]])
-    if kinds:
+        label.set_parse_math(False)
+        label.set_color(palette[group_of[leaf]])
+    if groups is not None:
         handles = [Line2D([], [], color=color, linewidth=3) for color in palette]
-        _style.legend_below(figure, ax, handles, kinds, ncols=min(len(kinds), 3))
-    axes.set_ylim(0, 10 * n)
-    axes.set_xlim(left=0)
-    _style.frame(axes, title, grid="x")
+        _style.legend(figure if ax is None else axes, handles, group_names, ncols=3)
+    _style.frame(axes, title, "distance", grid="x")
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("distance")
     axes.xaxis.set_major_locator(MaxNLocator(6))
     return _style.finish(figure, path)
-
-
-def _branch_colors(merges, kind_of, palette):
-    """The color of each cluster of SciPy's numbering: of its group, or grey where it
-    holds several.
-    """
-    held = [{kind} for kind in kind_of.tolist()]
-    for one, other in merges[:, :2].astype(np.int64):
-        held.append(held[one] | held[other])
-    return [palette[min(kinds)] if len(kinds) == 1 else _style.GREY for kinds in held]
 
 
 def plot_embedding(
@@ -278,101 +347,66 @@ def plot_embedding(
 ) -> Figure:
     """Draw spaces as points of the plane, about as far apart as they are.
 
-    By classical multidimensional scaling (Torgerson, Psychometrika, 1952): the largest two
-    eigenvalues, and their eigenvectors, of the inner products that centered points with these
-    distances would have. Axes say how much of the sum of the eigenvalues, absolute, each has
-    (Mardia, Kent and Bibby, 1979, 14.4); which way they point means nothing.
+    Classical multidimensional scaling (Torgerson, Psychometrika, 1952): axes say which share of the
+    sum of absolute eigenvalues they have; their directions mean nothing.
 
     Parameters
     ----------
-    matrix : array-like of shape (n, n), or PairwiseResult
-        As in `plot_dendrogram`.
-    names : sequence of str, length n, or None, default=None
-        To be written beside the points.
-    groups : sequence of length n or None, default=None
-        What each space belongs to: the points of a group have one color and one shape,
-        and the legend has its ``str``.
-    title : str
-    path, figure, ax
-        See `plot_dynamics`.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
-
-    Raises
-    ------
-    ValueError
-        If `matrix` is not a matrix of two or more finite, non-negative distances, or
-        the number of names or groups is wrong.
+    matrix, names, title, path, figure, ax : see `plot_dendrogram`
+    groups : sequence of length n, optional
+        Group of each space: the points of a group have one color and one shape.
 
     Examples
     --------
     >>> import numpy as np, gwfast.plot
     >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
     >>> figure = gwfast.plot.plot_embedding(distances, ["a", "b", "c"])
-    >>> len(figure.axes)
-    1
     """
     distances = _as_distances(matrix)
     n = len(distances)
-    if names is not None:
-        names = _style.as_labels(names, "names", n)
-    found, group_of, palette = _style.mark_groups([""] * n if groups is None else groups, n)
-    places, shares = _scaled(distances)
-    figure, (axes,) = _style.start(figure, ax, path, (6, 5))
-    handles = []
-    for number, color in enumerate(palette):
-        some = group_of == number
-        shape = _style.SHAPES[number % len(_style.SHAPES)]
-        style = dict(s=32, color=color, marker=shape, linewidth=0)
-        handles.append(axes.scatter(*places[some].T, **style))
-    if groups is not None:
-        _style.legend_below(figure, ax, handles, found, ncols=min(len(found), 3))
-    for name, place in zip(names or [], places, strict=names is not None):
-        axes.annotate(
-            name, place, (4, 4), textcoords="offset points",
-            fontsize="small" if n <= 40 else "xx-small", parse_math=False,
-        )  # fmt: skip
-    _style.frame(axes, title)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel(f"first coordinate ({100 * shares[0]:.0f} %)")
-    axes.set_ylabel(f"second coordinate ({100 * shares[1]:.0f} %)")
-    return _style.finish(figure, path)
-
-
-def _as_distances(matrix):
-    """As float64, symmetric and not negative; refused where it is not nearly so."""
-    matrix = _style.part_of(matrix, "distances")
-    matrix = np.asarray(as_square(matrix, "matrix"), dtype=np.float64)
-    if len(matrix) < 2:
-        raise ValueError(f"matrix must have at least two rows, got {len(matrix)}")
-    limit = _ASYMMETRY * matrix.max()
-    if matrix.min() < -limit:
-        raise ValueError(f"matrix must not be negative, got {matrix.min():.6g}")
-    i, j = np.unravel_index(np.abs(matrix - matrix.T).argmax(), matrix.shape)
-    if abs(matrix[i, j] - matrix[j, i]) > limit:
-        raise ValueError(
-            f"matrix must be symmetric, got {matrix[i, j]:.6g} at [{i}, {j}] and"
-            f" {matrix[j, i]:.6g} at [{j}, {i}]"
-        )
-    i = np.abs(matrix.diagonal()).argmax()
-    if abs(matrix[i, i]) > limit:
-        raise ValueError(
-            f"matrix must be zero on its diagonal, got {matrix[i, i]:.6g} at [{i}, {i}]"
-        )
-    return np.maximum((matrix + matrix.T) / 2, 0)
-
-
-def _scaled(distances):
-    """Places (n, 2) of classical multidimensional scaling, and the share of the sum of
-    the eigenvalues, absolute, that each coordinate has.
-    """
+    names = _style.as_labels(names, "names", n)
+    group_names, group_of = _groups_of(groups, n)
     squares = np.square(distances)
     means = squares.mean(axis=0)
     values, vectors = np.linalg.eigh((means[:, None] + means - squares - means.mean()) / 2)
-    # Where distances are not Euclidean some are negative, and no coordinate.
-    largest, axes = np.maximum(values[:-3:-1], 0.0), vectors[:, :-3:-1]
-    # Signs are arbitrary; these are the same everywhere.
-    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    return axes * np.sqrt(largest), largest / (np.abs(values).sum() or 1.0)
+    # Where distances are not Euclidean some eigenvalues are negative, and no coordinates.
+    largest, vectors = np.maximum(values[:-3:-1], 0), vectors[:, :-3:-1]
+    vectors *= np.sign(vectors[np.abs(vectors).argmax(axis=0), [0, 1]])
+    places, shares = vectors * np.sqrt(largest), 100 * largest / (np.abs(values).sum() or 1)
+    figure, (axes,) = _style.start(figure, ax, path, (6, 5))
+    handles = []
+    for number, color in enumerate(_style.colors(len(group_names))):
+        style = {"s": 32, "color": color, "marker": _style.SHAPES[number % 6], "linewidth": 0}
+        handles.append(axes.scatter(*places[group_of == number].T, **style))
+    if groups is not None:
+        _style.legend(figure if ax is None else axes, handles, group_names, ncols=3)
+    style = {"textcoords": "offset points", "parse_math": False}
+    for name, place in zip(names or [], places, strict=names is not None):
+        axes.annotate(name, place, (4, 4), fontsize="small" if n <= 40 else "xx-small", **style)
+    labels = f"first coordinate ({shares[0]:.0f} %)", f"second coordinate ({shares[1]:.0f} %)"
+    _style.frame(axes, title, *labels)
+    axes.set_aspect("equal", adjustable="datalim")
+    return _style.finish(figure, path)
+
+
+def _groups_of(groups, n):
+    """Return the names of groups, and the number of the group of each of `n` spaces."""
+    labels = _style.as_labels([""] * n if groups is None else groups, "groups", n)
+    names = list(dict.fromkeys(labels))
+    return names, np.array([names.index(label) for label in labels])
+
+
+def _as_distances(matrix):
+    """Return a matrix that is nearly one of distances as float64, symmetric and not negative."""
+    matrix = as_square(_style.part_of(matrix, "distances"), "matrix").astype(np.float64)
+    if len(matrix) < 2:
+        raise ValueError(f"matrix must have at least two rows, got {len(matrix)}")
+    for error, condition in (
+        (-matrix, "not be negative"),
+        (np.abs(matrix - matrix.T), "be symmetric"),
+        (np.diag(np.abs(matrix.diagonal())), "be zero on its diagonal"),
+    ):
+        i, j = np.unravel_index(error.argmax(), error.shape)
+        if error[i, j] > 0.01 * matrix.max():
+            raise ValueError(f"matrix must {condition}, got {matrix[i, j]:.6g} at [{i}, {j}]")
+    return np.maximum((matrix + matrix.T) / 2, 0)
