@@ -52,7 +52,7 @@ def test_example_runs(module, name, monkeypatch):
     docstring = inspect.getdoc(get(module, name))
     if module == "gwfast.pot" and "\nExamples\n--------\n" not in docstring:
         # A function that shares its parameters with another, whose example shows them.
-        assert re.search(r"those\s+of\s+`", docstring)
+        assert re.search(r"(see|those\s+of)\s+`", docstring)
         return
     assert "\nExamples\n--------\n" in docstring
     examples = doctest.DocTestParser().get_doctest(docstring, {}, name, None, None)

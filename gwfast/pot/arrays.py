@@ -10,37 +10,37 @@ from ..problems.graphs import as_geometry, is_graph
 from ..utils.labels import in_order, labels_of
 from ..utils.validation import as_array, as_positive
 
-# Space of each axis of the arguments that have points of the first or of the second one.
-SIDES: dict[str, tuple[int, ...]]
-SIDES = {"C1": (0, 0), "Ca": (0, 0), "C2": (1, 1), "Cb": (1, 1)}
-SIDES |= {"M": (0, 1), "G0": (0, 1)}
-SIDES |= {"p": (0,), "q": (1,), "a": (0,), "b": (1,)}
-# What an infinite limit of iterations is taken as.
+# Space of each axis of the arguments that have points of the first or of the second space.
+SIDES: dict[str, tuple[int, ...]] = {
+    "C1": (0, 0), "Ca": (0, 0), "C2": (1, 1), "Cb": (1, 1), "M": (0, 1), "G0": (0, 1),
+    "p": (0,), "q": (1,), "a": (0,), "b": (1,),
+}  # fmt: skip
+# An infinite limit of iterations is this many.
 NO_LIMIT = 2**31 - 1
 
 
 class Arrays:
-    """Arguments of one call: arrays of one library as NumPy arrays of one dtype, and
-    answers as what came.
+    """Arguments of one call by their names in messages: arrays of one library as NumPy arrays of
+    one dtype, and a function that returns results in that library.
 
-    They come by the names they have in messages; None is left out. Lists and tuples go
-    with whatever the others are. All arrays float32 is float32; anything else, integers
-    too, is float64.
-
-    Tensors of torch that ask for gradients are refused, or with `traces` kept, as they
-    came, in `asking`.
+    None is left out. Lists and tuples go with the other arrays. If all arrays are float32 the dtype
+    is float32; otherwise, and for integers, it is float64. Tensors of torch that ask for gradients
+    are refused, or with `traces` kept, as they came, in `asking`.
     """
 
     def __init__(self, named, *, traces=False):
-        named = _in_one_order({name: x for name, x in named.items() if x is not None})
-        if traces:
-            self.asking = {name: x for name, x in named.items() if is_traced(x)}
-            named |= {name: x.detach() for name, x in self.asking.items()}
-        kinds = {name: kind_of(x) for name, x in named.items()}
-        kinds = {name: kind for name, kind in kinds.items() if kind is not None}
-        if len(set(kinds.values())) > 1:
-            came = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-            raise ValueError(f"arrays must all be of one library, got {came}")
+        named = {name: x for name, x in named.items() if x is not None}
+        self.asking, kinds = {}, dict.fromkeys(named, "numpy")
+        if not all(type(x) is np.ndarray for x in named.values()):
+            named = _in_one_order(named)
+            if traces:
+                self.asking = {name: x for name, x in named.items() if is_traced(x)}
+                named |= {name: x.detach() for name, x in self.asking.items()}
+            kinds = {name: kind_of(x) for name, x in named.items()}
+            kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+            if len(set(kinds.values())) > 1:
+                came = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+                raise ValueError(f"arrays must all be of one library, got {came}")
         self.kind = next(iter(kinds.values()), "numpy")
         self.like = next((named[name] for name in kinds), None)
         self._arrays = {name: as_host(x, name) for name, x in named.items()}
@@ -48,12 +48,12 @@ class Arrays:
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
     def __getitem__(self, name):
-        """The array of that name, or None where there is none."""
+        """Return the array of that name, or None."""
         return self._arrays.get(name)
 
     def back(self, x, dtype=None):
-        """A NumPy array, or a number, as an array like those that came, in `dtype`, by
-        default theirs.
+        """Return a NumPy array, or a number, as an array of the caller's library, in `dtype`, by
+        default the dtype of the arguments.
         """
         x = np.asarray(x, dtype=dtype or self.dtype)
         if self.kind == "torch":
@@ -85,15 +85,14 @@ def _in_one_order(named):
 
 
 def as_costs(x, name):
-    """Costs of a graph or of an object of gwfast's, in float64; others as they came."""
-    plain = type(x) is np.ndarray  # what most are, and quickly told
-    if plain or not (is_graph(x) or isinstance(x, PointCloud | DenseCost)):
+    """Return the costs of a graph or of an object of gwfast in float64; others as they came."""
+    if type(x) is np.ndarray or not (is_graph(x) or isinstance(x, PointCloud | DenseCost)):
         return x
     return as_geometry(x, name).to_dense().matrix.astype(np.float64)
 
 
 def kind_of(x):
-    """Name of the library that `x` is an array of, None if it is a list."""
+    """Return the name of the library that `x` is an array of, None for a list."""
     if type(x) is np.ndarray:
         return "numpy"
     if isinstance(x, list | tuple):
@@ -106,26 +105,28 @@ def kind_of(x):
 
 
 def as_host(x, name):
-    """`x` as a NumPy array of real numbers, in memory it shares wherever it can."""
+    """Return `x` as a NumPy array of real numbers, in memory that it shares if it can."""
     if type(x) is not np.ndarray:
-        x = _brought(x, name)
+        jax = sys.modules.get("jax")
+        if is_traced(x) or (jax is not None and isinstance(x, jax.core.Tracer)):
+            raise NoGradients(name)
+        x = _shared(x, name)
     x = as_array(x, name)
     if x.dtype == np.float16:
         raise TypeError(f"{name} must be of float32 or float64, got {x.dtype}")
     return x
 
 
-def _brought(x, name):
-    """What is no plain array of NumPy, as one where its library can make it one."""
-    if asks_for_gradients(x):
-        raise NoGradients(name)
+def _shared(x, name):
+    """Return an array of another library as an array of NumPy, anything else as it is."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x
     if hasattr(x, "detach") and hasattr(x, "numpy"):  # as by DLPack, but sooner
         try:
             return x.detach().numpy()
         except (RuntimeError, TypeError):
             pass  # of another device, layout or dtype
-    foreign = not isinstance(x, np.ndarray | np.generic)
-    if foreign and hasattr(x, "__dlpack_device__"):
+    if hasattr(x, "__dlpack_device__"):
         try:
             device = int(x.__dlpack_device__()[0])
         except (BufferError, RuntimeError, TypeError, ValueError):
@@ -135,17 +136,13 @@ def _brought(x, name):
             known = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
             place = getattr(x, "device", None) or known.get(device, f"device {device}")
             raise TypeError(f"{name} must be in the memory of the CPU, got an array on {place}")
-    if foreign and hasattr(x, "__dlpack__"):
-        x = x.detach() if hasattr(x, "detach") else x
-        try:
-            x = np.from_dlpack(x)
-        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
-            x = _through_array(x, name)
-    return x
-
-
-def _through_array(x, name):
-    """An array that DLPack cannot describe, such as one of another byte order."""
+    if not hasattr(x, "__dlpack__"):
+        return x
+    x = x.detach() if hasattr(x, "detach") else x
+    try:
+        return np.from_dlpack(x)
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        pass  # DLPack has no word for it: another byte order, for example
     try:
         return np.asarray(x)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -167,32 +164,21 @@ class NoGradients(TypeError):
 
 
 def is_traced(x):
-    """Whether `x` is a tensor of torch that asks for gradients."""
-    root = type(x).__module__.partition(".")[0]
-    if root == "torch" and getattr(x, "requires_grad", False):
-        import torch
-
-        return torch.is_grad_enabled()
+    """Return whether `x` is a tensor of torch that asks for gradients."""
+    if getattr(x, "requires_grad", False) and type(x).__module__.partition(".")[0] == "torch":
+        return sys.modules["torch"].is_grad_enabled()
     return False
 
 
-def asks_for_gradients(x):
-    """Whether gradients with respect to `x` are asked for."""
-    if is_traced(x):
-        return True
-    jax = sys.modules.get("jax")
-    return jax is not None and isinstance(x, jax.core.Tracer)
-
-
 def as_number(x, name, *, zero=False):
-    """A positive (or zero, if asked) float, from a number or an array of one."""
-    if not isinstance(x, np.generic) and math.prod(getattr(x, "shape", (0,))) == 1:
+    """Return a positive (or zero, if asked) float, from a number or an array of one number."""
+    if not isinstance(x, float | np.generic) and math.prod(getattr(x, "shape", (0,))) == 1:
         x = as_host(x, name).item()
     return as_positive(x, name, zero=zero)
 
 
 def as_limit(x, name, minimum=1):
-    """`x` as a count; as in POT it may be a float such as ``1e4``, or infinity."""
+    """Return `x` as a count; as in POT it may be a float such as ``1e4``, or infinity."""
     x = as_number(NO_LIMIT if x == np.inf else x, name, zero=minimum == 0)
     if x < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {x:g}")
@@ -200,7 +186,7 @@ def as_limit(x, name, minimum=1):
 
 
 def pots_choice(x, name, choices):
-    """`x` if it is among `choices`; else an error in POT's words."""
+    """Return `x` if it is among `choices`; else raise an error in POT's words."""
     if not isinstance(x, str) or x not in choices:
         raise ValueError(f"Unknown {name}={x!r}: use one of {sorted(choices)}")
     return x

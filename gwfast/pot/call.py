@@ -69,23 +69,12 @@ class Call:
 
     @classmethod
     def of(
-        cls,
-        C1: Any,
-        C2: Any,
-        p: Any = None,
-        q: Any = None,
-        loss_fun: str = "square_loss",
-        symmetric: bool | None = None,
-        G0: Any = None,
-        M: Any = None,
-        alpha: Any = 1.0,
-        marginals: str = "balanced",
-        *,
-        m: float | None = None,
-        names: Mapping[str, str] = MappingProxyType({}),
-        random_state: Any = 0,
+        cls, C1: Any, C2: Any, p: Any = None, q: Any = None, loss_fun: str = "square_loss",
+        symmetric: bool | None = None, G0: Any = None, M: Any = None, alpha: Any = 1.0,
+        marginals: str = "balanced", *, m: float | None = None,
+        names: Mapping[str, str] = MappingProxyType({}), random_state: Any = 0,
         use_target: bool = True,
-    ) -> Call:
+    ) -> Call:  # fmt: skip
         """Return the record of arguments as they came; None is uniform, or the default."""
 
         def name(own):
@@ -275,7 +264,7 @@ def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[
     function2.__signature__ = signature  # type: ignore[attr-defined]
     function2.__doc__ = f"""Return the loss of the plan, as POT's `{name} <{PAGE}{name}>`_.
 
-    Parameters are those of `{function.__name__}`.
+    For parameters see `{function.__name__}`.
 
     Returns
     -------

@@ -37,25 +37,12 @@ PARTIAL = {"epsilon": "reg", "max_iter": "numItermax"}
 
 
 def entropic_gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,
-    G0: ArrayLike | None = None,
-    max_iter: float = 1000,
-    tol: float = 1e-9,
-    solver: Solver = "PGD",
-    warmstart: bool = False,
-    verbose: bool = False,
-    log: bool = False,
-    *,
-    numItermax: float = 1000,
-    stopThr: float = 1e-9,
-    warn: bool = True,
-) -> Plan:
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
+    G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9, solver: Solver = "PGD",
+    warmstart: bool = False, verbose: bool = False, log: bool = False, *, numItermax: float = 1000,
+    stopThr: float = 1e-9, warn: bool = True,
+) -> Plan:  # fmt: skip
     """Return the entropic Gromov-Wasserstein plan, as POT's `entropic_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_gromov_wasserstein>`_.
 
@@ -123,32 +110,18 @@ def entropic_gromov_wasserstein(
 
 
 def entropic_fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,
-    alpha: float = 0.5,
-    G0: ArrayLike | None = None,
-    max_iter: float = 1000,
-    tol: float = 1e-9,
-    solver: Solver = "PGD",
-    warmstart: bool = False,
-    verbose: bool = False,
-    log: bool = False,
-    *,
-    numItermax: float = 1000,
-    stopThr: float = 1e-9,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    q: ArrayLike | None = None, loss_fun: LossFun = "square_loss", epsilon: float = 0.1,
+    symmetric: bool | None = None, alpha: float = 0.5, G0: ArrayLike | None = None,
+    max_iter: float = 1000, tol: float = 1e-9, solver: Solver = "PGD", warmstart: bool = False,
+    verbose: bool = False, log: bool = False, *, numItermax: float = 1000, stopThr: float = 1e-9,
     warn: bool = True,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Return the entropic fused Gromov-Wasserstein plan, as POT's
     `entropic_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_wasserstein>`_.
 
-    Parameters that are not described here are those of `entropic_gromov_wasserstein`.
+    For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -169,24 +142,15 @@ def entropic_fused_gromov_wasserstein(
 
 
 def BAPG_gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,
-    G0: ArrayLike | None = None,
-    max_iter: float = 1000,
-    tol: float = 1e-9,
-    marginal_loss: bool = False,
-    verbose: bool = False,
-    log: bool = False,
-) -> Plan:
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
+    G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
+    marginal_loss: bool = False, verbose: bool = False, log: bool = False,
+) -> Plan:  # fmt: skip
     """Return the Gromov-Wasserstein plan by BAPG, as POT's `BAPG_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_gromov_wasserstein>`_.
 
-    Parameters that are not described here are those of `entropic_gromov_wasserstein`.
+    For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -207,26 +171,16 @@ def BAPG_gromov_wasserstein(
 
 
 def BAPG_fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,
-    alpha: float = 0.5,
-    G0: ArrayLike | None = None,
-    max_iter: float = 1000,
-    tol: float = 1e-9,
-    marginal_loss: bool = False,
-    verbose: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    q: ArrayLike | None = None, loss_fun: LossFun = "square_loss", epsilon: float = 0.1,
+    symmetric: bool | None = None, alpha: float = 0.5, G0: ArrayLike | None = None,
+    max_iter: float = 1000, tol: float = 1e-9, marginal_loss: bool = False, verbose: bool = False,
     log: bool = False,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Return the fused Gromov-Wasserstein plan by BAPG, as POT's `BAPG_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_fused_gromov_wasserstein>`_.
 
-    Parameters are those of `BAPG_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`.
+    For parameters see `BAPG_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`.
 
     Returns
     -------
@@ -242,24 +196,16 @@ def BAPG_fused_gromov_wasserstein(
 
 
 def entropic_semirelaxed_gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1,
-    symmetric: bool | None = None,
-    G0: ArrayLike | str | None = None,
-    max_iter: float = 1e4,
-    tol: float = 1e-9,
-    log: bool = False,
-    verbose: bool = False,
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1, symmetric: bool | None = None, G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4, tol: float = 1e-9, log: bool = False, verbose: bool = False,
     random_state: int | np.random.RandomState | None = 0,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Return the entropic semi-relaxed Gromov-Wasserstein plan, as POT's
     `entropic_semirelaxed_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_gromov_wasserstein>`_.
 
-    Parameters that are not described here are those of `entropic_gromov_wasserstein`.
+    For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -287,26 +233,16 @@ def entropic_semirelaxed_gromov_wasserstein(
 
 
 def entropic_semirelaxed_fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None,
-    epsilon: float = 0.1,
-    alpha: float = 0.5,
-    G0: ArrayLike | str | None = None,
-    max_iter: float = 1e4,
-    tol: float = 1e-9,
-    log: bool = False,
-    verbose: bool = False,
-    random_state: int | np.random.RandomState | None = 0,
-) -> Plan:
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, epsilon: float = 0.1,
+    alpha: float = 0.5, G0: ArrayLike | str | None = None, max_iter: float = 1e4, tol: float = 1e-9,
+    log: bool = False, verbose: bool = False, random_state: int | np.random.RandomState | None = 0,
+) -> Plan:  # fmt: skip
     """Return the entropic semi-relaxed fused Gromov-Wasserstein plan, as POT's
     `entropic_semirelaxed_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein>`_.
 
-    Parameters are those of `entropic_semirelaxed_gromov_wasserstein` and
+    For parameters see `entropic_semirelaxed_gromov_wasserstein` and
     `entropic_fused_gromov_wasserstein`.
 
     Returns
@@ -323,25 +259,16 @@ def entropic_semirelaxed_fused_gromov_wasserstein(
 
 
 def entropic_partial_gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    reg: float = 1.0,
-    m: float | None = None,
-    loss_fun: LossFun = "square_loss",
-    G0: ArrayLike | None = None,
-    numItermax: float = 1000,
-    tol: float = 1e-7,
-    symmetric: bool | None = None,
-    log: bool = False,
-    verbose: bool = False,
-) -> Plan:
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    reg: float = 1.0, m: float | None = None, loss_fun: LossFun = "square_loss",
+    G0: ArrayLike | None = None, numItermax: float = 1000, tol: float = 1e-7,
+    symmetric: bool | None = None, log: bool = False, verbose: bool = False,
+) -> Plan:  # fmt: skip
     """Return the entropic partial Gromov-Wasserstein plan, as POT's
     `entropic_partial_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_gromov_wasserstein>`_.
 
-    Parameters that are not described here are those of `entropic_gromov_wasserstein`.
+    For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -363,28 +290,18 @@ def entropic_partial_gromov_wasserstein(
 
 
 def entropic_partial_fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    reg: float = 1.0,
-    m: float | None = None,
-    loss_fun: LossFun = "square_loss",
-    alpha: float = 0.5,
-    G0: ArrayLike | None = None,
-    numItermax: float = 1000,
-    tol: float = 1e-7,
-    symmetric: bool | None = None,
-    log: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    q: ArrayLike | None = None, reg: float = 1.0, m: float | None = None,
+    loss_fun: LossFun = "square_loss", alpha: float = 0.5, G0: ArrayLike | None = None,
+    numItermax: float = 1000, tol: float = 1e-7, symmetric: bool | None = None, log: bool = False,
     verbose: bool = False,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Return the entropic partial fused Gromov-Wasserstein plan, as POT's
     `entropic_partial_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_fused_gromov_wasserstein>`_
     is meant: in POT 0.9.7 `M` does not change the plan, see DIFFERENCES.md.
 
-    Parameters are those of `entropic_partial_gromov_wasserstein` and
+    For parameters see `entropic_partial_gromov_wasserstein` and
     `entropic_fused_gromov_wasserstein`.
 
     Returns

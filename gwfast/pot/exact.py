@@ -213,29 +213,18 @@ def _print_table(losses):
 
 @exact
 def gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None,
-    log: bool = False,
-    armijo: bool = False,
-    G0: ArrayLike | None = None,
-    max_iter: float = 1e4,
-    tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9,
-    *,
-    verbose: bool = False,
-    numItermaxEmd: float = 100_000,
-) -> Plan:
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, log: bool = False,
+    armijo: bool = False, G0: ArrayLike | None = None, max_iter: float = 1e4, tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9, *, verbose: bool = False, numItermaxEmd: float = 100_000,
+) -> Plan:  # fmt: skip
     """Return the Gromov-Wasserstein plan without entropy, as POT's `gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein>`_.
 
     It is the local minimum that conditional gradient leads to from one plan, the lowest if it leads
     to several (ties); a plan of loss zero if the spaces are equal up to their order.
-    `gwfast.gromov_wasserstein` with ``epsilon=0`` tries several starts, and ends lower. Parameters
-    that are not described here are those of `entropic_gromov_wasserstein`.
+    `gwfast.gromov_wasserstein` with ``epsilon=0`` tries several starts, and ends lower. For other
+    parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
@@ -272,28 +261,16 @@ def gromov_wasserstein(
 
 @exact
 def fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None,
-    alpha: float = 0.5,
-    armijo: bool = False,
-    G0: ArrayLike | None = None,
-    log: bool = False,
-    max_iter: float = 1e4,
-    tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9,
-    *,
-    verbose: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    q: ArrayLike | None = None, loss_fun: LossFun = "square_loss", symmetric: bool | None = None,
+    alpha: float = 0.5, armijo: bool = False, G0: ArrayLike | None = None, log: bool = False,
+    max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9, *, verbose: bool = False,
     numItermaxEmd: float = 100_000,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """Return the fused Gromov-Wasserstein plan without entropy, as POT's `fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein>`_.
 
-    Parameters that are not described here are those of `gromov_wasserstein`.
+    For other parameters see `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -314,26 +291,17 @@ def fused_gromov_wasserstein(
 
 @exact
 def semirelaxed_gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None,
-    log: bool = False,
-    G0: ArrayLike | str | None = None,
-    max_iter: float = 1e4,
-    tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9,
-    random_state: int | np.random.RandomState | None = 0,
-    *,
-    verbose: bool = False,
-) -> Plan:
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None, log: bool = False, G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9,
+    random_state: int | np.random.RandomState | None = 0, *, verbose: bool = False,
+) -> Plan:  # fmt: skip
     """Return the semi-relaxed Gromov-Wasserstein plan without entropy, as POT's
     `semirelaxed_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_wasserstein>`_.
 
-    Parameters that are not described here are those of `gromov_wasserstein`, and `p`, `G0` and
-    `random_state` those of `entropic_semirelaxed_gromov_wasserstein`.
+    For `p`, `G0` and `random_state` see `entropic_semirelaxed_gromov_wasserstein`, for other
+    parameters see `gromov_wasserstein`.
 
     Returns
     -------
@@ -350,27 +318,17 @@ def semirelaxed_gromov_wasserstein(
 
 @exact
 def semirelaxed_fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None,
-    alpha: float = 0.5,
-    G0: ArrayLike | str | None = None,
-    log: bool = False,
-    max_iter: float = 1e4,
-    tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9,
-    random_state: int | np.random.RandomState | None = 0,
-    *,
-    verbose: bool = False,
-) -> Plan:
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, alpha: float = 0.5,
+    G0: ArrayLike | str | None = None, log: bool = False, max_iter: float = 1e4,
+    tol_rel: float = 1e-9, tol_abs: float = 1e-9,
+    random_state: int | np.random.RandomState | None = 0, *, verbose: bool = False,
+) -> Plan:  # fmt: skip
     """Return the semi-relaxed fused Gromov-Wasserstein plan without entropy, as POT's
     `semirelaxed_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fused_gromov_wasserstein>`_.
 
-    Parameters are those of `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`.
+    For parameters see `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`.
 
     Returns
     -------
@@ -387,28 +345,17 @@ def semirelaxed_fused_gromov_wasserstein(
 
 @exact
 def partial_gromov_wasserstein(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    m: float | None = None,
-    loss_fun: LossFun = "square_loss",
-    nb_dummies: int = 1,
-    G0: ArrayLike | None = None,
-    thres: float = 1,
-    numItermax: float = 1e4,
-    tol: float = 1e-8,
-    symmetric: bool | None = None,
-    warn: bool = True,
-    log: bool = False,
-    verbose: bool = False,
-) -> Plan:
+    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    m: float | None = None, loss_fun: LossFun = "square_loss", nb_dummies: int = 1,
+    G0: ArrayLike | None = None, thres: float = 1, numItermax: float = 1e4, tol: float = 1e-8,
+    symmetric: bool | None = None, warn: bool = True, log: bool = False, verbose: bool = False,
+) -> Plan:  # fmt: skip
     """Return the partial Gromov-Wasserstein plan without entropy, as POT's
     `partial_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_gromov_wasserstein>`_:
     only some of the mass is matched.
 
-    Parameters that are not described here are those of `gromov_wasserstein`.
+    For other parameters see `gromov_wasserstein`.
 
     Parameters
     ----------
@@ -435,29 +382,17 @@ def partial_gromov_wasserstein(
 
 @exact
 def partial_fused_gromov_wasserstein(
-    M: ArrayLike,
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    m: float | None = None,
-    loss_fun: LossFun = "square_loss",
-    alpha: float = 0.5,
-    nb_dummies: int = 1,
-    G0: ArrayLike | None = None,
-    thres: float = 1,
-    numItermax: float = 1e4,
-    tol: float = 1e-8,
-    symmetric: bool | None = None,
-    warn: bool = True,
-    log: bool = False,
-    verbose: bool = False,
-) -> Plan:
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
+    q: ArrayLike | None = None, m: float | None = None, loss_fun: LossFun = "square_loss",
+    alpha: float = 0.5, nb_dummies: int = 1, G0: ArrayLike | None = None, thres: float = 1,
+    numItermax: float = 1e4, tol: float = 1e-8, symmetric: bool | None = None, warn: bool = True,
+    log: bool = False, verbose: bool = False,
+) -> Plan:  # fmt: skip
     """Return the partial fused Gromov-Wasserstein plan without entropy, as POT's
     `partial_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_fused_gromov_wasserstein>`_.
 
-    Parameters are those of `partial_gromov_wasserstein` and `fused_gromov_wasserstein`.
+    For parameters see `partial_gromov_wasserstein` and `fused_gromov_wasserstein`.
 
     Returns
     -------

@@ -28,22 +28,12 @@ NAMES = {"p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "to
 
 
 def cg(
-    a: ArrayLike,
-    b: ArrayLike,
-    M: ArrayLike,
-    reg: float,
-    f: Callable[[Any], Any],
-    df: Callable[[Any], Any],
-    G0: ArrayLike | None = None,
-    line_search: Callable[..., Any] | None = None,
-    numItermax: float = 200,
-    numItermaxEmd: float = 100_000,
-    stopThr: float = 1e-9,
-    stopThr2: float = 1e-9,
-    verbose: bool = False,
-    log: bool = False,
-    nx: object = None,
-) -> Plan:
+    a: ArrayLike, b: ArrayLike, M: ArrayLike, reg: float, f: Callable[[Any], Any],
+    df: Callable[[Any], Any], G0: ArrayLike | None = None,
+    line_search: Callable[..., Any] | None = None, numItermax: float = 200,
+    numItermaxEmd: float = 100_000, stopThr: float = 1e-9, stopThr2: float = 1e-9,
+    verbose: bool = False, log: bool = False, nx: object = None,
+) -> Plan:  # fmt: skip
     """Plan that minimizes ``<G, M> + reg f(G)``, as `ot.optim.cg`, where `f` is a
     Gromov-Wasserstein loss: that of `fused_gromov_wasserstein`.
 

@@ -18,13 +18,9 @@ __all__ = ["gwggrad", "gwloss", "init_matrix", "init_matrix_semirelaxed", "tenso
 
 
 def init_matrix(
-    C1: CostLike,
-    C2: CostLike,
-    p: ArrayLike,
-    q: ArrayLike,
-    loss_fun: LossFun = "square_loss",
+    C1: CostLike, C2: CostLike, p: ArrayLike, q: ArrayLike, loss_fun: LossFun = "square_loss",
     nx: object = None,
-) -> tuple[Any, Any, Any]:
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the parts of a Gromov-Wasserstein loss, as POT's `init_matrix
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix>`_.
 
@@ -71,7 +67,7 @@ def init_matrix_semirelaxed(
     `init_matrix_semirelaxed
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix_semirelaxed>`_.
 
-    Parameters are those of `init_matrix`.
+    For parameters see `init_matrix`.
 
     Returns
     -------
@@ -95,7 +91,7 @@ def tensor_product(
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.tensor_product>`_.
 
     Tensors of torch and arrays of JAX stay where they are, in their library, and have gradients.
-    Parameters that are not described here are those of `init_matrix`.
+    For other parameters see `init_matrix`.
 
     Parameters
     ----------
@@ -119,7 +115,7 @@ def gwloss(
     """Return the Gromov-Wasserstein loss of a plan, as POT's `gwloss
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwloss>`_.
 
-    Parameters are those of `tensor_product`.
+    For parameters see `tensor_product`.
 
     Returns
     -------
@@ -137,7 +133,7 @@ def gwggrad(
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwggrad>`_: of costs that are
     not symmetric it has one of the two orientations.
 
-    Parameters are those of `tensor_product`.
+    For parameters see `tensor_product`.
 
     Returns
     -------

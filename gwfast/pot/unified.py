@@ -21,29 +21,21 @@ from .gradients import traced
 __all__ = ["OTResult", "solve_gromov"]
 # The names here of arguments of `Call.of` and of solvers.
 NAMES = {
-    "C1": "Ca",
-    "C2": "Cb",
-    "p": "a",
-    "q": "b",
-    "G0": "plan_init",
-    "epsilon": "reg",
-    "m": "unbalanced",
-    "solver": "method",
-    "tol_rel": "tol",
-    "tol_abs": "tol",
-}
+    "C1": "Ca", "C2": "Cb", "p": "a", "q": "b", "G0": "plan_init", "m": "unbalanced",
+    "epsilon": "reg", "solver": "method", "tol_rel": "tol", "tol_abs": "tol",
+}  # fmt: skip
 # POT's own functions by name, while `patching` has swapped them; else empty.
 originals: dict[str, Callable[..., Any]] = {}
 
 
 class LeftToPot(NotImplementedError):
-    """A problem that is none of gwfast's; calls of POT's functions leave it to POT."""
+    """A problem that gwfast does not solve; calls of POT's functions leave it to POT."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class OTResult:
-    """What `solve_gromov` and `solve_gromov_batch` return, with those attributes of
-    `ot.utils.OTResult` that these problems fill.
+    """The result of `solve_gromov` and `solve_gromov_batch`, with the attributes of POT's `OTResult
+    <https://pythonot.github.io/gen_modules/ot.utils.html#ot.utils.OTResult>`_ that these fill.
 
     Attributes
     ----------
@@ -51,23 +43,18 @@ class OTResult:
     value : scalar
         `value_linear` and `value_quad`, and `reg` times ``sum plan log plan``.
     value_linear, value_quad : scalar or None
-    potentials : tuple of two arrays, or None
-        Of the last linear problem, where both marginals are given and there is no
-        entropy.
-    potential_a, potential_b : array or None
     status : str
         Why the solver stopped.
     log : dict
+    potentials : tuple of two arrays, or None
+        Of the last linear problem, if both marginals are given and there is no entropy.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
-    >>> pot.solve_gromov(C1, C2, reg=0.1).plan.argmax(axis=1)
-    array([4, 3, 2, 1, 0])
+    >>> C = [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
+    >>> pot.solve_gromov(C, C, reg=0.1).plan.argmax(axis=1)
+    array([0, 1, 2])
     """
 
     plan: Any
@@ -107,41 +94,26 @@ class OTResult:
 
 
 def solve_gromov(
-    Ca: CostLike,
-    Cb: CostLike,
-    M: ArrayLike | None = None,
-    a: ArrayLike | None = None,
-    b: ArrayLike | None = None,
-    loss: Literal["L2", "KL"] = "L2",
-    symmetric: bool | None = None,
-    alpha: float = 0.5,
-    reg: float | None = None,
-    reg_type: str = "entropy",
-    unbalanced: float | None = None,
-    unbalanced_type: str = "KL",
-    n_threads: int | None = 1,
-    method: Solver | None = None,
-    max_iter: float | None = None,
-    plan_init: ArrayLike | None = None,
-    tol: float | None = None,
-    verbose: bool = False,
-) -> OTResult | Any:
-    """Gromov-Wasserstein with entropy or without, as `ot.solve_gromov`.
+    Ca: CostLike, Cb: CostLike, M: ArrayLike | None = None, a: ArrayLike | None = None,
+    b: ArrayLike | None = None, loss: Literal["L2", "KL"] = "L2", symmetric: bool | None = None,
+    alpha: float = 0.5, reg: float | None = None, reg_type: str = "entropy",
+    unbalanced: float | None = None, unbalanced_type: str = "KL", n_threads: int | None = 1,
+    method: Solver | None = None, max_iter: float | None = None,
+    plan_init: ArrayLike | None = None, tol: float | None = None, verbose: bool = False,
+) -> OTResult | Any:  # fmt: skip
+    """Return Gromov-Wasserstein plan and values with entropy or without, as POT's `solve_gromov
+    <https://pythonot.github.io/gen_modules/ot.solvers.html#ot.solvers.solve_gromov>`_.
 
     Parameters
     ----------
-    Ca, Cb : array-like of shape (n, n) and (m, m)
-    M : array-like of shape (n, m), optional
-        Costs between the two spaces.
-    a, b : array-like of shape (n,) and (m,), optional
-    loss : {"L2", "KL"}, default="L2"
-    symmetric : bool, optional
-    alpha : float, default=0.5
-        Weight of the structures, where there is `M`.
-    reg : float, optional
-        The `epsilon` of `entropic_gromov_wasserstein`; None and 0 are without entropy,
-        see `gromov_wasserstein`.
-    reg_type : {"entropy"}, default="entropy"
+    Ca, Cb, a, b, loss, symmetric, plan_init, verbose
+        The `C1`, `C2`, `p`, `q`, `loss_fun`, `symmetric`, `G0` and `verbose` of
+        `entropic_gromov_wasserstein`; "L2" is the square loss.
+    M, alpha
+        The `M` and `alpha` of `entropic_fused_gromov_wasserstein`; no fused problem without `M`.
+    reg, reg_type
+        The `epsilon` of `entropic_gromov_wasserstein`; None and 0 are without entropy, see
+        `gromov_wasserstein`. `reg_type` is "entropy".
     unbalanced : float, optional
         The mass to match, with `unbalanced_type` "partial".
     unbalanced_type : {"KL", "L2", "semirelaxed", "partial"}, default="KL"
@@ -151,139 +123,110 @@ def solve_gromov(
     method : {"PGD", "PPA"}, optional
         For problems with both marginals and entropy; "PGD" by default.
     max_iter : int, optional
-        1000 by default; without entropy 10000, but for "partial".
-    plan_init : array-like of shape (n, m), optional
+        1000 by default; 10000 without entropy, unless "partial".
     tol : float, optional
-        Change of the plan (Frobenius norm) at which outer iterations stop, without
-        entropy that of the loss (relatively; with both marginals, or "semirelaxed",
-        absolutely too); 1e-9 by default, 1e-7 for "partial".
-    verbose : bool, default=False
+        Change of the plan (Frobenius norm) at which outer iterations stop; without entropy relative
+        change of the loss, and absolute unless "partial". 1e-9 by default, 1e-7 for "partial".
 
     Returns
     -------
     OTResult
-        That of POT while its function is swapped, else one with the same attributes.
+        POT's `OTResult` while its function is swapped.
 
     Raises
     ------
     NotImplementedError
-        If the problem is none that gwfast solves; ot.solve_gromov leaves these to POT
-        while it is swapped.
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If the plan should not be trusted as it is.
+        If gwfast does not solve the problem; ot.solve_gromov leaves it to POT while it is swapped.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> C2 = C1[::-1, ::-1]
-    >>> result = pot.solve_gromov(C1, C2)
+    >>> C = [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
+    >>> result = pot.solve_gromov(C, C)
     >>> result.plan.argmax(axis=1), round(float(result.value), 6)
-    (array([4, 3, 2, 1, 0]), 0.0)
+    (array([0, 1, 2]), 0.0)
     """
     if not isinstance(loss, str) or loss.lower() not in ("l2", "kl"):
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
     is_exact = reg is None or reg == 0
-    marginals, why_not = _kind(is_exact, unbalanced, unbalanced_type, M, alpha)
-    if why_not is not None:
-        raise LeftToPot(
-            f"{why_not} is none of gwfast's problems: it solves those with both "
-            "marginals (with reg, for alpha above 0), unbalanced_type='semirelaxed' or "
-            "'partial'. While POT's functions are swapped (gwfast.pot.patch()), "
-            "ot.solve_gromov leaves others to POT"
-        )
+    linear = M is not None and alpha == 0 and not is_exact
+    marginals = _marginals(unbalanced, unbalanced_type, linear)
     if not is_exact and reg_type.lower() != "entropy":
         raise NotImplementedError(f"reg_type must be 'entropy', got {reg_type!r}")
     if max_iter is None:
         max_iter = 10_000 if is_exact and marginals != "partial" else 1000
     tol = (1e-7 if marginals == "partial" else 1e-9) if tol is None else tol
+    loss_fun = "square_loss" if loss.lower() == "l2" else "kl_loss"
+    between = None if alpha == 1 else M
     call = Call.of(
-        Ca,
-        Cb,
-        a,
-        b,
-        "square_loss" if loss.lower() == "l2" else "kl_loss",
-        symmetric,
-        plan_init,
-        None if alpha == 1 else M,
-        alpha,
-        marginals,
-        m=unbalanced,
+        Ca, Cb, a, b, loss_fun, symmetric, plan_init, between, alpha, marginals, m=unbalanced,
         names=NAMES,
-    )
+    )  # fmt: skip
     answer: Answer
     if reg is None or reg == 0:
         tol_abs = 0.0 if marginals == "partial" else tol
         answer = solve_exact(call, max_iter, tol, tol_abs, verbose=verbose)
     else:
-        solver = "PGD" if method is None else method
-        answer = solve(call, reg, max_iter, tol, solver=solver, verbose=verbose)
+        answer = solve(call, reg, max_iter, tol, solver=method or "PGD", verbose=verbose)
     return _result(answer, alpha)
 
 
-def _kind(is_exact, unbalanced, unbalanced_type, M, alpha):
-    """The rule of the marginals, and None or why the problem is none of gwfast's."""
+def _marginals(unbalanced, unbalanced_type, linear):
+    """Return the rule of the marginals; raise an error if gwfast has none, or solves no `linear`
+    problem with both marginals.
+    """
     kind = unbalanced_type.lower()
-    if unbalanced is None and kind != "semirelaxed":
-        if kind == "partial":
-            warnings.warn(
-                "unbalanced_type='partial' without `unbalanced`: all mass is matched",
-                stacklevel=outside(),
-            )
-        linear = M is not None and alpha == 0 and not is_exact
-        return "balanced", "alpha=0 with reg" if linear else None
-    if kind in ("semirelaxed", "partial"):
-        return kind, None
-    if kind in ("kl", "l2"):
-        return None, f"unbalanced={unbalanced}, unbalanced_type={unbalanced_type!r}"
-    raise NotImplementedError(
-        "unbalanced_type must be one of ['KL', 'L2', 'partial', 'semirelaxed'], got "
-        f"{unbalanced_type!r}"
+    if kind not in ("kl", "l2", "semirelaxed", "partial"):
+        raise NotImplementedError(
+            "unbalanced_type must be one of ['KL', 'L2', 'partial', 'semirelaxed'], got "
+            f"{unbalanced_type!r}"
+        )
+    if kind == "semirelaxed" or (kind == "partial" and unbalanced is not None):
+        return kind
+    if kind == "partial":
+        message = "unbalanced_type='partial' without `unbalanced`: all mass is matched"
+        warnings.warn(message, stacklevel=outside())
+    if unbalanced is None and not linear:
+        return "balanced"
+    why = f"unbalanced={unbalanced}, unbalanced_type={unbalanced_type!r}"
+    raise LeftToPot(
+        f"{'alpha=0 with reg' if unbalanced is None else why} is not solved by gwfast: it solves "
+        "problems with both marginals (with reg, for alpha above 0), "
+        "unbalanced_type='semirelaxed' or 'partial'. While POT's functions are swapped "
+        "(gwfast.pot.patch()), ot.solve_gromov leaves others to POT"
     )
 
 
 def _result(answer, alpha):
-    """What is returned."""
+    """Return the result of `solve_gromov`."""
     plan, log = answer.result(log=True)
     log["T"] = plan
-    problem, back, linear = answer.problem, answer.problem.arrays.back, None
-    quadratic, potentials, gradient = back(answer.quad_loss), None, answer.of_value
+    call, back, value = answer.problem, answer.problem.arrays.back, answer.total
+    quadratic, linear, gradient = back(answer.quad_loss), None, answer.of_value
     if answer.epsilon:
         T = answer.plan.astype(np.float64)
         value = back(answer.value + answer.epsilon * (T * np.log(T + 1e-16)).sum())
         gradient = functools.partial(gradient, with_entropy=True)
-    else:
-        value = answer.total
-        if problem.M is None:
-            quadratic = value
-    value = traced(value, problem, gradient)
-    if problem.M is not None:
+    elif call.M is None:
+        quadratic = value
+    if call.M is not None:
         linear = back(answer.lin_loss)
-    elif problem.marginals != "partial" and (answer.epsilon or alpha == 1):
+    elif call.marginals != "partial" and (answer.epsilon or alpha == 1):
         linear = 0
-    if "u" in log:
-        potentials = log["u"], log["v"]
     return as_result(
         "solve_gromov",
         plan=plan,
-        value=value,
+        value=traced(value, call, gradient),
         value_linear=linear,
         value_quad=quadratic,
         status=answer.ending.status,
         log=log,
-        potentials=potentials,
+        potentials=(log["u"], log["v"]) if "u" in log else None,
     )
 
 
 def as_result(name, *, plan, **attributes):
-    """What the function of that name returns: POT's own while it is swapped."""
+    """Return the result of a function, as POT's own class while POT's function is swapped."""
     if name not in originals:
         return OTResult(plan=plan, **attributes)
     from ot.backend import get_backend

@@ -97,7 +97,7 @@ def described(name):
     begin, _, section = text.partition("\nParameters\n----------\n")
     heads = [line.partition(" : ")[0] for line in section.splitlines() if line[:1] > " "]
     names = {one for head in heads for one in head.split(", ")}
-    for pair in re.findall(r"those\s+of\s+`(\w+)`(?:\s+and\s+`(\w+)`)?", begin):
+    for pair in re.findall(r"(?:see|those\s+of)\s+`(\w+)`(?:\s+and\s+`(\w+)`)?", begin):
         names = names.union(*(described(other) for other in pair if other))
     return names
 
