@@ -16,8 +16,8 @@ from ..problems.epsilon import Epsilon
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.certificate import Costs
 from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
-from ..quadratic.linearize import linearize
 from ..quadratic.methods import as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
@@ -25,10 +25,10 @@ from ..solvers.options import Settings
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
-from ..solvers.small import begin_small, small_descent, small_descents
+from ..solvers.small import begin_small, small_descents
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
-from ..utils.precision import DOUBLE, as_precision
+from ..utils.precision import as_precision
 from ..utils.validation import as_marginal
 from . import gradients
 from .arrays import pots_choice
@@ -94,28 +94,29 @@ class Answer:
     """The plan of a `Call`, its losses in POT's conventions, and how it was found."""
 
     problem: Call
+    method: str
     epsilon: float
     plan: np.ndarray
     quad: float  # the Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``
     linear: float  # ``<M, T>``
-    separable: float | None  # ``sum(constC * T)`` of steps without these terms
+    separable: float | None  # ``sum(constC * T)`` if steps have left these terms out
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     ending: Ending
     advice: str
 
     @classmethod
-    def of(cls, problem, epsilon, plan, quad, linear, separable, errors, *others):
+    def of(cls, call, method, epsilon, plan, quad, linear, separable, errors, *others):
         """Return the answer to a call from the solution of the same problem of mass one."""
-        total, dtype = problem.total, problem.arrays.dtype
+        total = call.total
         if total != 1.0:
             plan, errors = plan * total, [error * total for error in errors]
-        plan = plan.astype(dtype, copy=False)
-        top = max(abs(end) for side in (problem.x, problem.y) for end in side.extremes)
+        plan = plan.astype(call.arrays.dtype, copy=False)
+        top = max(abs(end) for side in (call.x, call.y) for end in side.extremes)
         # Quadratic terms this little below zero are rounding.
         if -1e-9 * top**2 < quad < 0:
             quad = 0.0
         terms = [x if x is None else float(x) * total**2 for x in (quad, linear, separable)]
-        return cls(problem, epsilon, plan, *terms, errors, *others)
+        return cls(call, method, epsilon, plan, *terms, errors, *others)
 
     @property
     def lin_loss(self) -> float:
@@ -143,51 +144,40 @@ class Answer:
 
     def result(self, log: bool | str) -> Plan:
         """Return the plan, and POT's log with `log`; `"value"` asks for a log with the value."""
-        problem, back, plan = self.problem, self.problem.arrays.back, self.plan
-        if problem.G0 is not None and np.may_share_memory(plan, problem.G0):
+        call, back, plan = self.problem, self.problem.arrays.back, self.plan
+        if call.G0 is not None and np.may_share_memory(plan, call.G0):
             plan = plan.copy()
-        plan = self._traced(back(plan), log)
+        plan = back(plan)
+        if self.method == "ppa" and log != "value":
+            call.refuse_gradients()
+        if self.method == "pgd":
+            plan = gradients.traced(plan, call, self.of_plan)
         if not log:
             return plan
         # An f before "gw" says that costs between spaces are in the loss.
-        fused = "" if problem.M is None else "f"
-        prefix = {"balanced": "", "semirelaxed": "sr", "partial": "partial_"}[problem.marginals]
-        value = {f"{prefix}{fused}gw_dist": gradients.traced(self.total, problem, self.of_value)}
+        fused = "" if call.M is None else "f"
+        prefix = {"balanced": "", "semirelaxed": "sr", "partial": "partial_"}[call.marginals]
+        value = {f"{prefix}{fused}gw_dist": gradients.traced(self.total, call, self.of_value)}
         if log == "value":
             return plan, value
         entries = self.evidence() | value
-        if problem.M is not None:
-            entries["lin_loss"] = back(self.lin_loss)
-            entries["quad_loss"] = back(self.quad_loss)
+        if call.M is not None:
+            entries |= {"lin_loss": back(self.lin_loss), "quad_loss": back(self.quad_loss)}
         if self.separable is not None:
-            entries["loss"] = back(self.value - problem.alpha * self.separable)
-        entries["status"] = self.ending.status
-        return plan, entries
-
-    def _traced(self, plan, log):
-        """Return the plan with its gradients."""
-        return gradients.traced(plan, self.problem, self.of_plan)
+            entries["loss"] = back(self.value - call.alpha * self.separable)
+        return plan, entries | {"status": self.ending.status}
 
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
         """Return the gradient of `value`, times a number, by names."""
-        found = gradients.of_entropic(self, **kind)
+        if self.method == "ppa":  # which ends at a plan without entropy
+            found = gradients.enveloped(self)
+        else:
+            found = gradients.of_entropic(self, **kind)
         return {name: upstream * x for name, x in found.items()}
 
     def of_plan(self, upstream: np.ndarray) -> dict[str, Any]:
         """Return the gradient of ``sum upstream * plan`` by names."""
         return gradients.of_entropic(self, in_plan=upstream)
-
-
-class ProximalAnswer(Answer):
-    """From proximal steps, which end at a plan without entropy; its loss alone has gradients."""
-
-    def _traced(self, plan, log):
-        if log != "value":
-            self.problem.refuse_gradients()
-        return plan
-
-    def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
-        return {name: upstream * x for name, x in gradients.enveloped(self).items()}
 
 
 def solve(call: Call, epsilon: float, max_iter: float, tol: float, **options: Any) -> Answer:
@@ -196,59 +186,54 @@ def solve(call: Call, epsilon: float, max_iter: float, tol: float, **options: An
 
 
 def solve_all(
-    calls: list[Call],
-    epsilon: float,
-    max_iter: float,
-    tol: float,
-    *,
-    method: Any = None,
-    solver: str = "PGD",
-    numItermax: float = 1000,
-    stopThr: float = 1e-9,
-    verbose: bool = False,
+    calls: list[Call], epsilon: float, max_iter: float, tol: float, *, method: Any = None,
+    solver: str = "PGD", numItermax: float = 1000, stopThr: float = 1e-9, verbose: bool = False,
     warn: bool = True,
-) -> list[Answer]:
+) -> list[Answer]:  # fmt: skip
     """Return the `Answer` with entropy to each of several calls, by a method, by default POT's
     for the marginals. Small problems are solved several in a compiled call.
     """
-    first = calls[0]
+    first, posed, answers = calls[0], {}, {}
     solver = pots_choice(solver, first.name("solver"), ("PGD", "PPA")).lower()
-    ways = {"balanced": solver, "semirelaxed": "ppa", "partial": "pgd"}
-    method = method or ways[first.marginals]
+    methods = {"balanced": solver, "semirelaxed": "ppa", "partial": "pgd"}
+    method = method or methods[first.marginals]
     epsilon = first.number(epsilon, "epsilon")
     max_iter = first.limit(max_iter, "max_iter", minimum=0)
     limits = [_limits(call, max(max_iter, 1), tol, numItermax, stopThr) for call in calls]
     for call in calls:
         call.refuse_gradients(SMOOTH.get((method, call.marginals), ()))
-    pairs = list(zip(calls, limits, strict=True))
-    if not max_iter:
-        answers = [_unsolved(call, epsilon, *_posed(call, method, epsilon, x)) for call, x in pairs]
-    elif len(calls) == 1 or verbose:
-        answers = [solve_one(call, method, epsilon, each, verbose) for call, each in pairs]
-    else:
-        answers = _solve_together(calls, method, epsilon, limits)
-    for answer in answers if warn else ():
+
+    def begin(k):
+        problem, options = posed[k] = _posed(calls[k], method, epsilon, limits[k], verbose)
+        descent = begin_small(problem, dataclasses.replace(options, n_threads=1))
+        return descent and (descent, limits[k])
+
+    numbered, n_threads = dict(enumerate(calls)), resolve_n_threads(team=False)
+    with single_threaded_blas(max(max(call.shape) for call in calls)):
+        for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
+            problem, options = posed.pop(k)
+            answers[k] = _answer(calls[k], epsilon, problem, options, descent)
+        for k in numbered.keys() - answers.keys():
+            problem, options = posed.pop(k, None) or _posed(calls[k], method, epsilon, limits[k])
+            descent = descend(problem, options.init, options) if max_iter else None
+            answers[k] = _answer(calls[k], epsilon, problem, options, descent)
+    for answer in answers.values() if warn else ():
         if answer.advice or answer.ending not in EXPECTED:
             warn_of(answer.ending, answer.advice)
-    return answers
+    return [answers[k] for k in numbered]
 
 
 def _limits(call, max_iter, tol, numItermax, stopThr):
     """Return the limits of the same problem of mass one."""
+    marginal_tol = call.number(stopThr, "stopThr", zero=True) / call.total
     return Limits(
         max_outer=max_iter,
         max_inner=call.limit(numItermax, "numItermax"),
         tol=max(call.number(tol, "tol", zero=True) / call.total, MIN_TOL),
-        marginal_tol=marginal_tol(call, stopThr, call.shape),
+        # Ours is the sum of absolute errors; evenly spread it is that much larger.
+        marginal_tol=max(marginal_tol * math.sqrt(min(call.shape)) / 2, MIN_TOL),
         rule=FrobeniusChange(),
     )
-
-
-def marginal_tol(call, stopThr, shape):
-    """Return the error of the marginals, in L1, that inner iterations end at, for such plans."""
-    tol = call.number(stopThr, "stopThr", zero=True) / call.total
-    # Ours is the sum of absolute errors; evenly spread it is that much larger.
-    return max(tol * math.sqrt(min(shape)) / 2, MIN_TOL)
 
 
 def warn_of(ending, advice, what="Gromov-Wasserstein"):
@@ -257,38 +242,9 @@ def warn_of(ending, advice, what="Gromov-Wasserstein"):
     warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def solve_one(call, method, epsilon, limits, verbose=False):
-    """Return the `Answer` to one call, with a table of errors if asked."""
-    print_row = table(every=10)
-
-    def callback(step):
-        if not math.isnan(step.moved):
-            print_row(call.total * step.moved)
-
-    posed = _posed(call, method, epsilon, limits, callback if verbose else None)
-    return _solved(call, epsilon, *posed)
-
-
-def _solve_together(calls, method, epsilon, limits):
-    """Return the `Answer` to each call."""
-    posed, answers = {}, {}
-
-    def begin(k):
-        problem, options = posed[k] = _posed(calls[k], method, epsilon, limits[k])
-        descent = begin_small(problem, dataclasses.replace(options, n_threads=1))
-        return descent and (descent, options.limits)
-
-    n_threads = resolve_n_threads(team=False)
-    with single_threaded_blas():
-        for k, solution in small_descents(dict(enumerate(calls)), begin, NEVER, n_threads):
-            answers[k] = _answer(calls[k], epsilon, *posed.pop(k), solution)
-    answers |= {k: _solved(calls[k], epsilon, *each) for k, each in posed.items()}
-    return [answers[k] for k in range(len(calls))]
-
-
-def _posed(call, method, epsilon, limits, callback=None):
+def _posed(call, method, epsilon, limits, verbose=False):
     """Return the problem of mass one, and its `Settings`."""
-    dtype, init = call.arrays.dtype, PRODUCT
+    dtype, init, print_row = call.arrays.dtype, PRODUCT, table(every=10)
     # Float64 takes as long as float32 for so few entries.
     few = math.prod(call.shape) <= 100_000
     if method != "pgd" or (call.marginals == "partial" and few):
@@ -298,6 +254,11 @@ def _posed(call, method, epsilon, limits, callback=None):
     problem = stated(call, dtype, call.symmetric)
     if call.G0 is not None:
         init = given(call.G0 if call.total == 1.0 else call.G0 / call.total)
+
+    def callback(step):
+        if not math.isnan(step.moved):
+            print_row(call.total * step.moved)
+
     settings = Settings(
         limits,
         Epsilon(epsilon / (2.0 * call.total)),
@@ -305,7 +266,7 @@ def _posed(call, method, epsilon, limits, callback=None):
         method=as_method(method, problem, as_precision(dtype)),
         dtype=dtype,
         tier="dense",
-        callback=callback,
+        callback=callback if verbose else None,
     )
     return problem, settings
 
@@ -343,55 +304,39 @@ def _costs(geometry, name, dtype, symmetric):
     return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
-def _solved(call, epsilon, problem, options):
-    """Return the `Answer` from the problem of mass one."""
-    with single_threaded_blas(max(problem.shape)):
-        solution = small_descent(problem, options)
-        if solution is None:
-            solution = descend(problem, options.init, options)
-        return _answer(call, epsilon, problem, options, solution)
-
-
-def _unsolved(call, epsilon, problem, options):
-    """Return the `Answer` that is the start."""
-    plan = options.init.plan(problem, 1)
-    if plan is None:
-        plan = problem.mass * np.outer(problem.p, problem.q)
-    plan = np.array(plan, dtype=np.float64)
-    linearization = linearize(problem, 1, method=options.method, precision=DOUBLE)
-    quad, linear = _value_of(plan, linearization)
-    separable = None
-    if not options.method.marginal_terms:
-        separable = _separable(problem, plan.sum(axis=1), plan.sum(axis=0))
-    found = plan, quad, linear, separable, [], Ending.MAX_OUTER, ""
-    return _kind(options.method).of(call, epsilon, *found)
-
-
-def _answer(call, epsilon, problem, options, solution):
-    """Return the `Answer` from a `Descent` of the problem of mass one."""
-    plan, linear = solution.coupling.toarray(), solution.linear_value
-    quad, separable = quadratic_term(problem, solution.objective, linear), None
-    ending, advice = solution.status, ""
-    if options.method.alternating:
-        rows, cols = solution.marginals
-        separable = _separable(problem, rows, cols)
+def _answer(call, epsilon, problem, options, descent):
+    """Return the `Answer` from the `Descent` of the problem of mass one; without a descent it is
+    the start.
+    """
+    method, separable, errors, advice = options.method, None, [], ""
+    if descent is None:
+        plan, ending = options.init.plan(problem, 1), Ending.MAX_OUTER
+        if plan is None:
+            plan = problem.mass * np.outer(problem.p, problem.q)
+        plan = np.array(plan, dtype=np.float64)
+        quad, linear = _value_of(problem, plan)
+    else:
+        plan, linear, ending = descent.coupling.toarray(), descent.linear_value, descent.status
+        quad = quadratic_term(problem, descent.objective, linear)
+        errors = [step.moved for step in descent.steps if not math.isnan(step.moved)]
+    if method.alternating:
+        rows, cols = plan.sum(axis=1), plan.sum(axis=0)
+        loss = LOSSES[problem.loss]
+        f1, f2 = loss.f1(problem.x.matrix), loss.f2(problem.y.matrix)
+        separable = float(rows @ (f1 @ problem.p) + cols @ (f2 @ problem.q))
+    if method.alternating and descent is not None:
         # POT's value of a plan without these marginals, at any rate.
-        bilinear = solution.linearization.bilinear_value(solution.state)
+        bilinear = descent.linearization.bilinear_value(descent.state)
         quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
-        ending, why = missed_rows(solution.linearization, rows, ending)
+        ending, why = missed_rows(descent.linearization, rows, ending)
         advice = why if why != ending.advice else ""
-        separable = None if options.method.marginal_terms else separable
-    elif problem.is_balanced and not solution.steps[-1].error <= MAX_MARGINAL_ERROR:
+    elif problem.is_balanced and errors and not descent.steps[-1].error <= MAX_MARGINAL_ERROR:
         plan = rounded(plan, problem.p, problem.q)
-        quad, linear = _value_of(plan, solution.linearization)
-    errors = [step.moved for step in solution.steps if not math.isnan(step.moved)]
+        quad, linear = _value_of(problem, plan)
+    if method.marginal_terms:
+        separable = None
     found = plan, quad, linear, separable, errors, ending, advice
-    return _kind(options.method).of(call, epsilon, *found)
-
-
-def _kind(method):
-    """Return the class of answers of a method."""
-    return ProximalAnswer if method.name == "ppa" else Answer
+    return Answer.of(call, method.name, epsilon, *found)
 
 
 def quadratic_term(problem, objective, linear):
@@ -400,19 +345,11 @@ def quadratic_term(problem, objective, linear):
     return (objective - (1.0 - weight) * linear) / weight if weight else 0.0
 
 
-def _value_of(plan, linearization):
+def _value_of(problem, plan):
     """Return the quadratic and the linear term of a plan that no step has made."""
-    problem, linear = linearization.problem, 0.0
-    if problem.linear_cost is not None:
-        linear = float(np.vdot(problem.linear_cost, plan))
-    return quadratic_term(problem, linearization.initial(plan).objective, linear), linear
-
-
-def _separable(problem, rows, cols):
-    """Return ``sum(constC * T)`` of a plan with these marginals."""
-    loss = LOSSES[problem.loss]
-    f1, f2 = loss.f1(problem.x.matrix), loss.f2(problem.y.matrix)
-    return float(rows @ (f1 @ problem.p) + cols @ (f2 @ problem.q))
+    linear = 0.0 if problem.linear_cost is None else float(np.vdot(problem.linear_cost, plan))
+    quad = Costs.of(problem).value(plan.__getitem__, plan.sum(axis=1), plan.sum(axis=0))
+    return quad, linear
 
 
 def rounded(plan, p, q):

@@ -86,10 +86,6 @@ class ExactAnswer(Answer):
         passes = self.problem.marginals == "semirelaxed" or isinstance(total, float)
         return total if passes or self.problem.arrays.kind != "numpy" else np.array(total)
 
-    def _traced(self, plan, log):
-        # Without entropy it stays, or jumps from one vertex to another.
-        return plan
-
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
         return {name: upstream * x for name, x in gradients.of_exact(self).items()}
 
@@ -159,7 +155,9 @@ def solve_exact(
     plan[plan < NOTHING * problem.mass] = 0.0
     quad = max(quadratic_term(problem, solution.gw_cost, linear), least)
     terms = quad, linear, None
-    answer = ExactAnswer.of(call, 0.0, plan, *terms, [], solution.status, "", losses, solution)
+    answer = ExactAnswer.of(
+        call, "exact", 0.0, plan, *terms, [], solution.status, "", losses, solution
+    )
     if call.marginals == "partial":
         answer.plan = _bounded(answer.plan, call.p, call.q)
     return answer

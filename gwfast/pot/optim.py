@@ -1,5 +1,5 @@
-"""`ot.optim.cg`, called as in POT, where what it adds to the linear costs is a
-Gromov-Wasserstein loss: for programs that have a loop of POT's around it.
+"""`ot.optim.cg`, called as in POT, for a Gromov-Wasserstein loss beside linear costs:
+for programs that have a loop of POT's around it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from .terms import init_matrix
 from .unified import LeftToPot
 
 __all__ = ["cg"]
-# Costs of the second space from what products are made of, and the power of a weight
-# that both costs take so that the loss has it.
+# By loss: the function from ``h2(C2)`` to `C2`, and the power of its weight that both costs take.
 LOSSES = {"square_loss": (lambda h2: h2 / 2, 0.5), "kl_loss": (np.exp, 1.0)}
-
 # The names here of arguments of `Call.of` and `solve_exact`.
-NAMES = {"p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2"}
+NAMES = {
+    "p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2",
+}  # fmt: skip
 
 
 def cg(
@@ -34,12 +34,13 @@ def cg(
     numItermaxEmd: float = 100_000, stopThr: float = 1e-9, stopThr2: float = 1e-9,
     verbose: bool = False, log: bool = False, nx: object = None,
 ) -> Plan:  # fmt: skip
-    """Plan that minimizes ``<G, M> + reg f(G)``, as `ot.optim.cg`, where `f` is a
-    Gromov-Wasserstein loss: that of `fused_gromov_wasserstein`.
+    """Return the plan that minimizes ``<G, M> + reg f(G)``, as POT's `cg
+    <https://pythonot.github.io/gen_modules/ot.optim.html#ot.optim.cg>`_, if `f` is a
+    Gromov-Wasserstein loss, as in `fused_gromov_wasserstein`.
 
-    The costs of the two spaces are looked for among the arrays that `df` refers to, as
-    ``lambda G: gwggrad(constC, hC1, hC2, G)`` refers to `hC1` and `hC2`. `f` and `df`
-    are compared with them at random plans.
+    The costs of the two spaces are searched for among the arrays that `df` refers to, as
+    ``lambda G: gwggrad(constC, hC1, hC2, G)`` refers to `hC1` and `hC2`. `f` and `df` are compared
+    with these costs at random plans.
 
     Parameters
     ----------
@@ -54,17 +55,14 @@ def cg(
     G0 : array-like of shape (ns, nt), optional
         Plan with these marginals to start from; by default the product of `a` and `b`.
     line_search, numItermaxEmd, nx
-        Without effect: the best step is known in closed form, linear problems are
-        always solved, and the library is that of the arrays.
+        Without effect: steps are the best, linear problems are always solved, and the library is
+        that of the arrays.
     numItermax : int, default=200
         Limit of iterations.
     stopThr, stopThr2 : float, default=1e-9
-        Stops when an iteration makes the objective smaller by less than one of these,
-        relatively or absolutely.
-    verbose : bool, default=False
-        Print the objective of every iteration.
-    log : bool, default=False
-        Also return a dict.
+        Changes of the objective in an iteration, relative and absolute, at which iterations stop.
+    verbose, log : bool, default=False
+        Print the objective of every iteration; return a dict as well.
 
     Returns
     -------
@@ -76,7 +74,7 @@ def cg(
     Raises
     ------
     NotImplementedError
-        If `f` is anything else; `ot.optim.cg` leaves these to POT while it is swapped.
+        If `f` is anything else; `ot.optim.cg` leaves it to POT while it is swapped.
 
     Examples
     --------
@@ -91,8 +89,6 @@ def cg(
     """
     try:
         call = _call(a, b, M, reg, f, df, G0)
-        if call.G0 is not None:
-            check_start(call)
     except Exception as error:  # any at all, of functions that are the caller's
         raise LeftToPot(
             f"f must be a Gromov-Wasserstein loss of plans from a to b: {error}"
@@ -111,12 +107,15 @@ def _call(a, b, M, reg, f, df, G0):
     left, right, loss_fun = _costs(arrays, f, df)
     weight **= LOSSES[loss_fun][1]
     C1, C2 = (arrays.back(weight * x, x.dtype) for x in (left, right))
-    return Call.of(C1, C2, a, b, loss_fun, None, G0, M, 0.5, names=NAMES)
+    call = Call.of(C1, C2, a, b, loss_fun, None, G0, M, 0.5, names=NAMES)
+    if call.G0 is not None:
+        check_start(call)
+    return call
 
 
 def _costs(arrays, f, df):
-    """Costs of either space, and the name of the loss between them, of which `f` is the
-    loss and `df` the gradient.
+    """Return the costs of either space, and the loss between them that `f` and its gradient `df`
+    compute.
     """
     a, b = arrays["a"], arrays["b"]
     pairs = _pairs(df, len(a), len(b))
@@ -132,25 +131,25 @@ def _costs(arrays, f, df):
         return np.abs(x - y).max() <= eps**0.5 * np.abs(x).max()
 
     for left, right in pairs if agree(2 * loss, np.vdot(first, plans[0])) else ():
-        # Of both orientations, which are the same for symmetric costs.
-        one, two = (left @ x @ (right @ y).T + left.T @ x @ (right.T @ y).T for x, y in factors)
-        if not agree(first - second, two - one):
+        # Products with both orientations of costs, which are equal if costs are symmetric.
+        products = [left @ x @ (right @ y).T + left.T @ x @ (right.T @ y).T for x, y in factors]
+        if not agree(first - second, products[1] - products[0]):
             continue
         for loss_fun, (inverse, _) in LOSSES.items():
             C1, C2 = left, inverse(right)
             constant = init_matrix(C1, C2, a, b, loss_fun)[0]
             constant = constant + init_matrix(C1.T, C2.T, a, b, loss_fun)[0]
-            if agree(constant, first + one):
+            if agree(constant, first + products[0]):
                 return C1, C2, loss_fun
-    raise ValueError("f and df are not those of the costs that df refers to")
+    raise ValueError("f and df do not agree with any costs that df refers to")
 
 
 def _pairs(function, n, m):
-    """Pairs of matrices (n, n) and (m, m) that a function refers to, by themselves or in a list."""
-    found, shapes = inspect.getclosurevars(function), {(n, n), (m, m)}
+    """Return the pairs of matrices (n, n) and (m, m) that a function refers to, also in lists."""
+    names, shapes = inspect.getclosurevars(function), {(n, n), (m, m)}
     matrices = [
         as_host(x, "df") * 1.0
-        for value in (*found.nonlocals.values(), *found.globals.values())
+        for value in (*names.nonlocals.values(), *names.globals.values())
         for x in (value if isinstance(value, list | tuple) else [value])
         if tuple(getattr(x, "shape", ())) in shapes
     ]
@@ -162,9 +161,9 @@ def _pairs(function, n, m):
 
 
 def _factors(a, b):
-    """Two plans as products of matrices (n, k) and (m, k), so that those with costs are
-    soon made: a random one with the marginals `a` and `b`, of total one, and one with a
-    single entry, as what adds to a loss may be zero until entries are large.
+    """Return two plans as products of matrices (n, k) and (m, k), which products with costs take
+    less time with: a random plan with the marginals `a` and `b`, of total one, and a plan with a
+    single entry, as what adds to a loss may be zero unless entries are large.
     """
     rng = np.random.default_rng(0)
     first, second = [], []

@@ -1,11 +1,10 @@
-"""Swap the functions of an installed POT for those of gwfast, and back."""
+"""Swap the functions of an installed POT for the functions of gwfast, and back."""
 
 import collections
 import contextlib
 import functools
 import importlib
 import inspect
-import itertools
 import sys
 import threading
 import types
@@ -48,32 +47,32 @@ HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
 
 
 def _twin(own):
-    """What is put in the place of POT's function: `own`, as POT's callers expect it.
+    """Return what replaces POT's function: `own`, as POT's callers expect it.
 
-    Keywords that POT ignores are a warning here. Problems, and gradients, that are none
-    of gwfast's are left to POT; the others are counted.
+    Keywords that POT ignores are a warning. Problems that gwfast does not solve, and gradients that
+    it does not compute, are left to POT; other calls are counted.
     """
     name, known = own.__name__, inspect.signature(own).parameters
 
     @functools.wraps(own)
     def twin(*args, **kwargs):
-        pots, keywords = originals.get(name), kwargs
+        pots, taken = originals.get(name), kwargs
         if pots is None:
             return own(*args, **kwargs)
         ignored = sorted(kwargs.keys() - known.keys())
         if ignored and _takes_any_keyword(pots):
-            kwargs = {key: x for key, x in kwargs.items() if key in known}
+            taken = {key: x for key, x in kwargs.items() if key in known}
         try:
-            found = own(*args, **kwargs)
+            result = own(*args, **taken)
         except (LeftToPot, NoGradients):
-            return pots(*args, **keywords)
+            return pots(*args, **kwargs)
         if ignored:
             warnings.warn(
                 f"{name}() ignores {', '.join(ignored)}: it has no such argument",
                 stacklevel=outside(),
             )
         _swap.count(name)
-        return found
+        return result
 
     twin.__module__ = __name__
     return twin
@@ -84,13 +83,13 @@ def _takes_any_keyword(function):
     return inspect.Parameter.VAR_KEYWORD in kinds
 
 
-# What is swapped in must not be what users of this package hold, or swapping back would
-# take it from them. Not among the attributes of a module, or that would be swapped too.
+# Twins are other objects than the functions that users of this package hold, or to swap back would
+# take these from them; they are not attributes of a module, or they would be swapped too.
 twins = types.SimpleNamespace(**{name: _twin(function) for name, function in FUNCTIONS.items()})
 
 
 def __getattr__(name: str) -> object:
-    """Twins by name, for pickle."""
+    """Return a twin by its name, for pickle."""
     return getattr(twins, name)
 
 
@@ -98,13 +97,12 @@ class _Calls(collections.Counter):
     """How often each function of POT has been served here, by its name."""
 
     def __repr__(self):
-        served = (f"{name} {n}" for name, n in self.most_common())
-        return ", ".join(served) or "nothing"
+        return ", ".join(f"{name} {n}" for name, n in self.most_common()) or "nothing"
 
 
 class _Swap:
-    """Who wants POT's functions to be swapped, and so whether they are; and which calls
-    were served since.
+    """Whether POT's functions are swapped: `patch` asked for it, or contexts are open. Counts the
+    calls that were served since then, and in each context.
     """
 
     def __init__(self):
@@ -118,22 +116,21 @@ class _Swap:
                 calls[name] += 1
 
     def change(self, *, asked=None, begins=None, ends=None):
-        """Note what `patch` wants, and the calls of a context that begins or ends; and
-        swap accordingly.
+        """Note what `patch` asks for, and the calls of a context that begins or ends; and swap
+        accordingly.
         """
         with self._lock:
             asked = self._asked if asked is None else asked
             # By identity: calls may be equal.
-            contexts = [one for one in self._contexts if one is not ends]
+            contexts = [calls for calls in self._contexts if calls is not ends]
             contexts += [] if begins is None else [begins]
-            wanted = asked or contexts
-            if wanted and not originals:
+            if (asked or contexts) and not originals:
                 found = _pots_functions()
                 _compare_version()
                 self.calls = _Calls()
                 originals.update(found)
                 _replace({own: getattr(twins, name) for name, own in found.items()})
-            elif originals and not wanted:
+            elif originals and not (asked or contexts):
                 _replace({getattr(twins, name): own for name, own in originals.items()})
                 originals.clear()
             self._asked, self._contexts = asked, contexts
@@ -143,17 +140,13 @@ _swap = _Swap()
 
 
 def patch() -> None:
-    """Swap POT's functions for those of gwfast in every module that has them.
+    """Swap POT's functions for the functions of gwfast in every module that has them.
 
-    These are POT's own modules and those that have imported them from it; a module that
-    imports them later gets those of gwfast anyway. A second call changes nothing.
-
-    A package that has a loop of its own is reached where that calls `ot.optim.cg` with a
-    Gromov-Wasserstein loss (as PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`. One that iterates
-    by itself (Pamona) goes on as before; `report` says which calls were served here.
-
-    Plans are those that POT's functions would end at, which is one descent from `G0` or
-    the product of the masses; see `patched`.
+    These modules are POT's own, and any that has imported the functions from POT; a module that
+    imports them later gets gwfast's anyway. A second call changes nothing. Packages with a loop of
+    their own are served if they call `ot.optim.cg` with a Gromov-Wasserstein loss (PASTE does),
+    `ot.sinkhorn` (GWTune) or `ot.emd`; a package that iterates by itself (Pamona) goes on as
+    before. `report` says which calls were served here. For the plans see `patched`.
 
     Raises
     ------
@@ -163,7 +156,7 @@ def patch() -> None:
     Warns
     -----
     UserWarning
-        If it is of a version that the functions here have not been compared with.
+        If the functions here have not been compared with this version of POT.
 
     Examples
     --------
@@ -177,9 +170,7 @@ def patch() -> None:
 
 
 def unpatch() -> None:
-    """Undo `patch`: every module gets back what it had.
-
-    Without `patch` nothing happens; inside of `patched`, only once that ends.
+    """Undo `patch`: every module gets back what it had, inside of `patched` once that ends.
 
     Examples
     --------
@@ -193,21 +184,19 @@ def unpatch() -> None:
 
 
 def report() -> collections.Counter[str]:
-    """The calls of POT's functions that were served here since they were swapped.
+    """Return the calls of POT's functions that were served here since they were swapped.
 
     Returns
     -------
     Counter
-        Calls by the name of the function; printed as "nothing" where there were none,
-        as in packages that `patch` does not reach. Calls that POT solves itself, those
-        that ask for gradients say, do not count; what they call that is here does.
+        Calls by the name of the function; printed as "nothing" if there were none. A call that POT
+        solves itself, because it asks for gradients for example, does not count; but the calls of
+        functions here that POT makes for it do.
 
     Examples
     --------
     >>> import numpy as np, ot, gwfast.pot
     >>> gwfast.pot.patch()
-    >>> gwfast.pot.report()
-    nothing
     >>> plan = ot.gromov.gromov_wasserstein(np.eye(3), np.eye(3))
     >>> gwfast.pot.unpatch()
     >>> gwfast.pot.report()
@@ -218,14 +207,12 @@ def report() -> collections.Counter[str]:
 
 @contextlib.contextmanager
 def patched() -> Iterator[collections.Counter[str]]:
-    """A context in which POT's functions are swapped, for all threads; see `patch`.
+    """Return a context in which POT's functions are swapped, for all threads; see `patch`.
 
-    What it gives counts the calls served here during it, as `report` does.
-
-    It makes the same answers come faster, not better: like POT's, these functions
-    descend once, from `G0` or the product of the masses, and where that leads to a poor
-    optimum so does this. Only the native `gwfast.gromov_wasserstein` searches among
-    starts; where a result looks wrong, try that before other settings.
+    Its value counts the calls served here during it, as `report` does. The same answers come
+    faster, not better: like POT's, these functions descend once, from `G0` or the product of the
+    masses, and end at a poor optimum if that leads there. Only the native
+    `gwfast.gromov_wasserstein` searches among starts; if a result looks wrong, try that first.
 
     Raises
     ------
@@ -250,16 +237,16 @@ def patched() -> Iterator[collections.Counter[str]]:
 
 
 def _pots_functions():
-    """POT's functions."""
+    """Return POT's functions by name."""
     try:
         homes = [importlib.import_module(name) for name in HOMES]
     except ImportError as error:
-        message = "swapping POT's functions needs POT: pip install POT"
-        raise ImportError(message) from error
+        raise ImportError("swapping POT's functions needs POT: pip install POT") from error
     # POT does not import it itself: it needs other packages.
     homes += [sys.modules[name] for name in sys.modules.keys() & {"ot.gnn"}]
-    pairs = itertools.product(homes, FUNCTIONS)
-    return {name: getattr(home, name) for home, name in pairs if hasattr(home, name)}
+    return {
+        name: getattr(home, name) for home in homes for name in FUNCTIONS if hasattr(home, name)
+    }
 
 
 def _compare_version():

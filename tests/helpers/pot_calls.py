@@ -97,13 +97,13 @@ def checked(given, marginals="balanced"):
 
 
 class Spy:
-    """The solver, which notes problems, and method, epsilon and limits of each."""
+    """The solver with entropy, which notes calls, and method, epsilon and limits of each."""
 
     def __init__(self, monkeypatch, **changes):
-        self.calls, self.changes, self.solved = [], changes, _solve.solve_one
-        monkeypatch.setattr(_solve, "solve_one", self)
+        self.calls, self.changes, self.answer = [], changes, _solve._answer
+        monkeypatch.setattr(_solve, "_answer", self)
 
-    def __call__(self, problem, method, epsilon, limits, verbose=False):
-        self.calls.append((problem, method, epsilon, limits))
-        answer = self.solved(problem, method, epsilon, limits, verbose)
+    def __call__(self, call, epsilon, problem, options, descent):
+        self.calls.append((call, options.method.name, epsilon, options.limits))
+        answer = self.answer(call, epsilon, problem, options, descent)
         return dataclasses.replace(answer, **self.changes)
