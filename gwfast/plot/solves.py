@@ -39,15 +39,12 @@ _FATES = (
 
 
 def plot_dynamics(
-    history: Result | Steps | Mapping[str, Result | Steps],
-    *,
+    history: Result | Steps | Mapping[str, Result | Steps], *,
     accuracy: Mapping[str, float] | None = None,
     accuracy_history: ArrayLike | Mapping[str, ArrayLike] | None = None,
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
-    """Draw objective and errors of every outer iteration, of one solve or several.
+    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
+    """Draw the objective, the accuracy if given, and the errors of every outer iteration.
 
     Parameters
     ----------
@@ -64,11 +61,6 @@ def plot_dynamics(
         Figure to draw into, in place of a new figure.
     ax : matplotlib Axes or sequence of Axes, optional
         Axes to draw into, one for each panel; several panels divide the place of a lone Axes.
-
-    Returns
-    -------
-    matplotlib Figure or SubFigure
-        Its ``axes`` are of the objective, of the accuracy if there is any, and of the errors.
 
     Examples
     --------
@@ -131,12 +123,9 @@ def _runs_of(history, curves):
 
 
 def plot_candidates(
-    candidates: Result | Iterable[Candidate],
-    *,
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    candidates: Result | Iterable[Candidate], *,
+    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw the objective that every start was stopped at, level by level.
 
     Objectives are comparable within a level: fewer points are another problem.
@@ -179,15 +168,10 @@ def plot_candidates(
 
 
 def plot_coupling(
-    coupling: Plan,
-    row_labels: Sequence[str] | None = None,
-    col_labels: Sequence[str] | None = None,
-    *,
-    title: str = "Where the mass of every row goes",
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    coupling: Plan, row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None, *, title: str = "Where the mass of every row goes",
+    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw a plan as a heat map, every row as shares of its mass.
 
     Parameters
@@ -209,14 +193,10 @@ def plot_coupling(
 
 
 def plot_couplings(
-    couplings: Mapping[str, Plan],
-    row_labels: Sequence[str] | None = None,
-    col_labels: Sequence[str] | None = None,
-    *,
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    couplings: Mapping[str, Plan], row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None, *, path: PathLike | None = None,
+    figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw several plans side by side, on one color scale, such as plans of several epsilons.
 
     Parameters

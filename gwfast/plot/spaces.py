@@ -23,42 +23,31 @@ from ._style import Canvas, Panels
 
 
 def plot_aligned(
-    x: Any,
-    y: Any = None,
-    x_labels: Sequence[object] | None = None,
-    y_labels: Sequence[object] | None = None,
-    *,
-    words: Sequence[str] | None = None,
-    names: Sequence[str] = ("source", "target"),
-    title: str = "Both spaces, aligned",
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    x: Any, y: Any = None, x_labels: Sequence[object] | None = None,
+    y_labels: Sequence[object] | None = None, *, words: Sequence[str] | None = None,
+    names: Sequence[str] = ("source", "target"), title: str = "Both spaces, aligned",
+    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw the points of two spaces in one, in the two directions in which the second varies most.
 
     Parameters
     ----------
     x : array-like of shape (n, d), or an alignment
-        Points of the first space in the second space; or the result of `gwfast.align` or
-        `gwfast.singlecell.align`, without `y`.
+        Points of the first space in the second space; or an alignment of both, without `y`.
     y : array-like of shape (m, d), optional
         Points of the second space.
     x_labels, y_labels : sequence of length n or m, optional
         Labels, such as types of cells: equal labels have one color. Points without are grey.
     words : sequence of str, optional
-        Words of the source of an alignment: only they and their best translations are drawn, by
-        name, with a line from one to the other.
+        Draw only these words of the source of an alignment, and lines to their best translations.
     names : sequence of two str, default=("source", "target")
         Names of the spaces: points of the first are crosses, points of the second are dots.
     title, path, figure, ax : see `plot_dynamics`
 
     Examples
     --------
-    >>> import gwfast, gwfast.plot
-    >>> from gwfast.words import load_sample
-    >>> spanish, french, _ = load_sample()
-    >>> alignment = gwfast.align(spanish, french, n_words=500)
+    >>> import gwfast, gwfast.plot, gwfast.words
+    >>> alignment = gwfast.align(*gwfast.words.load_sample()[:2], n_words=500)
     >>> figure = gwfast.plot.plot_aligned(alignment, words=["madre", "noche", "calle"])
     """
     orders, pairs = (labels_of(x), labels_of(y)), None
@@ -105,18 +94,11 @@ def plot_aligned(
 
 
 def plot_slices(
-    a: Any,
-    b: Any = None,
-    moved: Any = None,
-    a_labels: Sequence[object] | None = None,
-    b_labels: Sequence[object] | None = None,
-    *,
-    names: Sequence[str] = ("first", "second"),
-    titles: Sequence[str] = ("Both slices as they are", "Aligned"),
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    a: Any, b: Any = None, moved: Any = None, a_labels: Sequence[object] | None = None,
+    b_labels: Sequence[object] | None = None, *, names: Sequence[str] = ("first", "second"),
+    titles: Sequence[str] = ("Both slices as they are", "Aligned"), path: PathLike | None = None,
+    figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw two slices of tissue, before and after the first has been moved onto the second.
 
     Parameters
@@ -177,16 +159,10 @@ def _draw_sides(figure, panels, ax, drawn, labels, names, blank=(_style.GREY, _s
 
 
 def plot_distance_histograms(
-    x: ArrayLike,
-    y: ArrayLike,
-    labels: Sequence[str] = ("source", "target"),
-    *,
-    max_rows: int = 2000,
-    bins: int = 120,
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    x: ArrayLike, y: ArrayLike, labels: Sequence[str] = ("source", "target"), *,
+    max_rows: int = 2000, bins: int = 120, path: PathLike | None = None,
+    figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw the distributions of the cosine similarities within two spaces.
 
     Gromov-Wasserstein compares them: the more they differ, the harder a match.
@@ -235,14 +211,10 @@ def plot_distance_histograms(
 
 
 def plot_distances(
-    matrix: PairwiseResult | ArrayLike,
-    names: Sequence[str],
-    *,
-    title: str = "Gromov-Wasserstein distances",
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    matrix: PairwiseResult | ArrayLike, names: Sequence[str], *,
+    title: str = "Gromov-Wasserstein distances", path: PathLike | None = None,
+    figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw a matrix of distances as a heat map with its numbers.
 
     Parameters
@@ -254,9 +226,8 @@ def plot_distances(
 
     Examples
     --------
-    >>> import numpy as np, gwfast.plot
-    >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
-    >>> figure = gwfast.plot.plot_distances(distances, ["a", "b", "c"])
+    >>> import gwfast.plot
+    >>> figure = gwfast.plot.plot_distances([[0, 1, 5], [1, 0, 4], [5, 4, 0]], ["a", "b", "c"])
     """
     matrix = as_square(_style.part_of(matrix, "distances"), "matrix")
     n = len(matrix)
@@ -280,15 +251,10 @@ def plot_distances(
 
 
 def plot_dendrogram(
-    matrix: PairwiseResult | ArrayLike,
-    names: Sequence[str],
-    *,
-    groups: Sequence[object] | None = None,
-    title: str = "Clusters of average distance",
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    matrix: PairwiseResult | ArrayLike, names: Sequence[str], *,
+    groups: Sequence[object] | None = None, title: str = "Clusters of average distance",
+    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw which spaces are near one another as a tree of average linkage.
 
     Parameters
@@ -302,9 +268,8 @@ def plot_dendrogram(
 
     Examples
     --------
-    >>> import numpy as np, gwfast.plot
-    >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
-    >>> figure = gwfast.plot.plot_dendrogram(distances, ["a", "b", "c"])
+    >>> import gwfast.plot
+    >>> figure = gwfast.plot.plot_dendrogram([[0, 1, 5], [1, 0, 4], [5, 4, 0]], ["a", "b", "c"])
     """
     distances = _as_distances(matrix)
     n = len(distances)
@@ -325,7 +290,7 @@ def plot_dendrogram(
     )
     for label, leaf in zip(axes.get_yticklabels(), tree["leaves"], strict=True):
         label.set_parse_math(False)
-        label.set_color(palette[group_of[leaf]])
+        label.set_color(palette[group_of[leaf]] if groups is not None else "black")
     if groups is not None:
         handles = [Line2D([], [], color=color, linewidth=3) for color in palette]
         _style.legend(figure if ax is None else axes, handles, group_names, ncols=3)
@@ -336,15 +301,10 @@ def plot_dendrogram(
 
 
 def plot_embedding(
-    matrix: PairwiseResult | ArrayLike,
-    names: Sequence[str] | None = None,
-    *,
-    groups: Sequence[object] | None = None,
-    title: str = "Spaces by their distances",
-    path: PathLike | None = None,
-    figure: Canvas | None = None,
-    ax: Panels | None = None,
-) -> Figure:
+    matrix: PairwiseResult | ArrayLike, names: Sequence[str] | None = None, *,
+    groups: Sequence[object] | None = None, title: str = "Spaces by their distances",
+    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
+) -> Figure:  # fmt: skip
     """Draw spaces as points of the plane, about as far apart as they are.
 
     Classical multidimensional scaling (Torgerson, Psychometrika, 1952): axes say which share of the
@@ -358,9 +318,8 @@ def plot_embedding(
 
     Examples
     --------
-    >>> import numpy as np, gwfast.plot
-    >>> distances = np.abs(np.subtract.outer([0, 1, 5], [0, 1, 5]))
-    >>> figure = gwfast.plot.plot_embedding(distances, ["a", "b", "c"])
+    >>> import gwfast.plot
+    >>> figure = gwfast.plot.plot_embedding([[0, 1, 5], [1, 0, 4], [5, 4, 0]], ["a", "b", "c"])
     """
     distances = _as_distances(matrix)
     n = len(distances)

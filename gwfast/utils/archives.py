@@ -66,30 +66,26 @@ def open_archive(file: PathLike | BinaryIO) -> Iterator[NpzFile]:
 def open_array(
     archive: NpzFile, name: str, budget: float
 ) -> Iterator[tuple[IO[bytes], ArrayHeader]]:
-    """Open the data of an array of `open_archive` as a stream, with its header.
-
-    Raise a ValueError for more bytes than `budget`, for pickled objects, and for a shape that takes
-    more bytes than there are.
+    """Open the data of an array of `open_archive` as a stream, with its header; raise a ValueError
+    for more bytes than `budget`, for pickled objects, and for a shape of more bytes than there are.
     """
     members: zipfile.ZipFile = archive.zip  # type: ignore[assignment]
     member = members.NameToInfo.get(f"{name}.npy") or members.getinfo(name)
     if member.file_size > budget:
         raise refuse_more(budget)
     with members.open(member) as stream:
-        first = npy.read_magic(stream) == (1, 0)
-        read = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
+        is_first = npy.read_magic(stream) == (1, 0)
+        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
         shape, _, dtype = header = ArrayHeader(*read(stream))
         if dtype.hasobject:
-            kind = "str" if "words" in name else "float"
+            save = f"{name}.astype({'str' if 'words' in name else 'float'})"
             raise ValueError(
-                f"expected numbers or text in {name!r}, got Python objects: save"
-                f" {name}.astype({kind})"
+                f"expected numbers or text in {name!r}, got Python objects: save {save}"
             )
         count, left = math.prod(shape), member.file_size - stream.tell()
         if count * dtype.itemsize > left or (count and not dtype.itemsize):
-            raise ValueError(
-                f"expected an array {name!r} of shape {shape} and {dtype.str}, got {left} bytes"
-            )
+            expected = f"an array {name!r} of shape {shape} and {dtype.str}"
+            raise ValueError(f"expected {expected}, got {left} bytes")
         yield stream, header
 
 

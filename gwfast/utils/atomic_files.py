@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,9 +29,8 @@ def naming(path: PathLike) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[BinaryIO]:
-    """A binary stream whose content becomes the file `path` if all goes well. A pipe or a device is
-    written to as it is. The file has no name before it is whole, if the system has such files, so
-    that a killed process leaves nothing.
+    """Open a binary stream whose content becomes the file `path` if all goes well; a pipe or a
+    device is written to as it is.
     """
     target = Path(os.path.realpath(os.fsdecode(path)))
     with naming(path):
@@ -42,49 +40,26 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
             return
         temporary = target.parent / f"{PREFIX}{secrets.token_hex(8)}"
         try:
-            nameless = _nameless(target.parent)
-            with nameless or open(temporary, "xb") as stream:
+            with open(temporary, "xb") as stream:
                 yield stream
-                if nameless:
-                    stream.flush()
-                    _link(f"/proc/self/fd/{stream.fileno()}", temporary)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
 
 
-def _nameless(folder):
-    """Return a new binary stream to a file in `folder` without a name, or None."""
-    if not os.path.isdir("/proc/self/fd"):
-        return None
-    try:
-        return open(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666), "wb")
-    except (AttributeError, OSError):  # not Linux, or a file system without such files
-        return None
-
-
-def _link(unnamed, path):
-    """Give a file without a name the name `path`, or copy it on a file system without links."""
-    try:
-        # A folder's descriptor makes `link` follow the symbolic link.
-        os.link(unnamed, path, src_dir_fd=0)
-    except OSError:
-        shutil.copyfile(unnamed, path)
-
-
 @contextmanager
 def temporary_folder(holder: Path) -> Iterator[Path]:
-    """A folder in `holder`, which is removed in the end with all its content."""
+    """Make a folder in `holder`, which is removed in the end with all its content."""
     with tempfile.TemporaryDirectory(prefix=PREFIX, dir=holder) as folder:
         yield Path(folder)
 
 
 def check_folder(folder: Path, name: str) -> None:
     """Raise an error unless `folder` is a folder or can be made, and can be written to."""
+    holder = folder if folder.is_dir() else folder.absolute().parent
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{name} must be a folder, got the file {folder}")
-    if not folder.is_dir() and not folder.absolute().parent.is_dir():
+    if not holder.is_dir():
         raise ValueError(f"{name} must be in an existing folder, got {folder}")
-    holder = folder if folder.is_dir() else folder.absolute().parent
     with naming(folder), tempfile.TemporaryFile(prefix=PREFIX, dir=holder):
         pass

@@ -1,5 +1,6 @@
 """`show_config`: the facts that belong in a bug report."""
 
+import ntpath
 import platform
 
 import numpy as np
@@ -25,6 +26,7 @@ def config() -> dict[str, str]:
     if IMPATIENT:
         advice = " ".join(f"{name}={value}" for name, value in PATIENCE.items())
         in_use += f", loaded before gwfast: threads wait busily, unless {advice} is set"
+    default, most = threads.resolve_n_threads(), _rows.openmp_max_threads()
     return {
         **versions(),
         "platform": platform.platform(),
@@ -33,10 +35,7 @@ def config() -> dict[str, str]:
         "of these, in use": in_use or "not known",
         "instruction set": f"{_rows.current_isa()} (of {', '.join(_rows.supported_isas())})",
         "BLAS": _libraries("blas") or "not recognized",
-        "threads": (
-            f"{threads.resolve_n_threads()} by default "
-            f"(OpenMP would take {_rows.openmp_max_threads()})"
-        ),
+        "threads": f"{default} by default (OpenMP would take {most})",
     }
 
 
@@ -48,11 +47,9 @@ def show_config() -> None:
 
     Examples
     --------
-    >>> import contextlib, io, gwfast
-    >>> with contextlib.redirect_stdout(io.StringIO()) as printed:
-    ...     gwfast.show_config()
-    >>> "OpenMP" in printed.getvalue()
-    True
+    >>> import gwfast
+    >>> gwfast.show_config()  # doctest: +ELLIPSIS
+    gwfast ...
     """
     facts = config()
     width = max(map(len, facts))
@@ -60,9 +57,9 @@ def show_config() -> None:
 
 
 def _libraries(kind):
+    """Return names, versions, files and threads of the loaded libraries of a kind."""
     return "; ".join(
         f"{info['internal_api']} {info['version'] or ''}".rstrip()
-        + f" ({info['filepath'].replace(chr(92), '/').rsplit('/', 1)[-1]},"
-        f" {info['num_threads']} threads)"
+        + f" ({ntpath.basename(info['filepath'])}, {info['num_threads']} threads)"
         for info in threads.libraries(kind)
     )

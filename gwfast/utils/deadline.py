@@ -66,13 +66,11 @@ NEVER = Deadline()
 
 
 class Patience:
-    """Time for a search: `seconds` in all, and half of `seconds` since the last time that
-    something lower was found.
-    """
+    """Time for a search: `seconds` in all, and half of that since something lower was found."""
 
     def __init__(self, seconds: float):
-        self._seconds = seconds
-        self._began = self._found = time.perf_counter()
+        now = time.perf_counter()
+        self._seconds, self._began, self._found = seconds, now, now
 
     @property
     def goes_on(self) -> bool:

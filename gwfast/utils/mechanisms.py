@@ -1,7 +1,5 @@
-"""Switches of the approximations that a solve may use.
-
-Private: `python -m benchmarks.ablation` switches them off one at a time, and prints what each is
-worth. A field stays as long as its mechanism does.
+"""Switches of the approximations that a solve may use, which `python -m benchmarks.ablation` sets
+one at a time to print what each is worth. A field stays as long as its mechanism does.
 """
 
 import dataclasses
@@ -11,17 +9,13 @@ import dataclasses
 class Mechanisms:
     """A switch for each mechanism; all are on unless an ablation says otherwise."""
 
-    # Products near a known one by the leading eigenvectors of both cost matrices.
-    low_rank_updates: bool = True
-    # Descents on few points, over the leading eigenvectors of the costs, and in float32 come first.
-    levels: bool = True
+    low_rank_updates: bool = True  # products near a known product by leading eigenvectors
+    levels: bool = True  # descents on few points, over leading eigenvectors and in float32 first
     acceleration: bool = True  # Anderson's
     small_descents: bool = True  # descents of small problems in a compiled loop
     newton: bool = True  # Newton's steps and over-relaxation in the linear problem
-    # Large plans of point clouds by samples of them, or by the entries that carry them.
-    few_entries: bool = True
-    # After the race, escapes from its winner, and starts from clusters if it is not sure.
-    second_look: bool = True
+    few_entries: bool = True  # large plans by samples, or by the entries that carry them
+    second_look: bool = True  # after the race, escapes from its winner, and starts from clusters
 
 
 ALL = Mechanisms()

@@ -6,7 +6,6 @@ import numbers
 import os
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from ..kernels.control_groups import groups
@@ -55,7 +54,7 @@ def free_memory() -> int | None:
 
 
 def _free_of_machine():
-    available = _statistic(Path("/proc/meminfo"), "MemAvailable:")
+    available = _number(Path("/proc/meminfo"), r"MemAvailable:\s+(\d+)")
     if available is not None:
         return 1024 * available
     try:  # not Linux: all there is
@@ -64,55 +63,47 @@ def _free_of_machine():
         return None
 
 
-def _free_of_groups(**where: str | Path) -> Iterator[int]:
+def _free_of_groups(**where):
     """Yield the bytes that control groups, of both versions, leave."""
     for limit, version, group in _limited_groups(int(time.monotonic()), **where):
         _, used, cache = GROUP_FILES[version]
-        try:
-            used_bytes = int((group / used).read_text())
-        except (OSError, ValueError):
-            continue
-        given_up_on_demand = _statistic(group / "memory.stat", cache) or 0
-        yield max(limit - used_bytes + given_up_on_demand, 0)
+        used = _number(group / used)
+        if used is not None:
+            # The system takes files back if memory is asked for.
+            files = _number(group / "memory.stat", rf"{cache}\s+(\d+)") or 0
+            yield max(limit - used + files, 0)
 
 
 @functools.lru_cache(maxsize=1)
-def _limited_groups(second: int, **where: str | Path) -> list[tuple[int, int, Path]]:
-    """Limits of groups, their versions and folders, of this second: looking for them
-    takes as long as a small solve.
+def _limited_groups(second, **where):
+    """Return limits of groups, their versions and folders, of this second: looking for them takes
+    as long as a small solve.
     """
-    limited = []
-    for version, group in groups("memory", **where):
-        try:
-            limit = int((group / GROUP_FILES[version][0]).read_text())
-        except (OSError, ValueError):  # no such file, or "max": no limit
-            continue
-        if limit < 2**62:  # version 1 says about 2^63 where there is no limit
-            limited.append((limit, version, group))
-    return limited
+    found = groups("memory", **where)
+    limits = [(_number(group / GROUP_FILES[n][0]), n, group) for n, group in found]
+    # Version 1 says about 2^63 where there is no limit.
+    return [limit for limit in limits if limit[0] is not None and limit[0] < 2**62]
 
 
-def _free_of_process() -> Iterator[int]:
+def _free_of_process():
     """Yield the bytes of address space that limits of this process leave."""
-    if resource is None:
-        return
     for name, bounded in (("RLIMIT_AS", "VmSize:"), ("RLIMIT_DATA", "VmData:")):
-        limit, _ = resource.getrlimit(getattr(resource, name))
-        if limit != resource.RLIM_INFINITY:
+        limit = resource.getrlimit(getattr(resource, name))[0] if resource else math.inf
+        if resource and limit != resource.RLIM_INFINITY:
             # BLAS takes its buffers, which any solve needs and which count as used.
             try:
                 with single_threaded_blas():
                     pass
             except MemoryError:
                 yield 0
-            used = _statistic(Path("/proc/self/status"), bounded) or 0
+            used = _number(Path("/proc/self/status"), rf"{bounded}\s+(\d+)") or 0
             yield max(limit - 1024 * used, 0)
 
 
-def _statistic(path, name):
-    """The number after a name in a file of lines, or None."""
+def _number(path, pattern=r"(\d+)\s*$"):
+    """Return the number at the beginning of a line of a file, after a pattern, or None."""
     try:
-        found = re.search(rf"^{name}\s+(\d+)", path.read_text(), re.MULTILINE)
+        found = re.search(f"^{pattern}", path.read_text(), re.MULTILINE)
     except (OSError, ValueError):
         return None
     return int(found[1]) if found else None

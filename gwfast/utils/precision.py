@@ -17,18 +17,13 @@ class FloatPrecision:
     dtype: np.dtype
     peak: float  # the largest exponent in a Gibbs kernel that no sum overflows with
     drift: float  # how far scalings may wander, in natural logarithms, before they are absorbed
-    # Costs that differ by less than this many epsilons need no potentials to start from.
-    direct: float
-    # Error of the marginals below which rounding may keep it from falling, which is reached on any
-    # problem, and which no inner solution exceeds.
-    standstill: float
+    direct: float  # costs that differ by fewer epsilons need no potentials to start from
+    standstill: float  # error of marginals that any problem reaches, and no inner solution exceeds
     inner_tol: float
     rough: float
     cost_rounding: float  # relative, of the objective, a difference of larger terms
     stalled: float  # a change of an outer iteration that may be rounding at any epsilon
-    # Fraction of the costs below which epsilon is refused: rounding these would move what is
-    # exponentiated by tens.
-    min_epsilon: float
+    min_epsilon: float  # least fraction of the costs; below, rounding moves exponents by tens
 
     @property
     def rounding(self):

@@ -1,9 +1,8 @@
-"""Progress: events of running work and the functions that receive them; the log has all of them.
+"""Progress: events of running work and the functions that receive them.
 
-The logger is ``gwfast``. It writes nothing by itself: give it a handler, as
+The logger ``gwfast`` has all events. It writes nothing by itself: give it a handler, as
 ``logging.basicConfig(level="INFO")`` does. INFO has the stages (a file that was read, a solve that
-begins, a round of refinement, pairs and jobs that are done) and how each call ended; DEBUG also the
-starts that are tried, and iterations where they are reported.
+begins, pairs and jobs that are done) and how each call ended; DEBUG also starts and iterations.
 """
 
 import contextlib
@@ -34,10 +33,8 @@ class ProgressEvent(NamedTuple):
         "level", "start", "round", "solve", "iteration", "refinement", "match", "job", "finished"
     ]
     text: str
-    # Within its stage.
-    number: int = 1
-    # How much of the whole is done, and of how much; None is unknown.
-    done: int | None = None
+    number: int = 1  # within its stage
+    done: int | None = None  # how much of the whole is done, None if unknown
     total: int | None = None
 
 
@@ -53,98 +50,88 @@ class ProgressListener:
 
 @contextlib.contextmanager
 def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
-    """A function to report `ProgressEvent` to: False drops them, True shows a bar on stderr, and a
-    function is called as ``progress(text, done, total)``. The log has them in any case.
+    """Give a function to report `ProgressEvent` to: False drops them, True shows a bar on stderr,
+    and a function is called as ``progress(text, done, total)``. The log has them in any case.
     """
-    with contextlib.ExitStack() as stack:
-        show: Reporter | None
-        if isinstance(progress, ProgressListener):
-            show = progress.report
-        elif callable(progress):
-            show = lambda event: progress(event.text, event.done, event.total)  # noqa: E731
-        elif not isinstance(progress, bool):
-            raise TypeError(f"progress must be a bool or callable, got {type(progress).__name__}")
-        else:
-            show = stack.enter_context(progress_bar()) if progress else None
+    if not isinstance(progress, bool | ProgressListener) and not callable(progress):
+        raise TypeError(f"progress must be a bool or callable, got {type(progress).__name__}")
+    with progress_bar() if progress is True else contextlib.nullcontext() as show:
 
         def report(event):
             log.log(logging.DEBUG if event.stage in _DETAILS else logging.INFO, event.text)
             if show is not None:
                 show(event)
+            elif isinstance(progress, ProgressListener):
+                progress.report(event)
+            elif callable(progress):
+                progress(event.text, event.done, event.total)
 
         yield report
 
 
 @contextlib.contextmanager
 def reporting_on_terminal(
-    line: Callable[[ProgressEvent], str | None], total: int | None = None, *, quiet: bool = False
+    line: Callable[[ProgressEvent], str | None], *, quiet: bool = False
 ) -> Iterator[Reporter]:
-    """A function that shows events on stderr: as a bar, or if no bar can be drawn
-    as the lines that `line` makes of some of them; nothing if `quiet`. For `total` see
-    `progress_bar`. The log has what is reported below, not this.
+    """Give a function that shows events on stderr: as a bar, or if no bar can be drawn as the lines
+    that `line` makes of some of them; nothing if `quiet`. The log has what is reported below.
     """
-    if quiet:
-        yield lambda event: None
-        return
-    err = console(stderr=True)
-    if err.is_terminal:
-        with progress_bar(total) as report_progress:
-            yield report_progress
+    err = None if quiet else console(stderr=True)
+    if err is not None and err.is_terminal:
+        with progress_bar() as show:
+            yield show
         return
 
     def print_line(event):
-        if (text := line(event)) is not None:
+        if err is not None and (text := line(event)) is not None:
             err.print(text, soft_wrap=True)
 
     yield print_line
 
 
 @contextlib.contextmanager
-def progress_bar(total: int | None = None) -> Iterator[Reporter]:
-    """A bar of rich's on stderr that shows the last event; it pulses while the total is
-    unknown. With `total` it counts. Without rich, lines; and in notebooks without ipywidgets, where
-    rich draws nothing but a warning.
+def progress_bar() -> Iterator[Reporter]:
+    """Give a function that shows the last event in a bar of rich on stderr, which pulses while the
+    total is unknown; or in lines without rich, and in notebooks without ipywidgets, where rich
+    draws nothing but a warning.
     """
-    bare = find_spec("rich") is None
-    if bare or (console(stderr=True).is_jupyter and find_spec("ipywidgets") is None):
-        yield _lines()
+    if find_spec("rich") is None or (
+        console(stderr=True).is_jupyter and find_spec("ipywidgets") is None
+    ):
+        yield _print_lines()
         return
     from rich import progress as bars
     from rich.table import Column
 
     one_line = Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    columns = (
-        # Names of starts may look like rich's markup.
-        bars.TextColumn("{task.description}", markup=False, table_column=one_line),
-        bars.BarColumn(16),
-        *([] if total is None else [bars.MofNCompleteColumn()]),
-        bars.TimeElapsedColumn(),
-    )
+    # Names of starts may look like the markup of rich.
+    text = bars.TextColumn("{task.description}", markup=False, table_column=one_line)
+    columns = (text, bars.BarColumn(16), bars.TimeElapsedColumn())
     with bars.Progress(*columns, console=console(stderr=True), expand=True) as bar:
-        task = bar.add_task("starting", total=total)
+        task = bar.add_task("starting", total=None)
 
-        def report_progress(event):
+        def show(event):
             bar.update(task, description=event.text, completed=event.done or 0, total=event.total)
 
-        yield report_progress
+        yield show
         bar.update(task, total=bar.tasks[0].completed)
 
 
-def _lines():
+def _print_lines():
     """Return a function that prints the first event of each kind of work, then one a second."""
     printed = {}
 
-    def print_line(event):
+    def show(event):
         now = time.monotonic()
         if now - printed.get(event.stage, -1.0) >= 1.0:
             printed[event.stage] = now
             print(event.text, file=sys.stderr, flush=True)
 
-    return print_line
+    return show
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """Return a console of rich's; all text is literal, as names may look like rich's markup."""
+    """Return a console of rich; all text is literal, as names may look like the markup of rich."""
     from rich.console import Console
 
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)

@@ -27,24 +27,20 @@ def as_any_array(x: Any, name: str) -> NDArray[Any]:
     """Return `x` as an array of any dtype; nullable columns of pandas as floats."""
     refuse_tensor(x, name)
     try:
-        if hasattr(x, "iloc"):
-            dtypes = np.atleast_1d(x.dtypes)
-            if any(hasattr(dtype, "na_value") and dtype.kind in "biuf" for dtype in dtypes):
-                if x.ndim == 1 and not x.isna().any():
-                    return x.to_numpy(dtype=x.dtype.numpy_dtype)
-                return x.to_numpy(dtype=np.float64, na_value=np.nan)
+        dtypes = np.atleast_1d(x.dtypes) if hasattr(x, "iloc") else ()
+        if any(hasattr(dtype, "na_value") and dtype.kind in "biuf" for dtype in dtypes):
+            if x.ndim == 1 and not x.isna().any():
+                return x.to_numpy(dtype=x.dtype.numpy_dtype)
+            return x.to_numpy(dtype=np.float64, na_value=np.nan)
         return np.asarray(x)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} must be an array: {error}") from None
     except Exception as error:  # torch raises RuntimeError, and JAX errors of its own
-        came = type(x).__name__
-        raise TypeError(f"{name} must be an array, got a {came}: {error}") from None
+        raise TypeError(f"{name} must be an array, got a {type(x).__name__}: {error}") from None
 
 
 def refuse_tensor(x: Any, name: str) -> None:
-    """Raise a TypeError for a tensor of torch, and for an array or a traced value of JAX: its
-    gradient would be lost.
-    """
+    """Raise a TypeError for a tensor of torch or JAX, traced or not: its gradient would be lost."""
     library = type(x).__module__.partition(".")[0]
     if library in ("torch", "jax", "jaxlib"):
         raise TypeError(
@@ -75,10 +71,9 @@ def in_memory(x: Any) -> Any:
 
 
 def as_matrix(x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
-    """Return `x` as a 2-D array of finite real numbers, its float dtype kept.
+    """Return `x` as a 2-D array of finite real numbers, its float dtype kept, integers as float64.
 
-    Integers and booleans become float64. Any memory order is taken, read-only arrays too; no rows
-    or no columns are refused.
+    Any memory order is taken, read-only arrays too; no rows or no columns are refused.
     """
     x = as_table(x, name, shape=shape)
     # A finite sum proves finite entries without an n x m mask.
@@ -109,9 +104,7 @@ def as_table(x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None) -
 
 
 def check_finite(x: NDArray[Any], name: str, total: float) -> None:
-    """Raise a ValueError unless an array with this sum is finite: only if the sum is not (an
-    overflowing one, perhaps) is it worth looking closer.
-    """
+    """Raise a ValueError unless `x` is finite; only a `total` that is not makes it look closer."""
     if not math.isfinite(total) and len(bad := np.argwhere(~np.isfinite(x))):
         at = tuple(map(int, bad[0]))
         raise ValueError(
@@ -147,8 +140,24 @@ def as_weights(x: ArrayLike, name: str, size: int) -> Float64Array:
     return _weights_of(x, name, size)[0]
 
 
-def _weights_of(x: ArrayLike, name: str, size: int) -> tuple[Float64Array, float]:
-    """Return `as_weights`, and the total."""
+def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
+    """Return a marginal: None is uniform, else masses that sum to one (up to rounding)."""
+    weights, total = _weights_of(x, name, size)
+    if abs(total - 1.0) > MASS_TOLERANCE:
+        raise ValueError(f"{name} must sum to 1, got {total:.6g}")
+    return weights
+
+
+def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
+    """Return masses of any positive total; None is uniform, with a total of one."""
+    weights, total = _weights_of(x, name, size)
+    return weights * total
+
+
+def _weights_of(x: ArrayLike | None, name: str, size: int) -> tuple[Float64Array, float]:
+    """Return weights that sum to one, and the total of the masses; None is uniform."""
+    if x is None:
+        return np.full(size, 1.0 / size), 1.0
     x = as_vector(x, name, size)
     low, high, total = check_masses(x, name)
     kept = total
@@ -170,24 +179,6 @@ def check_masses(x: Float64Array, name: str) -> tuple[float, float, float]:
     if not 0 < total < np.inf:
         raise ValueError(f"{name} must have a positive sum, got {total}")
     return low, high, total
-
-
-def as_marginal(x: ArrayLike | None, name: str, size: int) -> Float64Array:
-    """Return a marginal: None is uniform, else masses that sum to one (up to rounding)."""
-    if x is None:
-        return np.full(size, 1.0 / size)
-    weights, total = _weights_of(x, name, size)
-    if abs(total - 1.0) > MASS_TOLERANCE:
-        raise ValueError(f"{name} must sum to 1, got {total:.6g}")
-    return weights
-
-
-def as_masses(x: ArrayLike | None, name: str, size: int) -> Float64Array:
-    """Return masses of any positive total; None is uniform, with a total of one."""
-    if x is None:
-        return np.full(size, 1.0 / size)
-    weights, total = _weights_of(x, name, size)
-    return weights * total
 
 
 def as_positive(x: float, name: str, *, zero: bool = False) -> float:
@@ -213,8 +204,7 @@ def as_count(x: int, name: str, *, least: int = 1) -> int:
             raise TypeError
         x = operator.index(x)
     except TypeError:
-        came = type(x).__name__
-        raise TypeError(f"{name} must be an integer, got {came}") from None
+        raise TypeError(f"{name} must be an integer, got {type(x).__name__}") from None
     if x < least:
         raise ValueError(f"{name} must be at least {least}, got {x}")
     return x
@@ -223,20 +213,19 @@ def as_count(x: int, name: str, *, least: int = 1) -> int:
 def as_mapping(x: T, name: str) -> T:
     """Return `x` if it has items."""
     if not isinstance(x, Mapping):
-        raise TypeError(
-            f"{name} must be a mapping of words to their translations, got {type(x).__name__}"
-        )
+        came = type(x).__name__
+        raise TypeError(f"{name} must be a mapping of words to their translations, got {came}")
     return x
 
 
 def as_translations(x: Iterable[str], word: str, name: str) -> list[str]:
     """Return the translations of a word in the dictionary `name`: words, not a lone string."""
-    alone = isinstance(x, str) or not isinstance(x, Iterable)
-    made = [] if alone else list(x)
-    if alone or not all(isinstance(one, str) for one in (word, *made)):
+    is_lone = isinstance(x, str) or not isinstance(x, Iterable)
+    translations = [] if is_lone else list(x)
+    if is_lone or not all(isinstance(each, str) for each in (word, *translations)):
         came = f"{'the string ' * isinstance(x, str)}{x!r} for {word!r}"
         raise TypeError(f"{name} must map words to sets of words, got {came}")
-    return made
+    return translations
 
 
 def one_of(x: T, name: str, choices: Collection[str]) -> T:
