@@ -2,7 +2,7 @@
 
 from .alignment.align import align
 from .alignment.aligned import Alignment
-from .alignment.procrustes import procrustes
+from .alignment.maps import procrustes
 from .alignment.retrieval import nearest_neighbors
 from .linear.marginals import Partial, Unbalanced
 from .linear.sinkhorn import sinkhorn

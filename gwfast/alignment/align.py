@@ -26,10 +26,10 @@ from ..utils.deadline import Deadline
 from ..utils.labels import in_order, labels_of
 from ..utils.progress import log
 from ..utils.types import MemoryLimit, PathLike, Progress
-from ..utils.validation import as_array, as_count, as_matrix, as_weights, one_of
+from ..utils.validation import as_array, as_count, as_weights, one_of
 from .aligned import Alignment, as_words
-from .normalize import Normalizer, NormalizeStep, Vectors, check_steps, has_words, vectors_of
-from .procrustes import orthogonal
+from .maps import orthogonal
+from .normalize import Normalizer, NormalizeStep, Vectors, check_steps, has_words
 
 # "uniform", "zipf" or weights.
 Masses: TypeAlias = str | ArrayLike | None
@@ -100,10 +100,8 @@ def align(
 
     Warns
     -----
-    ConvergenceWarning
-        See `gromov_wasserstein`.
-    UserWarning
-        If masses are very uneven.
+    ConvergenceWarning, UserWarning
+        See `gromov_wasserstein`; also if masses are very uneven.
 
     Examples
     --------
@@ -123,10 +121,8 @@ def align(
     one_of(metric, "metric", get_args(Metric))
     if n_words is not None:
         n_words = as_count(n_words, "n_words")
-    source, labels_x = _side(x, "x", steps)
-    target, labels_y = _side(y, "y", steps)
-    cloud_x = _cloud(source, n_words, metric, statistic, labels_x)
-    cloud_y = _cloud(target, n_words, metric, statistic, labels_y)
+    source, cloud_x, labels_x = _side(x, "x", steps, n_words, metric, statistic)
+    target, cloud_y, labels_y = _side(y, "y", steps, n_words, metric, statistic)
     problem = QuadraticProblem(
         cloud_x,
         cloud_y,
@@ -156,8 +152,12 @@ def align(
     began -= max(0.0, gw.seconds - (time.perf_counter() - solving))
     warn_of(gw, settings.limits)
     n_threads = resolve_n_threads(n_threads)
+    correlation = np.empty((source.rows.shape[1], target.rows.shape[1]))
+    moved = gw.coupling.apply(target.rows[: cloud_y.n])
+    with single_threaded_blas():
+        _products.gram(source.rows[: cloud_x.n], moved, correlation, n_threads)
     alignment = Alignment(
-        mapping=_mapping(source, target, gw.coupling, n_threads),
+        mapping=orthogonal(correlation),
         source=source,
         target=target,
         words=(_words_of(labels_x), _words_of(labels_y)),
@@ -172,28 +172,25 @@ def align(
     return alignment
 
 
-def _side(x, name, steps):
-    """Return the `Normalizer` of a side, and the labels of its rows: words, an index or None."""
+def _side(x, name, steps, n_words, metric, statistic):
+    """Return the `Normalizer` of a side, the `PointCloud` of the rows that take part, and labels of
+    all rows: words, an index or None.
+    """
     if isinstance(x, str | os.PathLike):
         raise TypeError(f"{name} must be vectors, got a path; words.read_embeddings(path) reads it")
-    vectors = vectors_of(x)
-    side = Normalizer.fit(steps, as_matrix(vectors, name), name, labels_of(vectors, 1))
-    return side, as_words(x.words, name, side) if has_words(x) else labels_of(x)
+    side = Normalizer.fit(steps, x, name)
+    labels = as_words(x.words, name, side) if has_words(x) else labels_of(x)
+    cloud = PointCloud(side.rows[:n_words], metric)
+    if statistic is not None:
+        cloud = cloud.scaled_by(statistic)
+    cloud.labels = None if labels is None else labels[: cloud.n]
+    return side, cloud, labels
 
 
 def _words_of(labels):
     """Return labels of all rows if they are words, else None."""
     are_words = labels is not None and all(isinstance(label, str) for label in labels)
     return tuple(labels) if are_words else None
-
-
-def _cloud(side, n_words, metric, statistic, labels):
-    """Return the `PointCloud` of the rows that take part."""
-    cloud = PointCloud(side.rows[:n_words], metric)
-    if statistic is not None:
-        cloud = cloud.scaled_by(statistic)
-    cloud.labels = None if labels is None else labels[: cloud.n]
-    return cloud
 
 
 def _as_masses(p, name, size, labels, of, n_rows):
@@ -212,9 +209,10 @@ def _as_masses(p, name, size, labels, of, n_rows):
 
 
 def _warn_of_masses(problem):
+    """Warn if the masses of a side are very uneven."""
     for name, masses in (("p", problem.p), ("q", problem.q)):
         even = float(np.exp(mass_entropy(masses)))
-        # Zipf's law has .12 for 3000 words, and 1 to 5 % of the words were translated right.
+        # By Zipf's law .12 for 3000 words: 1 to 5 % of them were translated right.
         if even < 0.3 * len(masses):
             warnings.warn(
                 f"{name} is as uneven as {even:.0f} equal masses of {len(masses)} rows: few rows"
@@ -222,13 +220,3 @@ def _warn_of_masses(problem):
                 stacklevel=outside(),
             )
             break
-
-
-def _mapping(source, target, coupling, n_threads):
-    """Return the maximizer of ``<P, X' T Y>`` over (semi-)orthogonal P."""
-    n, m = coupling.shape
-    correlation = np.empty((source.rows.shape[1], target.rows.shape[1]))
-    moved = coupling.apply(target.rows[:m])
-    with single_threaded_blas():
-        _products.gram(source.rows[:n], moved, correlation, n_threads)
-    return orthogonal(correlation)

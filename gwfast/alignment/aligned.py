@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -15,21 +16,28 @@ from ..problems.geometry import unit_rows
 from ..results.coupling import matches_of
 from ..results.result import GWResult
 from ..results.tables import Translations
+from ..utils.callers import outside
 from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, PathLike, Progress
 from ..utils.validation import as_array, as_count, one_of
+from .maps import RefineStep, refine_maps
 from .normalize import Normalizer, Vectors, vectors_of
-from .procrustes import Maps
-from .refine import RefineStep, refine_maps
-from .retrieval import BestMatches, Retrieval, best_matches, hubness, ranked
+from .retrieval import (
+    INVERSE_TEMPERATURE,
+    BestMatches,
+    ByPlan,
+    Retrieval,
+    best_matches,
+    hubness,
+    ranked,
+)
 from .saving import read_alignment, write_alignment
 
 if TYPE_CHECKING:
     from ..words.dictionaries import Translations as Dictionary
     from ..words.evaluation import ConventionName, Precision
 
-ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 Ranking: TypeAlias = Retrieval | ByPlan
 Direction: TypeAlias = Literal["forward", "backward"]
 # Words of all rows of a side; None if the side has no words.
@@ -46,17 +54,17 @@ class Alignment:
         ``x_normalized @ mapping`` lies in the common space. Orthogonal (semi-orthogonal if d !=
         d') before a refinement. Read-only, like all arrays of an alignment.
     target_mapping : (d', d') float32 ndarray or None
-        ``y_normalized @ target_mapping`` lies in the common space; None if the common space is
-        the normalized target space.
+        ``y_normalized @ target_mapping`` lies in the common space; None if the common space is the
+        normalized target space.
     source, target : Normalizer
         ``source.rows`` and ``target.rows`` are all rows of `x` and `y`, normalized.
     words : tuple of two, each a tuple of str or None
         Words of all rows of either side, see `with_words`.
     n_words : tuple of two int
-        Rows of each side, the first, that took part in the transport problem.
+        Number of the first rows of each side, which took part in the transport problem.
     refinement : tuple of RefineStep
-        One record for each round of refinement: iteration, n_pairs (mutual matches), objective
-        (mean CSLS of the best matches), change (fraction of matches that changed), seconds.
+        A record for each round of refinement: iteration, n_pairs (mutual matches), objective (mean
+        CSLS of the best matches), change (fraction of matches that changed), seconds.
     seconds : float
         Time of the alignment.
     n_threads : int
@@ -67,8 +75,10 @@ class Alignment:
     >>> from gwfast.words import load_sample
     >>> spanish, french, dictionary = load_sample()
     >>> alignment = gwfast.align(spanish, french, n_words=500)
-    >>> alignment.translate("noche", k=2).words
-    [['nuit', 'soir']]
+    >>> alignment.translate(["madre", "noche"], k=2).words
+    [['mère', 'sœur'], ['nuit', 'soir']]
+    >>> alignment.translate("nuit", k=1, direction="backward").words
+    [['noche']]
     >>> alignment.evaluate(dictionary)["csls"].n_queries
     396
     """
@@ -86,13 +96,12 @@ class Alignment:
 
     def __post_init__(self) -> None:
         # `_hubness` would not notice maps that change.
-        arrays = [self.mapping, self.source.rows, self.target.rows]
-        if self.target_mapping is not None:
-            arrays.append(self.target_mapping)
+        arrays: list[Any] = [self.mapping, self.target_mapping]
+        for side in (self.source, self.target):
+            arrays += side.rows, *side.means
         for array in arrays:
-            array.flags.writeable = False
-        for mean in (*self.source.means, *self.target.means):
-            mean.flags.writeable = False
+            if array is not None:
+                array.flags.writeable = False
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays that were pickled or copied can be written.
@@ -112,39 +121,31 @@ class Alignment:
         return self.gw.plan
 
     def match(self) -> IntArray:
-        """Return the best target row of each source row that took part, by the plan; -1 for a row
-        without mass.
-        """
+        """Return the best target by the plan of each row that took part; -1 without mass."""
         return self.gw.match()
 
     @property
     def mapped_source(self) -> Float32Array:
         """(n, e) float32 ndarray: all source rows in the common space."""
-        return self.source.rows @ self.mapping
+        return _mapped(self.source.rows, self.mapping)
 
     @property
     def mapped_target(self) -> Float32Array:
         """(m, e) float32 ndarray: all target rows in the common space."""
-        return self._map_target(self.target.rows)
+        return _mapped(self.target.rows, self.target_mapping)
 
     def transform(self, x: Vectors) -> Float32Array:
         """Map vectors (n, d) of the source space, or `Embeddings`, to the common space, (n, e)."""
-        return self.source(x, "x") @ self.mapping
+        return _mapped(self.source(x, "x"), self.mapping)
 
     def transform_target(self, y: Vectors) -> Float32Array:
         """Map vectors (m, d') of the target space, or `Embeddings`, to the common space, (m, e)."""
-        return self._map_target(self.target(y, "y"))
-
-    def _map_target(self, y):
-        return y if self.target_mapping is None else y @ self.target_mapping
+        return _mapped(self.target(y, "y"), self.target_mapping)
 
     def with_words(self, source: Sequence[str], target: Sequence[str]) -> Alignment:
-        """Return the alignment with words for all rows of both sides.
+        """Return the alignment with words for all rows of both sides, in their order.
 
-        Parameters
-        ----------
-        source, target : sequence of str
-            In the order of the rows. If a word repeats, `translate` looks up its first row.
+        If a word repeats, `translate` looks up its first row.
         """
         words = as_words(source, "source", self.source), as_words(target, "target", self.target)
         return dataclasses.replace(self, words=words)
@@ -177,52 +178,53 @@ class Alignment:
         Translations
             `words`, a list for each item, best first (None if the other side has no words), and
             `scores` and `indices`, (n_items, k). A row without mass in the plan has indices of -1.
-
-        Examples
-        --------
-        >>> import gwfast
-        >>> from gwfast.words import load_sample
-        >>> spanish, french, _ = load_sample()
-        >>> alignment = gwfast.align(spanish, french, n_words=500)
-        >>> alignment.translate(["madre", "noche"], k=2).words
-        [['mère', 'sœur'], ['nuit', 'soir']]
-        >>> alignment.translate("nuit", k=1, direction="backward").words
-        [['noche']]
         """
         one_of(method, "method", (*get_args(Retrieval), *get_args(ByPlan)))
         one_of(direction, "direction", get_args(Direction))
         self._check_rows()
         k, items = as_count(k, "k"), vectors_of(items)
+        way, side = (self, "source") if direction == "forward" else (self._turned, "target")
+        items = way._looked_up(items, side)
         if method in get_args(ByPlan):
-            found = self._by_plan(items, k, direction, method)
+            found = way._by_plan(items, k, method)
         else:
-            queries = unit_rows(self._queries(items, direction), "items", np.float32)
-            targets = self.mapped_target if direction == "forward" else self.mapped_source
-            penalty = self._hubness(method, direction)
-            found = ranked(queries, targets, penalty, method, k, self.n_threads)
-        words = self.words[direction == "forward"]
-        named = None
+            queries = unit_rows(way._queries(items), "items", np.float32)
+            penalty = way._hubness(method)
+            found = ranked(queries, way.mapped_target, penalty, method, k, self.n_threads)
+        words, named = way.words[1], None
         if words is not None:
             named = [[words[row] for row in best if row >= 0] for best in found.indices.tolist()]
         return Translations(named, found.scores, found.indices)
 
-    def _queries(self, items, direction):
-        """Return the items in the common space."""
-        forward = direction == "forward"
-        if np.ndim(items) == 2:
-            return self.transform(items) if forward else self.transform_target(items)
-        side = self.source if forward else self.target
-        rows = side.rows[self._as_rows(items, len(side.rows), direction)]
-        return rows @ self.mapping if forward else self._map_target(rows)
+    @functools.cached_property
+    def _turned(self):
+        """The alignment from target to source, whose `mapping` may be None."""
+        gw = self._gw
+        if gw is not None:
+            gw = dataclasses.replace(gw, coupling=gw.coupling.T)
+        return dataclasses.replace(
+            self,
+            mapping=self.target_mapping,
+            target_mapping=self.mapping,
+            source=self.target,
+            target=self.source,
+            words=self.words[::-1],
+            n_words=self.n_words[::-1],
+            _gw=gw,
+        )
 
-    def _by_plan(self, items, k, direction, method):
+    def _queries(self, items):
+        """Return source items in the common space."""
+        if np.ndim(items) == 2:
+            return _mapped(self.source(items, "items"), self.mapping)
+        return _mapped(self.source.rows[_as_rows(items, len(self.source.rows))], self.mapping)
+
+    def _by_plan(self, items, k, method):
         """Return the best rows for items that took part."""
-        forward = direction == "forward"
-        coupling = self.gw.coupling if forward else self.gw.coupling.T
-        rows = self._as_rows(items, coupling.shape[0], direction)
+        coupling, points = self.gw.coupling, self.target.rows
+        rows = _as_rows(items, coupling.shape[0])
         if method == "coupling":
             return matches_of(coupling, k, rows)
-        points = self.target.rows if forward else self.source.rows
         means = coupling.transform(points[: coupling.shape[1]])[rows]
         unmatched = ~means.any(axis=1)
         means[unmatched] = points[0]  # any row, as zeros have no angle
@@ -231,77 +233,43 @@ class Alignment:
         found.indices[unmatched], found.scores[unmatched] = -1, 0.0
         return found
 
-    def _as_rows(self, items, n, direction):
-        """Return numbers of some of the first `n` rows of a side."""
-        if items is None:
-            return np.arange(n)
-        side = "source" if direction == "forward" else "target"
-        if np.asarray(items).dtype.kind in "UO":
-            items = self._rows_of(np.atleast_1d(np.asarray(items)).tolist(), side)
-        rows = np.atleast_1d(as_array(items, "items"))
-        if rows.size == 0:
-            raise ValueError("items must not be empty")
-        if rows.ndim != 1 or rows.dtype.kind not in "iu":
-            raise TypeError(f"items must be words or row numbers, got {rows.ndim}-D {rows.dtype}")
-        if rows.min() < 0 or rows.max() >= n:
-            raise ValueError(
-                f"items must be among the first {n} rows, got rows {rows.min()} to {rows.max()}"
-            )
-        return rows
-
-    def _rows_of(self, words, side):
-        known = self._row_of_word[side]
-        if known is None:
+    def _looked_up(self, items, side):
+        """Return the rows of source words, and other items as they are; errors name the `side`."""
+        if items is None or np.ndim(items) > 1 or np.asarray(items).dtype.kind not in "UO":
+            return items
+        if self.words[0] is None:
             raise ValueError(f"items must be row numbers or vectors, as the {side} has no words")
+        words = np.atleast_1d(items).tolist()
         for word in words:
-            if word not in known:
+            if word not in self._row_of_word:
                 raise ValueError(f"items must be words of the {side}, got {word!r}")
-        return [known[word] for word in words]
+        return [self._row_of_word[word] for word in words]
 
     @functools.cached_property
     def _row_of_word(self):
-        """Return the first row of each word, by side."""
-        rows = {}
-        for side, words in zip(("source", "target"), self.words, strict=True):
-            pairs = None if words is None else reversed([*enumerate(words)])
-            rows[side] = None if pairs is None else {word: row for row, word in pairs}
-        return rows
+        """The first row of each source word."""
+        return {word: row for row, word in reversed([*enumerate(self.words[0])])}
 
     @functools.cached_property
     def _known_hubness(self):
         return {}
 
-    def _hubness(self, method, direction):
-        """Return `hubness`, computed once: it takes as long as a search for all rows."""
-        known, key = self._known_hubness, (method, direction)
-        if key not in known:
+    def _hubness(self, method):
+        """Return the `hubness` of the targets, computed once: it takes as long as a search."""
+        if method not in self._known_hubness:
             points = self.mapped_target, self.mapped_source
-            targets, sources = points if direction == "forward" else points[::-1]
-            known[key] = hubness(targets, sources, method=method, n_threads=self.n_threads)
-        return known[key]
+            self._known_hubness[method] = hubness(*points, method, self.n_threads)
+        return self._known_hubness[method]
 
     def best_matches(self, k: int = 1) -> BestMatches:
         """Return the best rows of the other side for all rows of both, by CSLS.
 
-        Parameters
-        ----------
-        k : int, default=1
-            Target rows for each source row.
-
-        Returns
-        -------
-        BestMatches
-            `forward` (`Neighbors` of all source rows), `backward` (the best source row of each
-            target row), and `mutual`, a mask of the source rows whose best match is mutual.
+        The result has `forward` (`k` `Neighbors` of all source rows), `backward` (the best source
+        row of each target row), and `mutual`, a mask of source rows whose best match is mutual.
         """
         self._check_rows()
-        return best_matches(
-            self.mapped_source,
-            self.mapped_target,
-            k=as_count(k, "k"),
-            penalty=self._hubness("csls", "forward"),
-            n_threads=self.n_threads,
-        )
+        sides, k = (self.mapped_source, self.mapped_target), as_count(k, "k")
+        return best_matches(*sides, self._hubness("csls"), k, self.n_threads)
 
     def evaluate(
         self,
@@ -313,14 +281,14 @@ class Alignment:
     ) -> dict[str, Precision]:
         """Score the translations of the alignment against a dictionary.
 
-        The methods "coupling" and "barycentric" are scored on the queries that took part with at
-        least one translation, the other methods on all.
-
         Parameters
         ----------
         dictionary : mapping of str to iterable of str
+            A warning tells if more of its pairs fit in the opposite direction.
         methods : sequence of str or None, default=None
             Methods of `translate`; None is "coupling" (unless loaded from a file), "nn", "csls".
+            "coupling" and "barycentric" are scored on the queries that took part with at least one
+            translation, the other methods on all.
         ks : sequence of int, default=(1, 5, 10)
             Numbers of translations that are looked at.
         convention : {"gwfast", "vecmap", "muse", "paper"}, default="gwfast"
@@ -330,26 +298,73 @@ class Alignment:
         -------
         dict of str to Precision
             By method: `at` (precision by k), `interval(k)`, `n_queries`, `coverage`.
-
-        Warns
-        -----
-        UserWarning
-            If more pairs of the dictionary fit the other way round.
         """
-        from .scoring import score
+        from ..words.evaluation import gold_standard, scored, turned
 
+        if isinstance(methods, str):
+            raise TypeError(f"methods must be a sequence of names, got {methods!r}")
         by_plan = () if self._gw is None else get_args(ByPlan)
-        return score(self, dictionary, methods, ks, convention, by_plan)
+        methods = (*by_plan[:1], "nn", "csls") if methods is None else methods
+        for method in methods:
+            one_of(method, "methods", (*get_args(Retrieval), *by_plan))
+        words_x, words_y = self.words
+        if words_x is None or words_y is None:
+            raise ValueError("words must be attached to both sides; see Alignment.with_words")
+        n, m = self.n_words
+        part = gold_standard(dictionary, words_x[:n], words_y[:m], convention)
+        whole = part
+        if not part.convention.taking_part:
+            whole = gold_standard(dictionary, words_x, words_y, convention)
+        if n_turned := turned(dictionary, whole, words_x, words_y):
+            warnings.warn(
+                f"dictionary: more pairs fit the other way round, of {n_turned} words; from source"
+                f" to target of {len(whole)}; read_dictionary(path, reverse=True) turns it",
+                stacklevel=outside(),
+            )
+        k = max((as_count(k, "ks") for k in ks), default=1)
+        precision: dict[str, Precision] = {}
+        for method in methods:
+            gold = part if method in by_plan else whole
+            indices = self._translations(method, k, gold, whole.candidates)
+            precision[method] = scored(indices, gold, ks)
+        return precision
+
+    def _translations(self, method, k, gold, candidates):
+        """Return the best `k` of the candidates, or all candidates, for each query."""
+        if not len(gold):
+            return np.empty((0, k), dtype=np.int64)
+        all_targets = len(candidates) == len(self.target.rows)
+        if method in get_args(Retrieval):
+            rows, temperature = self.source.rows, gold.convention.inverse_temperature
+            targets = self.mapped_target if all_targets else self.mapped_target[candidates]
+            if all_targets and len(gold.sources) == len(rows) and temperature is None:
+                penalty = self._hubness(method)
+            else:
+                sources, b = rows[gold.sources], temperature or INVERSE_TEMPERATURE
+                sources = _mapped(sources, self.mapping)
+                penalty = hubness(targets, sources, method, self.n_threads, b=b)
+            queries = unit_rows(_mapped(rows[gold.rows], self.mapping), "items", np.float32)
+            found = ranked(queries, targets, penalty, method, k, self.n_threads)
+            return candidates[found.indices]
+        asked = k
+        while True:
+            indices = self.translate(gold.rows, method=method, k=asked).indices
+            allowed = np.isin(indices, candidates)
+            if all_targets or allowed.sum(axis=1).min() >= k or indices.shape[1] < asked:
+                break
+            asked *= 2
+        # A stable sort moves the candidates to the front, in their order. Other rows may follow if
+        # there are few candidates; they are never right.
+        order = np.argsort(~allowed, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(indices, order, axis=1)
 
     def refine(self, rounds: int = 5, *, progress: Progress = False) -> Alignment:
-        """Return the alignment with maps fitted to mutual matches.
-
-        Each round matches rows by CSLS, and fits the maps of both sides to the mutual matches.
+        """Return the alignment with maps of both sides fitted to mutual matches by CSLS.
 
         Parameters
         ----------
         rounds : int, default=5
-            At most; fewer if the matches no longer change.
+            Fewer if the matches no longer change.
         progress : bool or callable, default=False
             See `gromov_wasserstein`.
         """
@@ -359,20 +374,13 @@ class Alignment:
         """Return `refine` without further rounds after a deadline."""
         self._check_rows()
         began = time.perf_counter()
-        with reporting(progress) as report_progress:
-            maps, steps = refine_maps(
-                self.source.rows,
-                self.target.rows,
-                Maps(self.mapping, self.target_mapping),
-                rounds,
-                self.n_threads,
-                report_progress,
-                deadline,
-            )
+        spaces = self.source.rows, self.target.rows, self.mapping, self.target_mapping
+        with reporting(progress) as report:
+            *maps, steps = refine_maps(*spaces, rounds, self.n_threads, report, deadline)
         return dataclasses.replace(
             self,
-            mapping=maps.source,
-            target_mapping=maps.target,
+            mapping=maps[0],
+            target_mapping=maps[1],
             refinement=self.refinement + steps,
             seconds=self.seconds + time.perf_counter() - began,
         )
@@ -385,7 +393,7 @@ class Alignment:
         Parameters
         ----------
         path : path-like
-            Used as given; no suffix is added.
+            No suffix is added.
         rows : bool, default=True
             Keep the normalized rows, which are most of the file, and their words. A file without
             rows maps vectors and cannot translate.
@@ -401,26 +409,12 @@ class Alignment:
         path : path-like
             The file, or a folder that ``gwfast align --output`` wrote.
         n_threads : int or None, default=None
-            None is one thread a core.
+            None is a thread for each core.
 
         Raises
         ------
         ValueError
-            If the file is damaged, of a later version of gwfast, or holds something else.
-
-        Examples
-        --------
-        >>> import os, tempfile
-        >>> import gwfast
-        >>> from gwfast.words import load_sample
-        >>> spanish, french, dictionary = load_sample()
-        >>> alignment = gwfast.align(spanish, french, n_words=500)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "es-fr.npz")
-        ...     alignment.save(path)
-        ...     loaded = gwfast.Alignment.load(path)
-        >>> loaded.translate("noche", k=1).words
-        [['nuit']]
+            If the file is damaged, of another version of gwfast, or holds something else.
         """
         return cls(**read_alignment(path), n_threads=resolve_n_threads(n_threads))
 
@@ -432,6 +426,24 @@ class Alignment:
         d, e = self.mapping.shape
         sizes = f"{len(self.source.rows)} x {len(self.target.rows)} rows, mapping {d} -> {e}"
         return f"Alignment({sizes})" if self._gw is None else f"Alignment({sizes}, {self._gw!r})"
+
+
+def _mapped(rows, mapping):
+    return rows if mapping is None else rows @ mapping
+
+
+def _as_rows(items, n):
+    """Return numbers of some of the first `n` rows of a side."""
+    rows = np.arange(n) if items is None else np.atleast_1d(as_array(items, "items"))
+    if rows.size == 0:
+        raise ValueError("items must not be empty")
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise TypeError(f"items must be words or row numbers, got {rows.ndim}-D {rows.dtype}")
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(
+            f"items must be among the first {n} rows, got rows {rows.min()} to {rows.max()}"
+        )
+    return rows
 
 
 def as_words(words, name, side):

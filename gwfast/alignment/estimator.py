@@ -18,13 +18,26 @@ from ..utils.validation import one_of
 from .align import Masses, align
 from .normalize import NormalizeStep
 from .retrieval import Retrieval, nearest_neighbors
-from .scikit_learn import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    check_is_fitted,
-    validate_data,
-)
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+
+    class ClassNamePrefixFeaturesOutMixin:  # type: ignore[no-redef]
+        """Stand in for scikit-learn's class."""
+
+    class TransformerMixin:  # type: ignore[no-redef]
+        """Stand in for scikit-learn's class."""
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Raise an ImportError when an estimator is made."""
+
+        def __new__(cls, *args, **options):
+            raise ImportError(
+                f'{cls.__name__} needs scikit-learn: pip install "gwfast-ot[sklearn]"'
+            )
+
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,10 +45,10 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class GromovWassersteinAligner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Learn a map from one embedding space to another without known pairs.
+    """Learn a map from an embedding space to another space without known pairs.
 
-    An estimator of scikit-learn, which must be installed. Its `y` is the other space: any number of
-    rows, in an order of their own. :doc:`/scikit-learn` has pipelines and grid searches.
+    An estimator of scikit-learn, which must be installed. Its `y` is the other space, with any
+    number of rows in any order. :doc:`/scikit-learn` has pipelines and grid searches.
 
     Parameters
     ----------
@@ -80,7 +93,7 @@ seed, checkpoint, options
     retrieval: Retrieval = "csls"
 
     def fit(self, X: ArrayLike, Y: ArrayLike, *, p: Masses = None, q: Masses = None) -> Self:
-        """Align the rows of `X` with the rows of `Y`.
+        """Align the rows of `X` with the rows of `Y`, and return the estimator.
 
         Parameters
         ----------
@@ -90,15 +103,9 @@ seed, checkpoint, options
             The other space: no labels, and any number of rows.
         p, q : {"uniform", "zipf"}, array-like or None, default=None
             Masses, see `align`.
-
-        Returns
-        -------
-        GromovWassersteinAligner
-            The estimator itself.
         """
         p = in_order(p, "p", labels_of(X), of="X")
         q = in_order(q, "q", labels_of(Y), of="Y")
-        # Angles of points on a line, and a single point, tell nothing.
         checks = {
             "dtype": ("float64", "float32"),
             "ensure_min_samples": 2,
@@ -118,14 +125,7 @@ seed, checkpoint, options
         return self
 
     def transform(self, X: ArrayLike) -> Float32Array:
-        """Map vectors (n, d) of the space of `X` to the common space, (n, d').
-
-        The result is comparable by angle with ``result_.mapped_target``.
-        """
-        return self._transformed(X)
-
-    def _transformed(self, X):
-        """Return `transform` as an array under any `set_output`."""
+        """Map vectors (n, d) to the common space of ``result_.mapped_target``, (n, d')."""
         vectors = self._vectors(X)
         return self.result_.transform(vectors)
 
@@ -139,10 +139,10 @@ seed, checkpoint, options
         return self.result_.translate(vectors, k=1, method=self.retrieval).indices[:, 0]
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
-        """Return the mean CSLS similarity of mapped rows and their best targets.
+        """Return the mean CSLS similarity of mapped rows and their best targets, from -4 to 4.
 
-        From -4 to 4; around 0 if nothing matches. It needs no known pairs. It compares epsilons,
-        starts and refinements; between metrics or normalizations it is a weaker guide.
+        It is around 0 if nothing matches, and needs no known pairs. It compares epsilons, starts
+        and refinements; between metrics or normalizations it is a weaker guide.
 
         Parameters
         ----------
@@ -151,11 +151,11 @@ seed, checkpoint, options
         y : array-like of shape (m, d') or None, default=None
             Candidates of the target space; None is the rows of `fit`.
         """
+        vectors = self._vectors(X)
         if y is None:
-            vectors = self._vectors(X)
             scores = self.result_.translate(vectors, k=1).scores
         else:
-            mapped, targets = self._transformed(X), self.result_.transform_target(y)
+            mapped, targets = self.result_.transform(vectors), self.result_.transform_target(y)
             scores = nearest_neighbors(mapped, targets, k=1, n_threads=self.n_threads).scores
         return float(scores.mean(dtype=np.float64))
 

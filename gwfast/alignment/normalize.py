@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from ..problems.geometry import Statistic, unit_rows
 from ..utils.blocks import row_blocks
-from ..utils.labels import Labels, in_order
-from ..utils.types import Float32Array, Float64Array, FloatArray
+from ..utils.labels import Labels, in_order, labels_of
+from ..utils.types import Float32Array, Float64Array
 from ..utils.validation import as_matrix
 
 if TYPE_CHECKING:
@@ -26,33 +26,21 @@ NormalizeStep: TypeAlias = VectorStep | Statistic
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Normalizer:
-    """Steps applied to vectors in turn, with the means of the rows they were fitted to.
+    """Steps applied to vectors in turn, with the means of the rows that they were fitted to.
 
-    Blocks of rows are converted to float64 one at a time, once for each mean: nothing of the size
-    of the rows is allocated beside the result.
-
-    Attributes
-    ----------
-    steps : tuple of {"unit", "center"}
-        "unit" divides each row by its length, "center" subtracts the mean row.
-    means : tuple of (d,) float64 ndarrays
-        One for each "center".
-    rows : (n, d) float32 ndarray
-        The rows of the fit, normalized.
-    columns : sequence or None
-        Labels of the columns, if the vectors had labels.
+    Rows are converted to float64 in blocks, once for each mean: no copy of all rows is made.
     """
 
-    steps: tuple[VectorStep, ...]
-    means: tuple[Float64Array, ...]
-    rows: Float32Array
-    columns: Labels = None
+    steps: tuple[VectorStep, ...]  # "unit" divides by the length, "center" subtracts the mean
+    means: tuple[Float64Array, ...]  # (d,), a mean for each "center"
+    rows: Float32Array  # (n, d), the rows of the fit, normalized
+    columns: Labels = None  # labels of the columns, if the vectors had labels
 
     @classmethod
-    def fit(
-        cls, steps: tuple[VectorStep, ...], x: FloatArray, name: str, columns: Labels = None
-    ) -> Normalizer:
+    def fit(cls, steps: tuple[VectorStep, ...], x: Vectors, name: str) -> Normalizer:
         """Learn the means of the rows of the argument `name`."""
+        vectors = vectors_of(x)
+        x, columns = as_matrix(vectors, name), labels_of(vectors, 1)
         means: tuple[Float64Array, ...] = ()
         if "unit" in steps and x.shape[1] == 1:
             raise ValueError(  # scikit-learn looks for "n_features=1"
@@ -69,10 +57,9 @@ class Normalizer:
     def __call__(self, x: Vectors, name: str) -> Float32Array:
         """Return vectors of the space, normalized with the means of the fit."""
         vectors = in_order(vectors_of(x), name, None, self.columns, of="the vectors of the fit")
-        vectors = as_matrix(vectors, name)
-        if vectors.shape[1] != self.rows.shape[1]:
-            expected = self.rows.shape[1]
-            raise ValueError(f"{name} must have {expected} columns, got {vectors.shape[1]}")
+        vectors, n_columns = as_matrix(vectors, name), self.rows.shape[1]
+        if vectors.shape[1] != n_columns:
+            raise ValueError(f"{name} must have {n_columns} columns, got {vectors.shape[1]}")
         return _normalize(vectors, name, self.steps, self.means)
 
 

@@ -1,6 +1,6 @@
 """Nearest neighbors among vectors of one space, plain and corrected for hubs.
 
-Similarities are made for some rows at a time; an n x m matrix never exists.
+Similarities are computed for some rows at a time; an n x m matrix never exists.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from ..kernels.threads import resolve_n_threads
 from ..problems.geometry import unit_rows
 from ..results.tables import Neighbors, largest
 from ..utils.labels import in_order, labels_of
-from ..utils.types import Float32Array, FloatArray, IntArray
+from ..utils.types import IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
 # Bytes of float32 similarities at a time: few enough to stay in cache until they are ranked.
 CHUNK_BYTES = 32 * 2**20
 
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
+ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 # Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
 N_NEIGHBORS = 10
 # Factor of the cosines in the inverted softmax, as in Smith et al. (2017).
@@ -53,7 +54,7 @@ def nearest_neighbors(
     queries : array-like of shape (n_queries, d)
     targets : array-like of shape (m, d)
     k : int, default=10
-        At most the number of targets is returned.
+        All targets are returned if there are fewer.
     method : {"csls", "nn", "inverted_softmax"}, default="csls"
     n_neighbors : int, default=10
         For "csls".
@@ -62,7 +63,7 @@ def nearest_neighbors(
     sources : array-like of shape (n, d) or None, default=None
         The points that the targets are compared with to find hubs; None is the queries.
     n_threads : int or None, default=None
-        None is one thread a core.
+        None is a thread for each core.
 
     Returns
     -------
@@ -77,35 +78,27 @@ def nearest_neighbors(
     >>> gwfast.nearest_neighbors(x[:3], x, method="nn", k=1).indices.ravel()
     array([0, 1, 2])
     """
-    columns = labels_of(queries, 1)
-    targets = in_order(targets, "targets", None, columns, of="queries")
-    sources = in_order(sources, "sources", None, columns, of="queries")
-    queries, targets = as_matrix(queries, "queries"), as_matrix(targets, "targets")
+    labels = labels_of(queries, 1)
+    queries = unit_rows(as_matrix(queries, "queries"), "queries", np.float32)
+    targets = _points(targets, "targets", labels, queries.shape[1])
+    sources = queries if sources is None else _points(sources, "sources", labels, queries.shape[1])
     one_of(method, "method", get_args(Retrieval))
     k, n_neighbors = as_count(k, "k"), as_count(n_neighbors, "n_neighbors")
-    _same_columns(queries, targets, "targets")
+    inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
     n_threads = resolve_n_threads(n_threads)
-    queries = unit_rows(queries, "queries", np.float32)
-    penalty = hubness(
-        targets,
-        queries if sources is None else sources,
-        method=method,
-        n_neighbors=n_neighbors,
-        inverse_temperature=inverse_temperature,
-        n_threads=n_threads,
-    )
+    penalty = hubness(targets, sources, method, n_threads, n_neighbors, inverse_temperature)
     return ranked(queries, targets, penalty, method, k, n_threads, n_neighbors)
 
 
-def ranked(
-    queries: FloatArray,
-    targets: FloatArray,
-    penalty: Float32Array | None,
-    method: str,
-    k: int,
-    n_threads: int,
-    n_neighbors: int = N_NEIGHBORS,
-) -> Neighbors:
+def _points(x, name, labels, n_columns):
+    """Return an argument with the columns of the queries."""
+    x = as_matrix(in_order(x, name, None, labels, of="queries"), name)
+    if x.shape[1] != n_columns:
+        raise ValueError(f"{name} must have {n_columns} columns, got {x.shape[1]}")
+    return x
+
+
+def ranked(queries, targets, penalty, method, k, n_threads, n_neighbors=N_NEIGHBORS):
     """Return `nearest_neighbors` of unit rows among targets of known `hubness`."""
     targets = unit_rows(targets, "targets", np.float32)
     k = min(k, len(targets))
@@ -122,25 +115,12 @@ def ranked(
     return _joined(found)
 
 
-def hubness(
-    targets: ArrayLike,
-    sources: ArrayLike,
-    *,
-    method: Retrieval,
-    n_neighbors: int = N_NEIGHBORS,
-    inverse_temperature: float = INVERSE_TEMPERATURE,
-    n_threads: int | None = None,
-) -> Float32Array | None:
-    """Return a number for each target by which its cosines are reduced: how near the sources are.
+def hubness(targets, sources, method, n_threads, n_neighbors=N_NEIGHBORS, b=INVERSE_TEMPERATURE):
+    """Return the reduction of the cosines of each target, by its nearness to the sources.
 
     With "csls" half the mean cosine to the `n_neighbors` nearest sources, with "inverted_softmax"
     the logarithm of its denominator, with "nn" None.
     """
-    targets, sources = as_matrix(targets, "targets"), as_matrix(sources, "sources")
-    _same_columns(targets, sources, "sources")
-    one_of(method, "method", get_args(Retrieval))
-    inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
-    n_threads = resolve_n_threads(n_threads)
     if method == "nn":
         return None
     targets = unit_rows(targets, "targets", np.float32)
@@ -150,23 +130,15 @@ def hubness(
         if method == "csls":
             found.append(_mean_of_largest(cosine, n_neighbors, n_threads) / 2)
         else:
-            found.append(_softmax(cosine, inverse_temperature))
+            found.append(_softmax(cosine, b))
     return np.concatenate(found)
 
 
 class BestMatches(NamedTuple):
-    """Best matches of all points of two sides.
+    """Best matches of all points of two sides."""
 
-    Attributes
-    ----------
-    forward : Neighbors
-        The best targets of each source.
-    backward : (m,) int64 ndarray
-        The best source of each target.
-    """
-
-    forward: Neighbors
-    backward: IntArray
+    forward: Neighbors  # the best targets of each source
+    backward: IntArray  # the best source of each target, (m,)
 
     @property
     def mutual(self) -> NDArray[np.bool_]:
@@ -175,31 +147,19 @@ class BestMatches(NamedTuple):
         return self.backward[best] == np.arange(len(best))
 
 
-def best_matches(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    k: int = 1,
-    n_neighbors: int = N_NEIGHBORS,
-    penalty: Float32Array | None = None,
-    n_threads: int | None = None,
-) -> BestMatches:
-    """Return the best matches by CSLS: `k` rows of `y` for each row of `x`, and a row of `x` for
-    each row of `y`. `penalty` is the `hubness` of `y`, if it is known already.
+def best_matches(x, y, penalty, k, n_threads):
+    """Return the `BestMatches` of rows by CSLS, `k` of them for each row of `x`; `penalty` is the
+    `hubness` of `y`.
     """
-    n_threads = resolve_n_threads(n_threads)
-    x, y = as_matrix(x, "x"), as_matrix(y, "y")
-    k = min(as_count(k, "k"), len(y))
-    if penalty is None:
-        penalty = hubness(y, x, method="csls", n_neighbors=n_neighbors, n_threads=n_threads)
+    k = min(k, len(y))
     x, y = unit_rows(x, "x", np.float32), unit_rows(y, "y", np.float32)
     found, start = [], 0
     # The best source of each target so far, and its cosine less its penalty.
     backward = np.zeros(len(y), dtype=np.int64)
     highest = np.full(len(y), -np.inf, dtype=np.float32)
     for cosine in _chunks(x, y, n_threads):
-        cosine -= _mean_of_largest(cosine, n_neighbors, n_threads)[:, None] / 2
-        # The fewer columns get better the further on, the less is searched.
+        cosine -= _mean_of_largest(cosine, N_NEIGHBORS, n_threads)[:, None] / 2
+        # Only columns that get better are searched: fewer and fewer.
         value = cosine.max(axis=0)
         better = np.flatnonzero(value > highest)
         highest[better] = value[better]
@@ -209,11 +169,6 @@ def best_matches(
         found.append(Neighbors(best.indices, 2 * best.scores))
         start += len(cosine)
     return BestMatches(_joined(found), backward)
-
-
-def _same_columns(x, other, name):
-    if other.shape[1] != x.shape[1]:
-        raise ValueError(f"{name} must have {x.shape[1]} columns, got {other.shape[1]}")
 
 
 def _joined(parts):

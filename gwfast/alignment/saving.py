@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -15,8 +14,8 @@ from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, one_of
+from .maps import RefineStep
 from .normalize import Normalizer, VectorStep
-from .refine import RefineStep
 
 # One more whenever older readers would go wrong.
 FORMAT = 3
@@ -27,9 +26,7 @@ _ENCODING = "utf-8", "surrogatepass"
 
 
 def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
-    """Write an `Alignment`, with all rows or with the maps alone; raise a TypeError for labels of
-    columns that are not texts or numbers.
-    """
+    """Write an `Alignment`, with all rows or with the maps alone."""
     arrays: dict[str, Any] = {
         "gwfast_alignment": FORMAT,
         "mapping": alignment.mapping,
@@ -46,14 +43,17 @@ def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
         arrays[f"{name}_steps"] = np.array(side.steps, dtype=str)
         arrays[f"{name}_means"] = np.reshape(side.means, (-1, side.rows.shape[1]))
         if side.columns is not None:
-            arrays[f"{name}_columns"] = _text_of(side.columns)
+            try:
+                arrays[f"{name}_columns"] = json.dumps(list(side.columns))
+            except TypeError as error:
+                message = f"columns must be texts or numbers to be saved ({error})"
+                raise TypeError(message) from error
         if rows:
             arrays[f"{name}_rows"] = side.rows
         if rows and words is not None:
             encoded = [word.encode(*_ENCODING) for word in words]
             arrays[f"{name}_words"] = np.frombuffer(b"".join(encoded), np.uint8)
-            ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-            arrays[f"{name}_word_ends"] = ends
+            arrays[f"{name}_word_ends"] = np.cumsum([len(word) for word in encoded], dtype=np.int64)
     with replacing(path) as stream:
         np.savez(stream, **arrays)
 
@@ -65,8 +65,8 @@ def read_alignment(path: PathLike) -> dict[str, Any]:
         folder, path = path, os.path.join(path, IN_FOLDER)
         if not os.path.isfile(path):
             raise ValueError(
-                f"path must be a folder that gwfast align --output wrote, got {folder} without"
-                f" {IN_FOLDER}"
+                "path must be a folder that gwfast align --output wrote, got"
+                f" {folder} without {IN_FOLDER}"
             )
     with open(path, "rb") as stream:
         try:
@@ -89,26 +89,28 @@ def read_alignment(path: PathLike) -> dict[str, Any]:
 
 
 def _from_arrays(read, names):
-    mapping, target_mapping = _matrix(read, "mapping"), None
+    mapping, target_mapping = as_matrix(read("mapping"), "mapping"), None
     n_columns = {"source": mapping.shape[0], "target": mapping.shape[1]}
     if "target_mapping" in names:
-        target_mapping = _matrix(read, "target_mapping", columns=n_columns["target"])
+        target_mapping = _matrix(read, "target_mapping", None, n_columns["target"])
         n_columns["target"] = len(target_mapping)
     has_rows = "source_rows" in names or "target_rows" in names
     sides, words = {}, []
-    for name in ("source", "target"):
-        sides[name] = side = _normalizer(read, name, n_columns[name], has_rows)
-        if f"{name}_columns" in names:
-            columns = _columns(read, name, n_columns[name])
-            sides[name] = dataclasses.replace(side, columns=columns)
-        has_words = f"{name}_words" in names
-        words.append(_words(read, name, len(side.rows)) if has_words else None)
+    for name, d in n_columns.items():
+        steps, means = tuple(read(f"{name}_steps").tolist()), read(f"{name}_means")
+        for step in steps:
+            one_of(step, f"{name}_steps", get_args(VectorStep))
+        if means.size or "center" in steps:
+            _matrix(read, f"{name}_means", steps.count("center"), d)
+        rows = _matrix(read, f"{name}_rows", None, d) if has_rows else np.empty((0, d), np.float32)
+        columns = _columns(read, name, d) if f"{name}_columns" in names else None
+        sides[name] = Normalizer(steps, tuple(means), rows, columns)
+        words.append(_words(read, name, len(rows)) if f"{name}_words" in names else None)
     n_words = tuple(as_count(n, "n_words") for n in read("n_words").tolist())
     sizes = tuple(len(side.rows) for side in sides.values())
     too_many = any(n > size for n, size in zip(n_words, sizes, strict=False))
     if len(n_words) != 2 or (has_rows and too_many):
         raise ValueError(f"n_words must be at most the rows, {sizes}, got {n_words}")
-    steps = read("refinement").tolist()
     return {
         **sides,
         "mapping": mapping,
@@ -118,38 +120,15 @@ def _from_arrays(read, names):
         "seconds": float(read("seconds")),
         "refinement": tuple(
             RefineStep(int(iteration), int(n_pairs), *map(float, measures))
-            for iteration, n_pairs, *measures in steps
+            for iteration, n_pairs, *measures in read("refinement").tolist()
         ),
     }
 
 
-def _matrix(read, name, rows=None, columns=None):
-    """Return a matrix of finite numbers with these sizes; None is any size."""
-    array = as_matrix(read(name), name)
-    for size, expected in zip(array.shape, (rows, columns), strict=True):
-        if expected not in (None, size):
-            raise ValueError(f"{name} must have shape {(rows, columns)}, got {array.shape}")
-    return array
-
-
-def _normalizer(read, name, n_columns, has_rows):
-    rows = np.empty((0, n_columns), dtype=np.float32)
-    if has_rows:
-        rows = _matrix(read, f"{name}_rows", columns=n_columns)
-    steps = tuple(read(f"{name}_steps").tolist())
-    for step in steps:
-        one_of(step, f"{name}_steps", get_args(VectorStep))
-    means = read(f"{name}_means")
-    if means.size or "center" in steps:
-        _matrix(read, f"{name}_means", steps.count("center"), n_columns)
-    return Normalizer(steps=steps, means=tuple(means), rows=rows)
-
-
-def _text_of(columns):
-    try:
-        return json.dumps(list(columns))
-    except TypeError as error:
-        raise TypeError(f"columns must be texts or numbers to be saved ({error})") from error
+def _matrix(read, name, n_rows, n_columns):
+    """Return a matrix of finite numbers with these sizes; None is any number of rows."""
+    array = read(name)
+    return as_matrix(array, name, shape=(len(array) if n_rows is None else n_rows, n_columns))
 
 
 def _columns(read, name, n_columns):
@@ -165,12 +144,7 @@ def _columns(read, name, n_columns):
 
 def _words(read, name, n_rows):
     """Return the words of `n_rows` rows."""
-    text, ends = read(f"{name}_words").tobytes(), read(f"{name}_word_ends")
-    ordered = ends.shape == (n_rows,) and ends.dtype == np.int64
-    # Differences could overflow.
-    ordered = ordered and ends[0] >= 0 and not (ends[1:] < ends[:-1]).any()
-    if not ordered or ends[-1] != len(text):
+    text, ends = read(f"{name}_words").tobytes(), [0, *read(f"{name}_word_ends").tolist()]
+    if len(ends) != n_rows + 1 or ends != sorted(ends) or ends[-1] != len(text):
         raise ValueError(f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes")
-    return tuple(
-        text[start:end].decode(*_ENCODING) for start, end in itertools.pairwise([0, *ends.tolist()])
-    )
+    return tuple(text[start:end].decode(*_ENCODING) for start, end in itertools.pairwise(ends))

@@ -39,16 +39,15 @@ def read_dictionary(
         UTF-8 text, plain or compressed by gzip, bzip2 or xz under any name. A byte order mark, line
         ends of either kind and blank lines do not belong to words.
     format : {"auto", "muse", "dinu", "xling", "zhang"}, default="auto"
-        Format of a line, whose fields are cut at spaces and tabs only: words may hold a no-break
-        space.
+        Format of a line, whose fields end at spaces and tabs only: words may hold a no-break space.
 
         - "muse" (Conneau et al., ICLR 2018) and "dinu" (Dinu et al. 2015, with the lists that
           vecmap added): ``source target``, several lines for a source word;
         - "xling" (Glavaš et al., ACL 2019): ``source<tab>target``, both may contain spaces;
         - "zhang" (Zhang et al., ACL 2017): ``source target1 target2 ...``; words without a
           translation are left out;
-        - "auto": "zhang" for a name in ``.lex`` (or ``.lex.gz``), otherwise "xling"
-          for lines with a tab and "muse" for other lines.
+        - "auto": "zhang" for a name in ``.lex`` (or ``.lex.gz``), otherwise "xling" for lines with
+          a tab and "muse" for other lines.
     lower : bool, default=False
         Put all words in lower case, and join the translations of words that become equal.
     first_only : bool, default=False
@@ -71,8 +70,6 @@ def read_dictionary(
         than `max_bytes`, or compressed data are damaged.
     MemoryError, OSError
         If the file cannot be opened, or does not fit memory.
-    TypeError, ValueError
-        If `format` is unknown, or `max_bytes` is not a number above 0.
 
     Examples
     --------
@@ -179,12 +176,10 @@ def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, fl
     Raises
     ------
     EmbeddingsFileError
-        If a line is not a word and a count above 0, or the file is empty or holds
-        more than `max_bytes`.
+        If a line is not a word and a count above 0, or the file is empty or holds more than
+        `max_bytes`.
     MemoryError, OSError
         If the file cannot be opened, or does not fit memory.
-    TypeError, ValueError
-        If `max_bytes` is not a number above 0.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """Precision of word translation, by the conventions of several evaluators.
 
-Published figures differ by their evaluators: by the words that count, in which case, and by the
-number that hits are divided by. `CONVENTIONS` has the rules of the evaluators that papers use,
-checked against their code. Compare figures of one convention only.
+Published figures differ by their evaluators: by the words that count, their case, and the number
+that hits are divided by. `CONVENTIONS` has the rules of the evaluators that papers use, checked
+against their code.
 """
 
 from __future__ import annotations
@@ -23,43 +23,28 @@ from .dictionaries import Translations, invert
 
 @dataclass(frozen=True)
 class Convention:
-    """Rules of an evaluator.
+    """Rules of an evaluator; :doc:`/words` compares them.
 
     In all conventions a source word is a query if at least one of its translations is in the target
     vocabulary, a hit is any of its translations, and vectors are compared by their angle without
-    centering them again. ``docs/words.md`` says how the conventions differ.
-
-    Attributes
-    ----------
-    name : str
-    max_words : int or None
-        Only the first `max_words` words of each side are queries, candidates and neighbors of CSLS;
-        None is all words.
-    taking_part : bool
-        Whether every method looks only at words that took part in the alignment.
-    lower : bool
-        Vocabularies and dictionary are put in lower case first.
-    duplicates : {"error", "drop", "last", "word"}
-        Treatment of a word that comes twice in a vocabulary (in lower case, if `lower`). "error":
-        refuse it. "drop": keep the first row. "last": the last row is the row of the word; other
-        rows are candidates that are never right. "word": the last row is translated, and any row of
-        a right word is right.
-    first_only : bool
-        Whether only the first of several translations in a line of a file counts.
-    coverage : {"words", "pairs"}
-        Whether the coverage is the fraction of the dictionary's source words that are
-        covered, or of its pairs that have both words in the vocabularies.
-    inverse_temperature : float or None
-        Inverse temperature of the inverted softmax; None is the default of `nearest_neighbors`.
+    centering them again.
     """
 
     name: str
+    # Words of each side that are queries, candidates and neighbors of CSLS; None is all.
     max_words: int | None = None
+    # Every method looks only at words that took part in the alignment.
     taking_part: bool = False
+    # Vocabularies and dictionary are put in lower case first.
     lower: bool = False
+    # A word that comes twice in a vocabulary: "error" refuses it; "drop" keeps the first row; with
+    # "last" other rows than the last are never right; with "word" any of its rows is right.
     duplicates: Literal["error", "drop", "last", "word"] = "error"
+    # Only the first translation in a line of a file counts.
     first_only: bool = False
+    # The coverage is a fraction of the dictionary's source words, or of its pairs.
     coverage: Literal["words", "pairs"] = "words"
+    # For the inverted softmax; None is the default of `nearest_neighbors`.
     inverse_temperature: float | None = None
 
 
@@ -77,29 +62,14 @@ ConventionName: TypeAlias = Literal["gwfast", "vecmap", "muse", "paper"]
 
 @dataclass(frozen=True, eq=False)
 class GoldStandard:
-    """The part of a dictionary that two vocabularies cover.
+    """The part of a dictionary that two vocabularies cover."""
 
-    Attributes
-    ----------
-    rows : ndarray (n_queries,), int64
-        Source rows that count, ascending.
-    targets : tuple of frozenset of int, length n_queries
-        The target rows that are right for each source row.
-    n_words : int
-        Source words of the dictionary, covered or not.
-    coverage : float
-        As the convention defines it; NaN for an empty dictionary.
-    sources, candidates : ndarray, int64
-        Source and target rows that the convention looks at, ascending.
-    convention : Convention
-    """
-
-    rows: IntArray
-    targets: tuple[frozenset[int], ...]
-    n_words: int
-    coverage: float
-    sources: IntArray
-    candidates: IntArray
+    rows: IntArray  # source rows that are queries, ascending
+    targets: tuple[frozenset[int], ...]  # target rows that are right for each query
+    n_words: int  # source words of the dictionary, covered or not
+    coverage: float  # as the convention defines it; NaN for an empty dictionary
+    sources: IntArray  # source rows that the convention looks at, ascending
+    candidates: IntArray  # target rows that the convention looks at, ascending
     convention: Convention
 
     def __len__(self) -> int:
@@ -122,7 +92,6 @@ class Precision:
         Fraction of the dictionary's source words (of its pairs, by the convention "muse") that the
         vocabularies cover.
     convention : str
-        Name of the convention.
 
     Examples
     --------
@@ -274,13 +243,13 @@ def precision_at_k(
     ks: Sequence[int] = (1, 5, 10),
     convention: ConventionName = "gwfast",
 ) -> Precision:
-    """Score translations, from wherever they come, against a dictionary.
+    """Score translations of any origin against a dictionary.
 
     Parameters
     ----------
     indices : array-like of int, shape (n, k)
-        Rows of `target_words` for each of the `source_words`, best first, as ``translate`` of an
-        alignment or `nearest_neighbors` returns them. Rows below 0 stand for no translation.
+        Rows of `target_words` for each of the `source_words`, best first, as `nearest_neighbors`
+        and ``translate`` of an alignment return them. Rows below 0 stand for no translation.
     dictionary : mapping of str to iterable of str
         Translations of source words, see `read_dictionary`.
     source_words : sequence of str, length n

@@ -151,7 +151,7 @@ def test_words_and_vectors_are_translated(result, tmp_path):
         np.testing.assert_array_equal(back, spaces.translate(0, k=4, direction="backward").indices)
         with pytest.raises(ValueError, match="must be words of the source"):
             spaces.translate(["w3", "w"])
-        with pytest.raises(ValueError, match="x must have 5 columns, got 2"):
+        with pytest.raises(ValueError, match="items must have 5 columns, got 2"):
             spaces.translate([[1.0, 2.0]])
     plan = named.translate(["w3"], method="coupling").indices
     np.testing.assert_array_equal(plan, result.translate([3], method="coupling").indices)

@@ -1,9 +1,8 @@
-"""Numbers of text, as float32.
+"""Numbers of text, as float32: in all cases the same as Python's ``float``, rounded.
 
-The same float32 as Python's ``float`` of the text rounded, in all cases. A number is
-approximated in float64, with an error of less than `MARGIN`; if everything that is as
-near rounds to one float32, that is it, and else CPython's own conversion decides, which
-is slow and hardly ever needed.
+A number is approximated in float64, with an error of less than `MARGIN`. If both ends of the
+interval round to the same float32, it is the result, and else CPython's own conversion decides,
+which is slow and hardly ever needed.
 """
 from libc.math cimport fabs
 from libc.stddef cimport ptrdiff_t
@@ -36,16 +35,10 @@ def parse_rows(
 ):
     """Parse lines ``word x1 ... xd`` until one is not ordinary, or none is left.
 
-    Ordinary is a line that ends in a line feed, with single spaces between a word and d
-    finite numbers, and spaces or carriage returns, if anything, at its end.
-
-    Returns
-    -------
-    n_rows : int
-        How many lines were parsed into the first rows of `values`; the same rows of
-        `words` say where in `text` their words begin and end.
-    stop : int
-        Where the next line begins.
+    An ordinary line ends in a line feed, with single spaces between a word and d finite numbers,
+    and spaces or carriage returns, if anything, at its end. Return the number of lines parsed into
+    the first rows of `values`, and where the next line begins. The same rows of `words` are where
+    in `text` the words begin and end.
     """
     if words.shape[0] < values.shape[0] or words.shape[1] != 2:
         raise ValueError("words must have 2 columns and as many rows as values")

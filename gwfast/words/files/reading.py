@@ -66,12 +66,10 @@ def read_embeddings(
     EmbeddingsFileError
         If the file is damaged, not in its format or larger than `max_bytes`, with file and line (or
         row, in formats without lines).
-    MemoryError
-        If the vectors do not fit memory.
-    OSError
-        If the file cannot be opened.
-    TypeError, ValueError
-        If an argument has the wrong type or value, or `words` is given and not needed.
+    MemoryError, OSError
+        If the file cannot be opened, or the vectors do not fit memory.
+    ValueError
+        If `words` is given and not needed.
 
     Examples
     --------

@@ -40,9 +40,8 @@ def write_embeddings(
     embeddings : Embeddings
         ``Embeddings(words, vectors)`` makes them of arrays.
     format : {"auto", "text", "binary", "npz"}
-        word2vec text, word2vec binary, or an archive with arrays ``words`` (strings)
-        and ``vectors``. "auto" goes by the end of the name: ``.vec`` and ``.txt``,
-        ``.bin``, ``.npz``.
+        word2vec text, word2vec binary, or an archive with arrays ``words`` (strings) and
+        ``vectors``. "auto" goes by the end of the name: ``.vec`` and ``.txt``, ``.bin``, ``.npz``.
     precision : int, optional
         Significant digits of the numbers in text, 1 to 9. By default 9, which bring back the same
         float32.
@@ -55,13 +54,9 @@ def write_embeddings(
     ------
     OSError
         If the file cannot be written.
-    TypeError
-        If `embeddings` is no `Embeddings`.
     ValueError
-        If the format is unknown, `precision` or `space` is not as above, or a word cannot be held:
-        a word with a space, line feed or carriage return (text and binary), with a NUL at its end
-        (``.npz``), or without a UTF-8 form. The message names the first one, and nothing is
-        written.
+        If a word cannot be held: a word with a space, line feed or carriage return (text and
+        binary), with a NUL at its end (``.npz``), or without a UTF-8 form. Nothing is written.
 
     Examples
     --------
@@ -154,8 +149,8 @@ def _held(words, format, space):
 def _compressed(stream, path):
     if path.suffix != ".gz":
         return nullcontext(stream)
-    # Without name and time equal vectors make equal files. Digits that are random do
-    # not get much smaller at higher levels, which take three times as long and more.
+    # Without name and time equal vectors make equal files. Random digits hardly get smaller at
+    # higher levels, which take three times as long and more.
     return gzip.GzipFile("", "wb", 4, stream, mtime=0)
 
 
