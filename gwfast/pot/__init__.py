@@ -1,11 +1,11 @@
-"""A fast backend for users of POT: its Gromov-Wasserstein functions, with entropy and
-without, with its names, arguments, conventions and answers.
+"""A fast backend for users of POT: its Gromov-Wasserstein functions, with entropy and without, with
+its names, arguments, conventions and answers.
 
 ``from gwfast import pot as gromov`` in place of ``from ot import gromov``; or `patch`, to swap the
 functions of an installed POT for these. DIFFERENCES.md in this folder has the differences.
 """
 
-# Public is what the modules list in their own `__all__`.
+# The modules list their public names in their own `__all__`.
 # ruff: noqa: F403
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from .terms import *
 from .unbalanced import *
 from .unified import *
 
-# Type checkers read literal lists only; without one the names above are public to them.
+# Type checkers take the names above as public if there is no literal list.
 if not TYPE_CHECKING:
     modules = (patching, terms, *patching.FAMILIES)
     __all__ = sorted(name for module in modules for name in module.__all__)

@@ -45,6 +45,9 @@ SMOOTH = {
     ("pgd", "balanced"): ("C1", "C2", "M", "p", "q", "alpha"),
     ("ppa", "balanced"): ("C1", "C2", "M", "alpha"),
     ("ppa", "semirelaxed"): ("C1", "C2", "M", "p", "alpha"),
+    ("exact", "balanced"): ("C1", "C2", "M", "p", "q", "alpha"),
+    ("exact", "semirelaxed"): ("C1", "C2", "M", "p", "alpha"),
+    ("exact", "partial"): ("C1", "C2", "M", "alpha"),
 }
 # The endings of plans that need no warning: POT's users limit iterations on purpose, and
 # its default tolerances are beyond float32.
@@ -52,8 +55,8 @@ EXPECTED = (Ending.CONVERGED, Ending.MAX_OUTER, Ending.PRECISION, Ending.STOPPED
 
 
 class FrobeniusChange(RelativeChange):
-    """The plan changes by at most the tolerance, in the Frobenius norm, whatever the objective
-    does.
+    """The plan changes by at most the tolerance, in the Frobenius norm. The objective does not
+    count.
 
     As in POT the change is looked at in the first iteration and in each `LOOK_EVERY`-th after it: a
     plan that is about to leave a saddle moves little for a while, and has left by then. Steps are
@@ -82,7 +85,7 @@ class FrobeniusChange(RelativeChange):
     def judge(self, history, tol, cost_tol, *, confirms, precision):
         last, before = history[-1], history[-2:][0]
         settled = last.moved <= tol[0] or last.change <= last.floor
-        # What moves that little is left to show whether it grows.
+        # Without acceleration a small move shows whether it grows.
         hidden = settled or len(history) <= LOOK_EVERY
         grows = before.moved < last.moved > precision.inner_tol
         looks = (len(history) - 1) % LOOK_EVERY == 0 or confirms
@@ -298,8 +301,8 @@ def _costs(geometry, name, dtype, symmetric):
     if cost is geometry.matrix and symmetric in (None, geometry.symmetric):
         return geometry
     if symmetric:
-        # Of costs that only are said to be symmetric POT's gradient sees the rows. The
-        # solver takes rows and columns for the same, and reads what is in order.
+        # POT's gradient sees the rows of costs that are only said to be symmetric. The solver takes
+        # rows and columns for the same, and reads whichever are contiguous.
         cost = np.ascontiguousarray(cost)
     return DenseCost.from_checked(cost, name, symmetric=symmetric)
 

@@ -4,16 +4,16 @@ import numpy as np
 
 from .arrays import pots_choice
 
-# Names of plans to start from: those made here, and those that POT makes by clustering
-# one space into as many parts as the other has points.
+# Names of the plans that are made here, and of the plans that POT makes by clustering one space
+# into as many parts as the other has points.
 STARTS = ("product", "random_product", "random")
-PARTITIONS = tuple(
-    f"{name}{end}" for name in ("fluid", "spectral", "kmeans") for end in ("", "_soft")
-)
+PARTITIONS = (
+    "fluid", "fluid_soft", "spectral", "spectral_soft", "kmeans", "kmeans_soft",
+)  # fmt: skip
 
 
 def random_generator(seed):
-    """The generator of POT's `random_state`: NumPy's global one for None."""
+    """Return the generator of POT's `random_state`: NumPy's global one for None."""
     if seed is None:
         return np.random.mtrand._rand
     if isinstance(seed, np.random.RandomState):
@@ -21,44 +21,40 @@ def random_generator(seed):
     return np.random.RandomState(seed)
 
 
-def named_plan(problem, method, random_state, use_target):
-    """What POT's `semirelaxed_init_plan` makes."""
-    pots_choice(method, problem.name("G0"), STARTS + PARTITIONS)
+def named_plan(call, method, random_state, use_target):
+    """Return the plan of POT's `semirelaxed_init_plan`."""
+    name, p, (n, m) = call.name("G0"), call.p, call.shape
+    pots_choice(method, name, STARTS + PARTITIONS)
     if method in PARTITIONS:
-        return _partition_plan(problem, method, random_state, use_target)
-    p, shape = problem.p, problem.shape
+        try:
+            from ot.gromov import semirelaxed_init_plan
+        except ImportError as error:
+            raise ImportError(
+                f"{name}={method!r} needs POT, which makes it (pip install POT); without POT "
+                f"there are {', '.join(STARTS)}, or a plan of your own"
+            ) from error
+        costs = call.x.matrix, call.y.matrix
+        arguments = *costs, p, call.M, call.alpha, method, use_target, random_state
+        return semirelaxed_init_plan(*arguments)
     if method == "product":
-        plan = np.outer(p, np.full(shape[1], 1 / shape[1]))
+        plan = np.outer(p, np.full(m, 1 / m))
     elif method == "random_product":
-        q = random_generator(random_state).uniform(0, shape[1], size=shape[1])
+        q = random_generator(random_state).uniform(0, m, size=m)
         plan = np.outer(p, q / q.sum())
     else:
-        plan = random_generator(random_state).uniform(0, shape[0] * shape[1], shape)
+        plan = random_generator(random_state).uniform(0, n * m, (n, m))
         plan *= (p / plan.sum(axis=1))[:, None]
-    if problem.M is None:
+    if call.M is None:
         return plan
     # Points with the same features are equally near but for rounding.
-    rounding = 16 * np.finfo(problem.M.dtype).eps * problem.M.max()
-    least = problem.M <= problem.M.min(axis=1, keepdims=True) + rounding
+    rounding = 16 * np.finfo(call.M.dtype).eps * call.M.max()
+    least = call.M <= call.M.min(axis=1, keepdims=True) + rounding
     nearest = least * (p / least.sum(axis=1))[:, None]
-    return problem.alpha * plan + (1 - problem.alpha) * nearest
-
-
-def _partition_plan(problem, method, random_state, use_target):
-    try:
-        from ot.gromov import semirelaxed_init_plan
-    except ImportError as error:
-        raise ImportError(
-            f"{problem.name('G0')}={method!r} needs POT, which makes it (pip install "
-            f"POT); without there are {', '.join(STARTS)}, or a plan of your own"
-        ) from error
-    costs = problem.x.matrix, problem.y.matrix
-    arguments = *costs, problem.p, problem.M, problem.alpha, method
-    return semirelaxed_init_plan(*arguments, use_target, random_state)
+    return call.alpha * plan + (1 - call.alpha) * nearest
 
 
 def feature_centers(features, n, random_state):
-    """The features that POT begins with where plans cluster."""
+    """Return the features that POT begins with if plans cluster."""
     try:
         from sklearn.cluster import KMeans
     except ImportError as error:
@@ -66,5 +62,5 @@ def feature_centers(features, n, random_state):
             "features to start from need scikit-learn where G0 clusters (pip install "
             "scikit-learn); without, give init_X"
         ) from error
-    found = KMeans(n_clusters=n, random_state=random_state, n_init=1).fit(features)
-    return found.cluster_centers_
+    clusters = KMeans(n_clusters=n, random_state=random_state, n_init=1).fit(features)
+    return clusters.cluster_centers_

@@ -30,9 +30,8 @@ def solve_gromov_batch(
     `solve_gromov_batch
     <https://pythonot.github.io/gen_modules/ot.batch.html#ot.batch.solve_gromov_batch>`_.
 
-    Small problems are solved in compiled code, as many at a time as there are threads, each until
-    it has converged itself. `gwfast.gromov_wasserstein_batch` takes problems of any sizes, and
-    searches among starts.
+    Small problems are solved in compiled code, one a thread, each until it has converged itself.
+    `gwfast.gromov_wasserstein_batch` takes problems of any sizes, and searches among starts.
 
     Parameters
     ----------

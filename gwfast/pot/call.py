@@ -27,11 +27,9 @@ from .arrays import Arrays, NoGradients, as_costs, as_limit, as_number, is_trace
 
 LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
 Solver: TypeAlias = Literal["PGD", "PPA"]
-# What functions return: an array of the caller's library; with `log` it and a dict.
+# The result of functions: an array of the caller's library; with `log` the array and a dict.
 Plan: TypeAlias = NDArray[Any] | Any
 P = ParamSpec("P")
-# The page of POT's manual that has a function of `ot.gromov`.
-PAGE = "https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -105,22 +103,11 @@ class Call:
         p, q = p.astype(dtype, copy=False), q if q is None else q.astype(dtype, copy=False)
         if G0 is not None:
             _check_start(G0, name("G0"), p if is_semirelaxed else None, name("p"))
+        total = _total(p.astype(np.float64, copy=False))
+        asking = {own: arrays.asking[name(own)] for own in given if name(own) in arrays.asking}
+        symmetric = None if symmetric is None else bool(symmetric)
         call = cls(
-            arrays=arrays,
-            names=names,
-            marginals=marginals,
-            loss=loss,
-            symmetric=None if symmetric is None else bool(symmetric),
-            x=x,
-            y=y,
-            p=p,
-            q=q,
-            M=M,
-            alpha=alpha,
-            G0=G0,
-            total=_total(p.astype(np.float64, copy=False)),
-            mass=mass,
-            asking={own: arrays.asking[name(own)] for own in given if name(own) in arrays.asking},
+            arrays, names, marginals, loss, symmetric, x, y, p, q, M, alpha, G0, total, mass, asking
         )
         if start is None:
             return call
@@ -230,7 +217,7 @@ def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[
     """Return the function whose name ends in 2: it returns the entry `value` of the log of
     `function` in place of the plan, and has other `defaults`.
     """
-    signature, name = inspect.signature(function), f"{function.__name__}2"
+    signature, name = inspect.signature(function), function.__name__
     own = dict(signature.parameters)
     own |= {key: own[key].replace(default=x) for key, x in defaults.items()}
     signature = signature.replace(parameters=list(own.values()), return_annotation=float | Any)
@@ -249,22 +236,20 @@ def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[
             given["log"] = asked
         try:
             plan, *others, entries = function(*args, **given)
-        except TypeError:
-            try:
-                signature.bind(*args, **given)
-            except TypeError as error:
-                raise TypeError(f"{name}() {error}") from None
+        except TypeError as error:
+            error.args = (str(error).replace(f"{name}()", f"{name}2()"), *error.args[1:])
             raise
         if not others:
             entries["T"] = plan
         return (entries[value], entries) if log else entries[value]
 
-    function2.__name__ = function2.__qualname__ = name
+    function2.__name__ = function2.__qualname__ = f"{name}2"
     function2.__annotations__ = function.__annotations__ | {"return": float | Any}
     function2.__signature__ = signature  # type: ignore[attr-defined]
-    function2.__doc__ = f"""Return the loss of the plan, as POT's `{name} <{PAGE}{name}>`_.
+    function2.__doc__ = f"""Return the loss of the plan, as POT's `{name}2
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.{name}2>`_.
 
-    For parameters see `{function.__name__}`.
+    For parameters see `{name}`.
 
     Returns
     -------
@@ -272,7 +257,6 @@ def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[
         Without entropy, unless the problem is unbalanced; of the library, dtype and type (a 0-d
         array or a number) that POT returns.
     log : dict
-        If asked for, the log of `{function.__name__}`; if that returns one plan, it is the entry
-        "T".
+        If asked for, the log of `{name}`; if that returns one plan, it is the entry "T".
     """
     return function2

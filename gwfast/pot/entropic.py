@@ -180,15 +180,8 @@ def BAPG_fused_gromov_wasserstein(
     """Return the fused Gromov-Wasserstein plan by BAPG, as POT's `BAPG_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_fused_gromov_wasserstein>`_.
 
-    For parameters see `BAPG_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-        Its columns sum to `q`, its rows only nearly to `p`.
-    log : dict
-        If asked for: "err", "fgw_dist", its parts "lin_loss" and "quad_loss", without
-        `marginal_loss` also "loss", and "status".
+    For parameters see `BAPG_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`. The log
+    has "fgw_dist" in place of "gw_dist", and its parts "lin_loss" and "quad_loss".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha)
     method = dataclasses.replace(BAPG, marginal_terms=bool(marginal_loss))
@@ -243,14 +236,8 @@ def entropic_semirelaxed_fused_gromov_wasserstein(
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein>`_.
 
     For parameters see `entropic_semirelaxed_gromov_wasserstein` and
-    `entropic_fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-        Its rows sum to `p`.
-    log : dict
-        If asked for: "err", "srfgw_dist", its parts "lin_loss" and "quad_loss", and "status".
+    `entropic_fused_gromov_wasserstein`. The log has "srfgw_dist" in place of "srgw_dist", and its
+    parts "lin_loss" and "quad_loss".
     """
     call = Call.of(
         C1, C2, p, None, loss_fun, symmetric, G0, M, alpha, "semirelaxed", random_state=random_state
@@ -302,13 +289,8 @@ def entropic_partial_fused_gromov_wasserstein(
     is meant: in POT 0.9.7 `M` does not change the plan, see DIFFERENCES.md.
 
     For parameters see `entropic_partial_gromov_wasserstein` and
-    `entropic_fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "err", "partial_fgw_dist", its parts "lin_loss" and "quad_loss", "status".
+    `entropic_fused_gromov_wasserstein`. The log has "partial_fgw_dist" in place of
+    "partial_gw_dist", and its parts "lin_loss" and "quad_loss".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha, "partial", m=m, names=PARTIAL)
     return solve(call, reg, numItermax, tol, verbose=verbose).result(log)

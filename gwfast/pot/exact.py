@@ -19,7 +19,7 @@ from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
 from ..results.status import Ending
 from ..solvers.search.isomorphism import isomorphisms
 from . import gradients
-from ._solve import Answer, quadratic_term, stated
+from ._solve import SMOOTH, Answer, quadratic_term, stated
 from .call import Call, LossFun, Plan, valued
 
 __all__ = [
@@ -40,12 +40,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
-# Arguments that losses have gradients in.
-SMOOTH = {
-    "balanced": ("C1", "C2", "M", "p", "q", "alpha"),
-    "semirelaxed": ("C1", "C2", "M", "p", "alpha"),
-    "partial": ("C1", "C2", "M", "alpha"),
-}
 # The names that partial functions have for arguments of `solve_exact`.
 PARTIAL = {"max_iter": "numItermax", "tol_rel": "tol"}
 
@@ -126,7 +120,7 @@ def solve_exact(
 ) -> ExactAnswer:
     """Return the `ExactAnswer` to a call."""
     total, limits = call.total, exact_limits(call, max_iter, tol_rel, tol_abs)
-    call.refuse_gradients(SMOOTH[call.marginals])
+    call.refuse_gradients(SMOOTH["exact", call.marginals])
     if call.marginals != "semirelaxed" and call.G0 is not None:
         check_start(call)
     start = None if call.G0 is None else call.G0 / total
@@ -326,14 +320,8 @@ def semirelaxed_fused_gromov_wasserstein(
     `semirelaxed_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fused_gromov_wasserstein>`_.
 
-    For parameters see `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-        Its rows sum to `p`.
-    log : dict
-        If asked for: "loss", "srfgw_dist", its parts "lin_loss" and "quad_loss", and "status".
+    For parameters see `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`. The log has
+    "srfgw_dist" in place of "srgw_dist", and its parts "lin_loss" and "quad_loss".
     """
     call = Call.of(
         C1, C2, p, None, loss_fun, symmetric, G0, M, alpha, "semirelaxed", random_state=random_state
@@ -390,27 +378,20 @@ def partial_fused_gromov_wasserstein(
     `partial_fused_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_fused_gromov_wasserstein>`_.
 
-    For parameters see `partial_gromov_wasserstein` and `fused_gromov_wasserstein`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "loss", "partial_fgw_dist", its parts "lin_loss" and "quad_loss", "status".
+    For parameters see `partial_gromov_wasserstein` and `fused_gromov_wasserstein`. The log has
+    "partial_fgw_dist" in place of "partial_gw_dist", and its parts "lin_loss" and "quad_loss".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha, "partial", m=m, names=PARTIAL)
     return solve_exact(call, numItermax, tol, verbose=verbose).result(log)
 
 
-gromov_wasserstein2 = exact(valued(gromov_wasserstein, "gw_dist"))
-fused_gromov_wasserstein2 = exact(valued(fused_gromov_wasserstein, "fgw_dist"))
-semirelaxed_gromov_wasserstein2 = exact(valued(semirelaxed_gromov_wasserstein, "srgw_dist"))
-semirelaxed_fused_gromov_wasserstein2 = exact(
-    valued(semirelaxed_fused_gromov_wasserstein, "srfgw_dist")
+gromov_wasserstein2 = valued(gromov_wasserstein, "gw_dist")
+fused_gromov_wasserstein2 = valued(fused_gromov_wasserstein, "fgw_dist")
+semirelaxed_gromov_wasserstein2 = valued(semirelaxed_gromov_wasserstein, "srgw_dist")
+semirelaxed_fused_gromov_wasserstein2 = valued(semirelaxed_fused_gromov_wasserstein, "srfgw_dist")
+partial_gromov_wasserstein2 = valued(
+    partial_gromov_wasserstein, "partial_gw_dist", tol=1e-7, warn=False
 )
-partial_gromov_wasserstein2 = exact(
-    valued(partial_gromov_wasserstein, "partial_gw_dist", tol=1e-7, warn=False)
-)
-partial_fused_gromov_wasserstein2 = exact(
-    valued(partial_fused_gromov_wasserstein, "partial_fgw_dist", tol=1e-7, warn=False)
+partial_fused_gromov_wasserstein2 = valued(
+    partial_fused_gromov_wasserstein, "partial_fgw_dist", tol=1e-7, warn=False
 )

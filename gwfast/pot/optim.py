@@ -55,8 +55,8 @@ def cg(
     G0 : array-like of shape (ns, nt), optional
         Plan with these marginals to start from; by default the product of `a` and `b`.
     line_search, numItermaxEmd, nx
-        Without effect: steps are the best, linear problems are always solved, and the library is
-        that of the arrays.
+        Without effect: steps are the best, linear problems are always solved, and the arrays decide
+        on the library.
     numItermax : int, default=200
         Limit of iterations.
     stopThr, stopThr2 : float, default=1e-9

@@ -101,8 +101,8 @@ class _Calls(collections.Counter):
 
 
 class _Swap:
-    """Whether POT's functions are swapped: `patch` asked for it, or contexts are open. Counts the
-    calls that were served since then, and in each context.
+    """The state of POT's functions, which are swapped if `patch` asked for it or contexts are open;
+    and counts of the calls that were served since then, and in each context.
     """
 
     def __init__(self):

@@ -34,7 +34,7 @@ def init_matrix(
         Marginals of the plans. They need not be masses; a column and a row are taken too.
     loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
     nx : object, optional
-        POT's backend, without effect: the library is that of the arrays.
+        POT's backend, without effect: the arrays decide on the library.
 
     Returns
     -------
@@ -145,8 +145,8 @@ def gwggrad(
 
 
 def _operands(constC, hC1, hC2, T):
-    """Return the four as arrays of one library, and a function for what is computed of them: loops
-    have thousands of calls, and arrays with operators of their own are asked few questions.
+    """Return the four as arrays of one library, and a function that returns results in the caller's
+    library. Loops have thousands of calls, so arrays with operators of their own pass few checks.
     """
     given = constC, hC1, hC2, T
     plain = type(constC) is type(hC1) is type(hC2) is type(T) is np.ndarray

@@ -8,8 +8,8 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# By POT's name: the name here, and in brackets what else to know of it. An argument without a name
-# here is left out, and the note says why.
+# By POT's name: the name here, and in brackets a note. An argument without a name here is left out,
+# and the note says why.
 _SHARED = {
     "a": "p",
     "b": "q",
@@ -57,32 +57,27 @@ def knows_pot_names(
     names: Mapping[str, str], **renamed: str
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a function to say what POT's argument is called here, in a TypeError, if one is
-    passed that the function does not have.
-
-    Names in `renamed` go before those in `names`; Python refuses an argument whose name
-    here the function lacks.
+    passed that the function does not have. Names in `renamed` go before those in `names`.
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        own = inspect.signature(function).parameters.keys()
+        own, called = inspect.signature(function).parameters, function.__qualname__
         said = {}
         for theirs, text in names.items():
-            name, _, note = text.partition("(")
-            name, note = name.strip(), f" ({note}" * bool(note)
-            name = renamed.get(name, name)
+            name, bracket, note = text.partition("(")
+            name, note = name.strip(), f" {bracket}{note}".rstrip()
             if not name:
                 said[theirs] = f"{theirs} is left out{note}"
-            elif name in own:
-                said[theirs] = f"{theirs} is {name}{note}"
+            elif renamed.get(name, name) in own:  # Python refuses the others
+                said[theirs] = f"{theirs} is {renamed.get(name, name)}{note}"
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-            theirs = sorted(name for name in kwargs.keys() - own if name in said)
+            theirs = sorted(kwargs.keys() & said.keys() - own.keys())
             if theirs:
-                called = function.__qualname__.removesuffix(".__init__")
                 raise TypeError(
-                    f"{called}() got unexpected keyword arguments; POT's names are "
-                    f"others here: {', '.join(said[name] for name in theirs)}"
+                    f"{called.removesuffix('.__init__')}() got unexpected keyword arguments; POT's "
+                    f"names are others here: {', '.join(said[name] for name in theirs)}"
                 )
             return function(*args, **kwargs)
 
