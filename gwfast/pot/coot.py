@@ -1,89 +1,295 @@
-"""Co-optimal transport, called as in POT: a plan between the rows of two matrices and
-one between their columns, each the best for the other.
+"""Co-optimal transport, called as in POT: a plan between the rows of two matrices and a plan
+between their columns, each the best for the other, solved by turns.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from ._coot import ENVELOPED, CoOptimal
-from ._siblings import like
-from .call import Plan
-from .gradients import traced
+from ..kernels import _kernels
+from ..kernels._rows import aligned_empty
+from ..kernels.threads import resolve_n_threads, single_threaded_blas
+from ..linear.gibbs_kernel import StoredKernel
+from ..linear.log_domain import Potentials
+from ..linear.rules import Balanced
+from ..linear.sinkhorn_solver import SinkhornSolver, in_units
+from ..problems.geometry import within_range
+from ..quadratic.certificate import LinearProgram
+from ..results.status import Ending
+from ..utils.precision import DOUBLE
+from ..utils.validation import as_matrix, as_vector
+from ._solve import EXPECTED, MAX_MARGINAL_ERROR, rounded, warn_of
+from .arrays import Arrays, NoGradients, as_limit, as_number, pots_choice
+from .call import Plan, balanced, checked_masses
+from .exact import NOTHING
+from .gradients import centered, traced
+from .linear import least_plan, potentials_of, with_one_mean
+from .unbalanced import MIN_INNER_TOL
 
 __all__ = ["co_optimal_transport", "co_optimal_transport2"]
+# Arguments that the value has gradients in.
+ENVELOPED = "X", "Y", "wx_samp", "wx_feat", "wy_samp", "wy_feat", "M_samp", "M_feat"
+# Keys of a warm start.
+STARTS = "pi_sample", "pi_feature", "duals_sample", "duals_feature"
+
+
+class CoOptimal:
+    """Both plans of a call, and the objectives on the way to them."""
+
+    def __init__(
+        self, data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
+        method_sinkhorn, early_stopping_tol, verbose, smooth=(),
+    ):  # fmt: skip
+        pots_choice(method_sinkhorn, "method_sinkhorn", ("sinkhorn", "sinkhorn_log"))
+        named = dict(zip(ENVELOPED, data, strict=True)) | _starts(warmstart)
+        self.arrays = arrays = Arrays(named, traces=True)
+        self.asking = arrays.asking
+        for name in self.asking:
+            if name not in smooth:
+                raise NoGradients(name)
+        self._X, self._Y = X, Y = _matrix(arrays, "X"), _matrix(arrays, "Y")
+        weights = zip(_pair(epsilon, "epsilon"), _pair(alpha, "alpha"), strict=True)
+        shapes = zip(X.shape, Y.shape, strict=True)
+        limits = as_limit(nits_ot, "nits_ot"), as_number(tol_sinkhorn, "tol_sinkhorn", zero=True)
+        self.sides = [
+            Side(arrays, *names, shape, *pair, *limits)
+            for names, shape, pair in zip(
+                (("samp", "sample"), ("feat", "feature")), shapes, weights, strict=True
+            )
+        ]
+        self.distances, self._ending = [], Ending.MAX_OUTER
+        self._solve(
+            warmstart is not None,
+            as_limit(nits_bcd, "nits_bcd"),
+            as_limit(eval_bcd, "eval_bcd"),
+            as_number(tol_bcd, "tol_bcd", zero=True),
+            as_number(early_stopping_tol, "early_stopping_tol", zero=True),
+            verbose,
+        )
+
+    def _solve(self, is_warm, limit, every, tol, least_change, verbose):
+        (samp, feat), X, Y = self.sides, self._X, self._Y
+        of_samp = (X**2 @ feat.p)[:, None] + Y**2 @ feat.q + samp.linear
+        of_feat = (X.T**2 @ samp.p)[:, None] + Y.T**2 @ samp.q
+        value = np.inf
+        for k in range(limit):
+            former, before = value, samp.plan
+            if k or is_warm:
+                product = X @ feat.plan @ Y.T
+            else:  # of the product plan
+                product = np.outer(X @ feat.p, Y @ feat.q / feat.total)
+            samp.solve(of_samp - 2 * product)
+            cost = of_feat - 2 * (X.T @ samp.plan @ Y)
+            feat.solve(cost + feat.linear)
+            if k % every and k + 1 < limit:
+                continue
+            value = max(float(np.vdot(cost, feat.plan)), 0.0)  # below zero by rounding
+            value += float(samp.penalty() + feat.penalty())
+            self.distances.append(value)
+            if abs(samp.plan - before).sum() < tol or abs(value - former) < least_change:
+                self._ending = Ending.CONVERGED
+                break
+            if verbose:
+                print(f"CO-Optimal Transport cost at iteration {k + 1}: {value}")
+        if samp.missed or feat.missed:
+            self._ending = Ending.MAX_INNER
+        if self._ending not in EXPECTED:
+            warn_of(self._ending, "", "Co-optimal transport")
+
+    def log(self):
+        """Return POT's log, and the status."""
+        back = self.arrays.back
+        duals = (tuple(map(back, side.duals())) for side in self.sides)
+        return dict(zip(STARTS[2:], duals, strict=True)) | {
+            "distances": list(map(back, self.distances)),
+            "status": self._ending.status,
+        }
+
+    def gradient(self, upstream):
+        """Return the gradient of the last objective, times a number, by names."""
+        (samp, feat), X, Y = self.sides, self._X, self._Y
+        P, Q = samp.plan, feat.plan
+        by_name = {
+            "X": 2 * (np.outer(samp.p, feat.p) * X - P @ Y @ Q.T),
+            "Y": 2 * (np.outer(samp.q, feat.q) * Y - P.T @ X @ Q),
+        }
+        for kind, side in zip(("samp", "feat"), self.sides, strict=True):
+            by_name[f"M_{kind}"] = side.alpha * side.plan
+            by_name[f"wx_{kind}"], by_name[f"wy_{kind}"] = side.slopes()
+        return {name: upstream * x for name, x in by_name.items()}
+
+
+class Side:
+    """The plan of samples or of features, and its linear problems. `missed` says whether the last
+    plan with entropy has not converged.
+    """
+
+    def __init__(self, arrays, kind, long_kind, shape, epsilon, alpha, max_iter, tol):
+        self.epsilon, self.alpha, self.missed = epsilon, alpha, False
+        names = f"wx_{kind}", f"wy_{kind}"
+        p, q = (
+            checked_masses(arrays[name], name, size)
+            for name, size in zip(names, shape, strict=True)
+        )
+        self.p, self.q, self.total = p, balanced(p, q, *names), float(p.sum())
+        M = _matrix(arrays, f"M_{kind}", shape)
+        self.linear = np.zeros(shape) if M is None else alpha * M
+        start = _matrix(arrays, f"pi_{long_kind}", shape)
+        self.plan = np.outer(p, self.q / self.total) if start is None else start
+        rule = Balanced(p / self.total, self.q / self.total)
+        if not epsilon:
+            self._program = LinearProgram(rule)
+            return
+        self._n_threads = resolve_n_threads(None, work=math.prod(shape))
+        self._solver = SinkhornSolver(rule, self._n_threads, DOUBLE)
+        self._room = aligned_empty(shape, np.float64)
+        # gwfast's error is the sum of absolute errors: if evenly spread, that much larger.
+        tol = max(tol * math.sqrt(min(shape)) / 2 / self.total, MIN_INNER_TOL)
+        self._limits = dict(tol=tol, max_iter=max_iter)
+        names = [f"duals_{long_kind}[{k}]" for k in (0, 1)]
+        self._start = None
+        if arrays[names[0]] is not None:
+            # Points without mass have no potentials.
+            duals = [np.where(np.isfinite(arrays[name]), arrays[name], 0.0) for name in names]
+            f, g = map(as_vector, duals, names, shape)
+            # Columns are taken to fit if rows do, so no row may: masses may have changed.
+            self._start = Potentials(epsilon * (f + 1.0), epsilon * g)
+
+    def solve(self, cost):
+        """Find the plan for these costs."""
+        if not self.epsilon:
+            plan, _ = least_plan(self._program, cost)
+            plan[plan < NOTHING] = 0.0
+            self.plan = self.total * plan
+            return
+        # An error if the costs cannot be told apart.
+        in_units(self.epsilon, float(abs(cost).max()) or 1.0, DOUBLE)
+        kernel = StoredKernel(self._room, None, self._n_threads, cost=cost)
+        with single_threaded_blas(max(cost.shape)):
+            found = self._solver.solve(kernel, self.epsilon, self._start, **self._limits)
+            error = self._solver.rule.error(*kernel.scale(found.scalings))
+        self._start, plan, self.missed = (
+            found.potentials,
+            self._room,
+            not error <= self._limits["tol"],
+        )
+        if not error <= MAX_MARGINAL_ERROR:
+            plan = rounded(plan, self._solver.p, self._solver.q)
+        self.plan = self.total * plan
+
+    def _potentials(self):
+        """Return the last potentials, in units of the cost."""
+        if self.epsilon:
+            return self._start.f, self._start.g
+        return potentials_of(self._program, self.plan.shape)
+
+    def penalty(self):
+        """Return what the plan adds to the objective."""
+        penalty = float(np.vdot(self.linear, self.plan))
+        if self.epsilon:
+            # Relative to the product of the masses, which are the sums of the plan.
+            of_masses = _kernels.mass_entropy(self.p) + _kernels.mass_entropy(self.q)
+            penalty += self.epsilon * (of_masses - _kernels.entropy(self.plan))
+        return penalty
+
+    def duals(self):
+        """Return potentials (logarithms of scalings) with one mean, by mass, on both sides."""
+        f, g = self._potentials()
+        if self.epsilon:
+            f, g = f / self.epsilon + np.log(self.total), g / self.epsilon
+        return with_one_mean(f, g, self.p, self.q)
+
+    def slopes(self):
+        """Yield the gradients of the objective in the masses, up to constants."""
+        for x, masses in zip(self._potentials(), (self.p, self.q), strict=True):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                x = x - self.epsilon * np.log(masses)
+            yield centered(x)
+
+
+def _matrix(arrays, name, shape=None):
+    """Return the matrix of that name in float64, or None."""
+    if arrays[name] is None:
+        return None
+    x = as_matrix(arrays[name], name, shape=shape).astype(np.float64)
+    return within_range(x, name)
+
+
+def _starts(warmstart):
+    """Return arrays of a warm start by names."""
+    if warmstart is None:
+        return {}
+    lacking = [name for name in STARTS if name not in warmstart]
+    if lacking:
+        raise ValueError(f"warmstart must have {', '.join(STARTS)}, lacks {lacking}")
+    named = {name: warmstart[name] for name in STARTS[:2]}
+    for name in STARTS[2:]:
+        named |= {f"{name}[{k}]": x for k, x in enumerate(_two(warmstart[name], name))}
+    return named
+
+
+def _pair(x, name):
+    """Return two numbers, from a number or a pair."""
+    is_number = not hasattr(x, "__len__") or getattr(x, "ndim", 1) == 0
+    return [as_number(x, name, zero=True) for x in ((x, x) if is_number else _two(x, name))]
+
+
+def _two(x, name):
+    if len(x) != 2:
+        raise ValueError(f"{name} must be a pair, got {len(x)}")
+    return x
 
 
 def co_optimal_transport(
-    X: ArrayLike,
-    Y: ArrayLike,
-    wx_samp: ArrayLike | None = None,
-    wx_feat: ArrayLike | None = None,
-    wy_samp: ArrayLike | None = None,
-    wy_feat: ArrayLike | None = None,
-    epsilon: float | tuple[float, float] = 0,
-    alpha: float | tuple[float, float] = 0,
-    M_samp: ArrayLike | None = None,
-    M_feat: ArrayLike | None = None,
-    warmstart: Mapping[str, Any] | None = None,
-    nits_bcd: float = 100,
-    tol_bcd: float = 1e-7,
-    eval_bcd: float = 1,
-    nits_ot: float = 500,
-    tol_sinkhorn: float = 1e-7,
+    X: ArrayLike, Y: ArrayLike, wx_samp: ArrayLike | None = None, wx_feat: ArrayLike | None = None,
+    wy_samp: ArrayLike | None = None, wy_feat: ArrayLike | None = None,
+    epsilon: float | tuple[float, float] = 0, alpha: float | tuple[float, float] = 0,
+    M_samp: ArrayLike | None = None, M_feat: ArrayLike | None = None,
+    warmstart: Mapping[str, Any] | None = None, nits_bcd: float = 100, tol_bcd: float = 1e-7,
+    eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
     method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
-    early_stopping_tol: float = 1e-6,
-    log: bool = False,
-    verbose: bool = False,
-) -> tuple[Plan, ...]:
-    """Co-optimal transport plans, as `ot.coot.co_optimal_transport`: by turns that of
-    samples (rows) and that of features (columns), each for the other held still.
+    early_stopping_tol: float = 1e-6, log: bool = False, verbose: bool = False,
+) -> tuple[Plan, ...]:  # fmt: skip
+    """Return co-optimal transport plans of samples (rows) and of features (columns), as `POT's
+    co_optimal_transport
+    <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport>`__.
 
     Parameters
     ----------
     X, Y : array-like of shape (nx, dx) and (ny, dy)
     wx_samp, wx_feat, wy_samp, wy_feat : array-like of shape (nx,), (dx,), (ny,), (dy,)
         Masses of rows and columns, uniform by default.
-    epsilon : float or pair of floats, default=0
-        Weight of the entropy of either plan, 0 for none.
-    alpha : float or pair of floats, default=0
-        Weight of ``<M_samp, P>`` and of ``<M_feat, Q>``.
+    epsilon, alpha : float or pair of floats, default=0
+        Weight of the entropy of each plan, and of ``<M_samp, P>`` and ``<M_feat, Q>``.
     M_samp, M_feat : array-like of shape (nx, ny) and (dx, dy), optional
         Costs between samples and between features.
     warmstart : dict, optional
         Where to start: "pi_sample", "pi_feature", and as in the log "duals_sample" and
-        "duals_feature", which save time where there is entropy.
-    nits_bcd : int, default=100
-        Limit of iterations, each of which makes both plans.
-    tol_bcd : float, default=1e-7
-        Stops when the plan of samples changes by less, in L1.
-    eval_bcd : int, default=1
-        Iterations from one look at the objective to the next.
-    nits_ot : int, default=500
-        Limit of Sinkhorn iterations for one plan.
-    tol_sinkhorn : float, default=1e-7
-        Error of the marginals (Euclidean norm) at which these stop.
+        "duals_feature", which save time with entropy.
+    nits_bcd, eval_bcd : int, default=100 and 1
+        Limit of iterations, and iterations from one look at the objective to the next.
+    tol_bcd, early_stopping_tol : float, default=1e-7 and 1e-6
+        Change of the plan of samples (L1), and of the objective, at which iterations stop.
+    nits_ot, tol_sinkhorn : int and float, default=500 and 1e-7
+        Limit of Sinkhorn iterations of each plan, and error of the marginals (Euclidean norm) at
+        which they stop; linear problems without entropy are always solved.
     method_sinkhorn : {"sinkhorn", "sinkhorn_log"}, default="sinkhorn"
         Without effect: there is one algorithm.
-    early_stopping_tol : float, default=1e-6
-        Stops when the objective changes by less.
-    log, verbose : bool
+    log, verbose : bool, default=False
 
     Returns
     -------
     pi_samp, pi_feat : arrays of shape (nx, ny) and (dx, dy)
-        Of the library and dtype of the input.
+        Of the library and dtype of the input. A plan that misses its marginals is mended, with a
+        ConvergenceWarning.
     log : dict
-        If asked for: "duals_sample" and "duals_feature", pairs of potentials, with
-        entropy logarithms of scalings; "distances", the objectives; and "status".
-
-    Warns
-    -----
-    ConvergenceWarning
-        If a plan should not be trusted as it is.
+        If asked for: "duals_sample" and "duals_feature", pairs of potentials, with entropy
+        logarithms of scalings; "distances", the objectives; and "status".
 
     Examples
     --------
@@ -94,48 +300,50 @@ def co_optimal_transport(
     >>> plan.argmax(axis=1), of_columns.argmax(axis=1)
     (array([3, 2, 1, 0]), array([2, 0, 1]))
     """
-    call = CoOptimal(locals())
-    plans = tuple(call.arrays.back(side.plan) for side in call.sides)
-    return (*plans, call.log()) if log else plans
+    data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
+    found = CoOptimal(
+        data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
+        method_sinkhorn, early_stopping_tol, verbose,
+    )  # fmt: skip
+    plans = tuple(found.arrays.back(side.plan) for side in found.sides)
+    return (*plans, found.log()) if log else plans
 
 
-@like(co_optimal_transport)
 def co_optimal_transport2(
-    X: ArrayLike,
-    Y: ArrayLike,
-    wx_samp: ArrayLike | None = None,
-    wx_feat: ArrayLike | None = None,
-    wy_samp: ArrayLike | None = None,
-    wy_feat: ArrayLike | None = None,
-    epsilon: float | tuple[float, float] = 0,
-    alpha: float | tuple[float, float] = 0,
-    M_samp: ArrayLike | None = None,
-    M_feat: ArrayLike | None = None,
-    warmstart: Mapping[str, Any] | None = None,
-    log: bool = False,
-    verbose: bool = False,
-    early_stopping_tol: float = 1e-6,
-    nits_bcd: float = 100,
-    tol_bcd: float = 1e-7,
-    eval_bcd: float = 1,
-    nits_ot: float = 500,
-    tol_sinkhorn: float = 1e-7,
+    X: ArrayLike, Y: ArrayLike, wx_samp: ArrayLike | None = None, wx_feat: ArrayLike | None = None,
+    wy_samp: ArrayLike | None = None, wy_feat: ArrayLike | None = None,
+    epsilon: float | tuple[float, float] = 0, alpha: float | tuple[float, float] = 0,
+    M_samp: ArrayLike | None = None, M_feat: ArrayLike | None = None,
+    warmstart: Mapping[str, Any] | None = None, log: bool = False, verbose: bool = False,
+    early_stopping_tol: float = 1e-6, nits_bcd: float = 100, tol_bcd: float = 1e-7,
+    eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
     method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
-) -> float | Any:
-    """Co-optimal transport loss, entropy included, as `ot.coot.co_optimal_transport2`.
+) -> float | Any:  # fmt: skip
+    """Return the co-optimal transport loss, entropy included, as `POT's co_optimal_transport2
+    <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport2>`__.
+
+    The value has gradients in the data, masses and costs, by the envelope theorem.
+    For other parameters see `co_optimal_transport`.
 
     Returns
     -------
     distance : scalar
         Of the library and dtype of the input.
     log : dict
-        If asked for, that of `co_optimal_transport`.
+        If asked for: the log of `co_optimal_transport`.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> X = np.array([[0.0, 2, 9], [1, 5, 4], [7, 3, 3], [8, 8, 1]])
     >>> round(float(pot.co_optimal_transport2(X, X[::-1, [1, 2, 0]])), 6)
     0.0
     """
-    call = CoOptimal(locals(), ENVELOPED)
-    value = traced(call.arrays.back(call.distances[-1]), call, call.gradient)
-    return (value, call.log()) if log else value
+    data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
+    found = CoOptimal(
+        data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
+        method_sinkhorn, early_stopping_tol, verbose, ENVELOPED,
+    )  # fmt: skip
+    value = traced(found.arrays.back(found.distances[-1]), found, found.gradient)
+    return (value, found.log()) if log else value

@@ -1,17 +1,23 @@
-"""Dictionaries of spaces, called as in POT: learned, and what is near their atoms."""
+"""Dictionaries of spaces, called as in POT (Vincent-Cuaz et al., ICML 2021): each space is near a
+weighted mean of atoms, and its plan and weights are found in turn.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..kernels.threads import single_threaded_blas
 from ..problems.graphs import CostLike
-from ._dictionary import dictionary_learning, unmixing
-from ._siblings import like
-from .exact import fused_gromov_wasserstein
+from ..utils.validation import as_array, as_count, as_matrix
+from ._spaces import Spaces, exact_plans, listed
+from ._starts import random_generator
+from .arrays import Arrays, as_costs, as_limit, as_number
+from .call import as_weight, checked_masses
 
 __all__ = [
     "fused_gromov_wasserstein_dictionary_learning",
@@ -21,26 +27,212 @@ __all__ = [
 ]
 
 
-@like(fused_gromov_wasserstein)
-def gromov_wasserstein_linear_unmixing(
-    C: CostLike,
-    Cdict: ArrayLike,
-    reg: float = 0.0,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    tol_outer: float = 1e-5,
-    tol_inner: float = 1e-5,
-    max_iter_outer: int = 20,
-    max_iter_inner: int = 200,
-    symmetric: bool | None = None,
-    *,
-    numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:
-    """Weights of the atoms of a dictionary whose mean is nearest to a space, as
-    `ot.gromov.gromov_wasserstein_linear_unmixing`.
+class Dictionary(Spaces):
+    """Samples, and atoms: structures, and features if there are any, one row of `values` (D, k) an
+    atom. Atoms that are not given are random, as in POT, and close to the means of the samples.
+    """
 
-    Plan and weights are found in turn, and lead to a local minimum of the
-    Gromov-Wasserstein loss (Vincent-Cuaz et al., ICML 2021).
+    def __init__(
+        self, arrays, names, shape, alpha, inits, reg, tol_outer, tol_inner, max_iter_outer,
+        max_iter_inner, symmetric, random_state=None,
+    ):  # fmt: skip
+        size, n = shape
+        self.q = checked_masses(arrays["q"], "q", n).astype(np.float64)
+        super().__init__(arrays, names, self.q, np.float64)
+        self.reg, self.rng = as_number(reg, "reg", zero=True), random_generator(random_state)
+        self.tol_outer = as_number(tol_outer, "tol_outer", zero=True)
+        self.tol_inner = as_number(tol_inner, "tol_inner", zero=True)
+        self.max_iter_outer = as_limit(max_iter_outer, "max_iter_outer")
+        self.max_iter_inner = as_limit(max_iter_inner, "max_iter_inner")
+        self._alpha = 1.0 if alpha is None else as_weight(alpha, "alpha")
+        means, self._shapes = [list(map(np.mean, self.costs))], [(n, n)]
+        masses = [self._alpha * np.outer(self.q, self.q)]
+        if alpha is not None:
+            means.append([Y.mean(axis=0) for Y in self.features])
+            self._shapes.append((n, len(means[1][0])))
+            masses.append((1 - self._alpha) * np.outer(self.q, np.ones(len(means[1][0]))))
+        parts = []
+        for shape, name, mean in zip(self._shapes, inits, means, strict=False):
+            x, shape = arrays[name], (size, *shape)
+            if x is None:
+                # In this order, for POT's random numbers.
+                mean, scale = np.mean(mean, axis=0), np.std(mean, axis=0)
+                x = self.rng.normal(loc=mean, scale=scale, size=shape)
+            elif x.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
+            parts.append(as_matrix(x.reshape(size, -1), name).astype(np.float64))
+        self.values = np.concatenate(parts, axis=1)
+        self.ends = tuple(x.shape[1] for x in parts)
+        # The weight of every entry in the squared distance of two rows.
+        self._weights = np.concatenate([x.ravel() for x in masses])
+        C, *Y = (x[0] for x in self.apart(self.values))
+        names = {"C1": inits[0], "p": "q"}
+        self.begin(C, Y[0] if Y else None, names, symmetric=symmetric, alpha=self._alpha)
+        options = dict(max_iter=self.max_iter_inner, tol_rel=self.tol_inner)
+        self._solve = exact_plans(self, turns=True, **options)
+
+    def apart(self, rows):
+        """Return structures (k, n, n), and features (k, n, d) if there are any, of rows."""
+        parts = zip(np.split(rows, self.ends[:-1], axis=1), self._shapes, strict=True)
+        return [x.reshape(-1, *shape) for x, shape in parts]
+
+    def project(self, projection):
+        """Make structures what `projection` has the words for."""
+        structures = self.apart(self.values)[0]
+        if "symmetric" in projection:
+            structures = 0.5 * (structures + structures.transpose(0, 2, 1))
+        if "nonnegative" in projection:
+            structures = np.maximum(structures, 0.0)
+        self.values[:, : self.ends[0]] = structures.reshape(len(structures), -1)
+
+    def unmix(self, some):
+        """Return weights (k, D) of these samples, plans (n, ns), the gradient of the losses in the
+        mean of atoms, halved, as rows, and losses (k,).
+        """
+        shape = len(some), len(self.values)
+        weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], 1e15)
+        targets = np.empty((shape[0], self.values.shape[1]))
+        gram = (self.values * self._weights) @ self.values.T
+        gram -= self.reg * np.eye(shape[1])
+        plans, left = [None] * shape[0], np.arange(shape[0])
+        for _ in range(self.max_iter_outer):
+            C, *Y = self.apart(weights[left] @ self.values)
+            starts = [plans[k] for k in left]
+            found, at = self._solve(C, Y[0] if Y else None, starts, some[left])
+            for k, plan in zip(left, found, strict=True):
+                plans[k], targets[k] = plan, self._target(some[k], plan)
+            former, w = losses[left], weights[left]
+            at = at - self.reg * np.square(w).sum(axis=1)
+            self._weigh(w, at, gram, targets[left] @ self.values.T)
+            weights[left], losses[left] = w, at
+            left = left[_relative(at - former, former) > self.tol_outer]
+            if not len(left):
+                break
+        return weights, plans, weights @ self.values * self._weights - targets, losses
+
+    def _target(self, s, plan):
+        """Return what the mean of atoms should be near, for a plan from it to a sample."""
+        target = self._alpha * (plan @ self.costs[s] @ plan.T).ravel()
+        if self.features[s] is None:
+            return target
+        return np.append(target, (1 - self._alpha) * (plan @ self.features[s]).ravel())
+
+    def _weigh(self, weights, losses, gram, targets):
+        """Change weights to the best weights for the plans, and losses accordingly, by conditional
+        gradient that ends as POT's does.
+        """
+        gradient, goes_on = 2 * (weights @ gram - targets), np.ones(len(losses), bool)
+        for _ in range(self.max_iter_inner):
+            least = gradient == gradient.min(axis=1, keepdims=True)
+            way = least / least.sum(axis=1, keepdims=True) - weights
+            turn = way @ gram
+            slope = np.einsum("kd,kd->k", gradient, way)
+            bend = np.einsum("kd,kd->k", turn, way)
+            # To the end where the loss is concave on the way and lower there.
+            step = (bend + slope < 0).astype(np.float64)
+            np.divide(slope, -2 * bend, out=step, where=bend > 0)
+            step = goes_on * np.minimum(np.maximum(step, 0.0), 1.0)
+            weights += step[:, None] * way
+            gradient += 2 * step[:, None] * turn
+            change = (bend * step + slope) * step
+            goes_on &= _relative(change, losses) > self.tol_inner
+            losses += change
+            if not goes_on.any():
+                break
+
+
+def _relative(changes, losses):
+    """Return relative changes of losses, as POT has them."""
+    return abs(changes) / np.maximum(abs(losses), 1e-15)
+
+
+def unmix(C, Y, Cdict, Ydict, alpha, p, q, *options):
+    """Return what POT does for a space; without features `Y`, `Ydict` and `alpha` are None."""
+    arrays = Arrays(dict(C=as_costs(C, "C"), Y=Y, Cdict=Cdict, Ydict=Ydict, p=p, q=q))
+    structures = as_array(arrays["Cdict"], "Cdict")
+    if structures.ndim != 3:
+        raise ValueError(f"Cdict must be a 3-D array, got {structures.ndim}-D")
+    shape, inits = (len(structures), structures.shape[-1]), ("Cdict", "Ydict")
+    dictionary = Dictionary(arrays, [("C", "Y", "p")], shape, alpha, inits, *options)
+    with single_threaded_blas():
+        weights, plans, _, losses = dictionary.unmix(np.zeros(1, dtype=int))
+    embedded = (x[0] for x in dictionary.apart(weights @ dictionary.values))
+    found = weights[0], *embedded, np.ascontiguousarray(plans[0].T), losses[0]
+    return tuple(map(arrays.back, found))
+
+
+def learn(
+    Cs, Ys, D, nt, alpha, ps, q, epochs, batch_size, rates, Cdict_init, Ydict_init, projection,
+    use_log, use_adam_optimizer, verbose, random_state, *options,
+):  # fmt: skip
+    """Return the atoms of the epoch with the least loss, and POT's log. `rates` are the learning
+    rates by name; without features `Ys`, `Ydict_init` and `alpha` are None.
+    """
+    size, log = len(Cs), {"loss_batches": [], "loss_epochs": []}
+    own = dict(q=q, Cdict_init=Cdict_init, Ydict_init=Ydict_init)
+    arrays = Arrays(listed(Cs=Cs, ps=ps, Ys=Ys) | own)
+    names = [(f"Cs[{s}]", f"Ys[{s}]", f"ps[{s}]") for s in range(size)]
+    shape, inits = (as_count(D, "D"), as_count(nt, "nt")), ("Cdict_init", "Ydict_init")
+    options = (*options, "symmetric" in projection, random_state)
+    dictionary = Dictionary(arrays, names, shape, alpha, inits, *options)
+    n_epochs = as_limit(epochs, "epochs", minimum=0)
+    n_batch = min(as_count(batch_size, "batch_size"), size)
+    rates = [as_number(rate, name) for name, rate in rates.items()]
+    rates = np.repeat(rates, dictionary.ends[: len(rates)])
+    direction = Adam() if use_adam_optimizer else np.asarray
+    dictionary.project(projection)
+    best, least = dictionary.values.copy(), np.inf
+    with single_threaded_blas():
+        for epoch in range(n_epochs):
+            losses = []
+            for _ in range(math.ceil(size / n_batch)):
+                batch = dictionary.rng.choice(size, size=n_batch, replace=False)
+                weights, _, apart, found = dictionary.unmix(batch)
+                losses.append(found.sum())
+                dictionary.values -= rates * direction(2 / n_batch * weights.T @ apart)
+                dictionary.project(projection)
+                # Fourth powers of costs must be finite.
+                if not np.isfinite(dictionary.values**4).all():
+                    raise ValueError(
+                        f"learning rates must leave atoms finite, got {set(rates)}, after which "
+                        f"they are not in epoch {epoch}"
+                    )
+            loss = sum(losses)
+            if use_log:
+                log["loss_batches"] += losses
+                log["loss_epochs"].append(loss)
+            if loss < least:
+                best, least = dictionary.values.copy(), loss
+            if verbose:
+                print(f"--- epoch = {epoch}  cumulated reconstruction error:  {loss}")
+    return *map(arrays.back, dictionary.apart(best)), log
+
+
+class Adam:
+    """Steps of Adam (Kingma and Ba, ICLR 2015), one a call."""
+
+    def __init__(self):
+        self._mean, self._square, self._n_steps = 0.0, 0.0, 0
+
+    def __call__(self, gradient):
+        self._n_steps += 1
+        self._mean = 0.9 * self._mean + (1 - 0.9) * gradient
+        self._square = 0.99 * self._square + (1 - 0.99) * np.square(gradient)
+        mean = self._mean / (1 - 0.9**self._n_steps)
+        square = self._square / (1 - 0.99**self._n_steps)
+        return mean / (np.sqrt(square) + 1e-9)
+
+
+def gromov_wasserstein_linear_unmixing(
+    C: CostLike, Cdict: ArrayLike, reg: float = 0.0, p: ArrayLike | None = None,
+    q: ArrayLike | None = None, tol_outer: float = 1e-5, tol_inner: float = 1e-5,
+    max_iter_outer: int = 20, max_iter_inner: int = 200, symmetric: bool | None = None, *,
+    numItermaxEmd: float = 100_000,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the weights of atoms whose mean is nearest to a space, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein_linear_unmixing>`__.
+
+    Plan and weights are found in turn, and lead to a local minimum of the loss.
 
     Parameters
     ----------
@@ -48,223 +240,167 @@ def gromov_wasserstein_linear_unmixing(
     Cdict : array-like of shape (D, nt, nt)
         Structures of the atoms.
     reg : float, default=0
-        Weight of the squared norm of the weights, which is taken from the loss: few
-        atoms are preferred.
+        Factor of the squared norm of the weights, which is taken from the loss.
     p, q : array-like of shape (ns,) and (nt,), optional
         Masses of the space, and of all atoms, of one total; uniform by default.
-    tol_outer : float, default=1e-5
-        Relative change of the loss at which turns end.
-    tol_inner : float, default=1e-5
-        The same of the descents for a plan, and for weights.
-    max_iter_outer : int, default=20
-        Limit of turns.
-    max_iter_inner : int, default=200
-        Limit of steps of each descent.
+    tol_outer, tol_inner, max_iter_outer, max_iter_inner
+        Relative change of the loss at which turns, and the descents of a turn, end; their limits.
+    symmetric : bool, optional
+        Whether costs are symmetric; None looks.
+    numItermaxEmd
+        Without effect: linear problems are always solved.
 
     Returns
     -------
-    w : array of shape (D,)
-        Not negative, with a sum of one.
-    Cembedded : array of shape (nt, nt)
-        The mean of the atoms.
-    T : array of shape (ns, nt)
-    loss : scalar
+    w, Cembedded : array of shape (D,), of sum one, and the mean of the atoms, of shape (nt, nt)
+    T, loss : array of shape (ns, nt), and scalar
 
     Examples
     --------
-    >>> w, embedded, plan, loss = pot.gromov_wasserstein_linear_unmixing(
-    ...     C1, np.stack([C2, C2 / 2])
-    ... )
-    >>> w.round(3)
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    >>> pot.gromov_wasserstein_linear_unmixing(C, np.stack([C, C / 2]))[0].round(3)
     array([1., 0.])
     """
-    return unmixing(locals())
+    options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
+    return unmix(C, None, Cdict, None, None, p, q, *options)
 
 
-@like(gromov_wasserstein_linear_unmixing, fused_gromov_wasserstein)
 def fused_gromov_wasserstein_linear_unmixing(
-    C: CostLike,
-    Y: ArrayLike,
-    Cdict: ArrayLike,
-    Ydict: ArrayLike,
-    alpha: float,
-    reg: float = 0.0,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    tol_outer: float = 1e-5,
-    tol_inner: float = 1e-5,
-    max_iter_outer: int = 20,
-    max_iter_inner: int = 200,
-    symmetric: bool | None = True,
-    *,
-    numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:
-    """The same with features, as `ot.gromov.fused_gromov_wasserstein_linear_unmixing`.
+    C: CostLike, Y: ArrayLike, Cdict: ArrayLike, Ydict: ArrayLike, alpha: float, reg: float = 0.0,
+    p: ArrayLike | None = None, q: ArrayLike | None = None, tol_outer: float = 1e-5,
+    tol_inner: float = 1e-5, max_iter_outer: int = 20, max_iter_inner: int = 200,
+    symmetric: bool | None = True, *, numItermaxEmd: float = 100_000,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the same with features, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_linear_unmixing>`__.
+
+    For other parameters see `gromov_wasserstein_linear_unmixing`.
 
     Parameters
     ----------
-    Y : array-like of shape (ns, d)
-        Features of the points.
-    Ydict : array-like of shape (D, nt, d)
-        Features of the atoms.
+    Y, Ydict : array-like of shape (ns, d) and (D, nt, d)
+        Features of the points, and of the atoms.
     alpha : float
         Weight of the structures.
 
     Returns
     -------
-    w : array of shape (D,)
-        Not negative, with a sum of one.
-    Cembedded, Yembedded : array of shape (nt, nt) and (nt, d)
-        The means of the atoms.
-    T : array of shape (ns, nt)
-    loss : scalar
+    w, Cembedded, Yembedded, T, loss
+        With the mean of the features of the atoms, of shape (nt, d).
 
     Examples
     --------
-    >>> Y = x[:, None]
-    >>> w, embedded, features, plan, loss = (
-    ...     pot.fused_gromov_wasserstein_linear_unmixing(
-    ...         C1, Y, np.stack([C2, C2 / 2]), np.stack([Y[::-1], Y / 2]), alpha=0.5
-    ...     )
-    ... )
-    >>> w.round(3)
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> Y = np.arange(5.0)[:, None]
+    >>> pair = np.stack([Y, Y / 2])
+    >>> costs = np.abs(pair - pair.swapaxes(1, 2))
+    >>> pot.fused_gromov_wasserstein_linear_unmixing(costs[0], Y, costs, pair, 0.5)[0].round(3)
     array([1., 0.])
     """
-    return unmixing(locals())
+    options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
+    return unmix(C, Y, Cdict, Ydict, alpha, p, q, *options)
 
 
-@like(gromov_wasserstein_linear_unmixing)
 def gromov_wasserstein_dictionary_learning(
-    Cs: Sequence[CostLike],
-    D: int,
-    nt: int,
-    reg: float = 0.0,
-    ps: Sequence[ArrayLike] | None = None,
-    q: ArrayLike | None = None,
-    epochs: int = 20,
-    batch_size: int = 32,
-    learning_rate: float = 1.0,
-    Cdict_init: ArrayLike | None = None,
-    projection: str = "nonnegative_symmetric",
-    use_log: bool = True,
-    tol_outer: float = 1e-5,
-    tol_inner: float = 1e-5,
-    max_iter_outer: int = 20,
-    max_iter_inner: int = 200,
-    use_adam_optimizer: bool = True,
-    verbose: bool = False,
-    random_state: int | np.random.RandomState | None = None,
-    *,
-    numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:
-    """A dictionary of atoms such that each space is near a weighted mean of them, as
-    `ot.gromov.gromov_wasserstein_dictionary_learning`.
+    Cs: Sequence[CostLike], D: int, nt: int, reg: float = 0.0,
+    ps: Sequence[ArrayLike] | None = None, q: ArrayLike | None = None, epochs: int = 20,
+    batch_size: int = 32, learning_rate: float = 1.0, Cdict_init: ArrayLike | None = None,
+    projection: str = "nonnegative_symmetric", use_log: bool = True, tol_outer: float = 1e-5,
+    tol_inner: float = 1e-5, max_iter_outer: int = 20, max_iter_inner: int = 200,
+    use_adam_optimizer: bool = True, verbose: bool = False,
+    random_state: int | np.random.RandomState | None = None, *, numItermaxEmd: float = 100_000,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return atoms such that each space is near a weighted mean of them, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein_dictionary_learning>`__.
 
-    Spaces of one batch are unmixed together, on threads (Vincent-Cuaz et al., ICML 2021).
+    Spaces of a batch are unmixed together, on threads. For other parameters see
+    `gromov_wasserstein_linear_unmixing`.
 
     Parameters
     ----------
-    Cs : list of S array-like of shape (ns, ns), or graphs
-    D : int
-        Atoms.
-    nt : int
-        Points of an atom.
-    ps : list of S array-like of shape (ns,), optional
-        Masses of the spaces, uniform by default.
-    q : array-like of shape (nt,), optional
-        Masses of all atoms, uniform by default.
-    epochs : int, default=20
-        Each has as many batches as take all spaces, drawn at random.
-    batch_size : int, default=32
+    Cs, ps : list of S array-like of shape (ns, ns), or graphs, and of shape (ns,)
+    D, nt : int
+        Number of atoms, and of points of an atom.
+    epochs, batch_size : int, default=20 and 32
+        Number of epochs, and of spaces in a batch, drawn at random; an epoch takes all spaces.
     learning_rate : float, default=1
         Length of a step of the atoms.
     Cdict_init : array-like of shape (D, nt, nt), optional
         By default normal numbers with the mean of the costs.
     projection : str, default="nonnegative_symmetric"
-        What atoms are made after every step: "nonnegative" or "symmetric" where this
-        has the word, both, or none.
-    use_log : bool, default=True
-        Whether the log is filled.
-    use_adam_optimizer : bool, default=True
-        Whether steps are those of Adam, or the gradient.
-    verbose : bool, default=False
-        Print the loss of every epoch.
+        What atoms are made after every step: "nonnegative", "symmetric", both, or neither.
+    use_log, use_adam_optimizer, verbose : bool
+        Whether to fill the log, to make steps by Adam, and to print the loss of every epoch.
     random_state : int, RandomState or None, default=None
-        POT's random numbers.
+        Seed of POT's random numbers.
 
     Returns
     -------
     Cdict : array of shape (D, nt, nt)
-        That of the end of the epoch that has the least loss.
+        Of the end of the epoch with the least loss.
     log : dict
         "loss_batches" and "loss_epochs", sums of the losses.
 
     Examples
     --------
-    >>> atoms, log = pot.gromov_wasserstein_dictionary_learning(
-    ...     [C1, C2, C1 / 2], D=2, nt=3, epochs=4, random_state=0
-    ... )
-    >>> atoms.shape, len(log["loss_epochs"])
-    ((2, 3, 3), 4)
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    >>> pot.gromov_wasserstein_dictionary_learning([C, C / 2], D=2, nt=3, epochs=4)[0].shape
+    (2, 3, 3)
     """
-    return dictionary_learning(locals())
+    return learn(
+        Cs, None, D, nt, None, ps, q, epochs, batch_size, {"learning_rate": learning_rate},
+        Cdict_init, None, projection, use_log, use_adam_optimizer, verbose, random_state, reg,
+        tol_outer, tol_inner, max_iter_outer, max_iter_inner,
+    )  # fmt: skip
 
 
-@like(gromov_wasserstein_dictionary_learning, fused_gromov_wasserstein_linear_unmixing)
 def fused_gromov_wasserstein_dictionary_learning(
-    Cs: Sequence[CostLike],
-    Ys: Sequence[ArrayLike],
-    D: int,
-    nt: int,
-    alpha: float,
-    reg: float = 0.0,
-    ps: Sequence[ArrayLike] | None = None,
-    q: ArrayLike | None = None,
-    epochs: int = 20,
-    batch_size: int = 32,
-    learning_rate_C: float = 1.0,
-    learning_rate_Y: float = 1.0,
-    Cdict_init: ArrayLike | None = None,
-    Ydict_init: ArrayLike | None = None,
-    projection: str = "nonnegative_symmetric",
-    use_log: bool = False,
-    tol_outer: float = 1e-5,
-    tol_inner: float = 1e-5,
-    max_iter_outer: int = 20,
-    max_iter_inner: int = 200,
-    use_adam_optimizer: bool = True,
-    verbose: bool = False,
-    random_state: int | np.random.RandomState | None = None,
-    *,
+    Cs: Sequence[CostLike], Ys: Sequence[ArrayLike], D: int, nt: int, alpha: float,
+    reg: float = 0.0, ps: Sequence[ArrayLike] | None = None, q: ArrayLike | None = None,
+    epochs: int = 20, batch_size: int = 32, learning_rate_C: float = 1.0,
+    learning_rate_Y: float = 1.0, Cdict_init: ArrayLike | None = None,
+    Ydict_init: ArrayLike | None = None, projection: str = "nonnegative_symmetric",
+    use_log: bool = False, tol_outer: float = 1e-5, tol_inner: float = 1e-5,
+    max_iter_outer: int = 20, max_iter_inner: int = 200, use_adam_optimizer: bool = True,
+    verbose: bool = False, random_state: int | np.random.RandomState | None = None, *,
     numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:
-    """The same with features, as
-    `ot.gromov.fused_gromov_wasserstein_dictionary_learning`.
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the same with features, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_dictionary_learning>`__.
+
+    For other parameters see `gromov_wasserstein_dictionary_learning` and
+    `fused_gromov_wasserstein_linear_unmixing`.
 
     Parameters
     ----------
     Ys : list of S array-like of shape (ns, d)
-        Features of the points.
     learning_rate_C, learning_rate_Y : float, default=1
         Length of a step of the structures, and of the features.
     Ydict_init : array-like of shape (D, nt, d), optional
         By default normal numbers with the means of the features.
-    use_log : bool, default=False
-        Whether the log is filled.
 
     Returns
     -------
-    Cdict, Ydict : array of shape (D, nt, nt) and (D, nt, d)
-        Those of the end of the epoch that has the least loss.
-    log : dict
-        "loss_batches" and "loss_epochs", sums of the losses.
+    Cdict, Ydict, log
+        With features of shape (D, nt, d).
 
     Examples
     --------
-    >>> structures, features, log = pot.fused_gromov_wasserstein_dictionary_learning(
-    ...     [C1, C2, C1 / 2], [x[:, None]] * 3, D=2, nt=3, alpha=0.5, epochs=4
-    ... )
-    >>> structures.shape, features.shape
-    ((2, 3, 3), (2, 3, 1))
+    >>> import numpy as np
+    >>> from gwfast import pot
+    >>> Y = np.arange(5.0)[:, None]
+    >>> atoms = pot.fused_gromov_wasserstein_dictionary_learning([abs(Y - Y.T)], [Y], 2, 3, 0.5)
+    >>> atoms[1].shape
+    (2, 3, 1)
     """
-    return dictionary_learning(locals())
+    rates = {"learning_rate_C": learning_rate_C, "learning_rate_Y": learning_rate_Y}
+    return learn(
+        Cs, Ys, D, nt, alpha, ps, q, epochs, batch_size, rates, Cdict_init, Ydict_init,
+        projection, use_log, use_adam_optimizer, verbose, random_state, reg,
+        tol_outer, tol_inner, max_iter_outer, max_iter_inner,
+    )  # fmt: skip

@@ -1,10 +1,9 @@
-"""Gradients, for torch, of losses and plans in costs and masses.
+"""Gradients, for torch, of losses and plans in costs and masses, in POT's conventions and float64.
 
-A loss at its minimum has them by the envelope theorem: they are its partial derivatives
-with the plan held still. A plan with entropy is a fixed point, ``grad V(T) + epsilon
-log T = f + g``, and has them by implicit differentiation: as its error is a matrix
-without marginals, so is the adjoint, which conjugate gradients find in products of the
-costs. All is in float64, in POT's conventions and units.
+By the envelope theorem the gradients of a loss at its minimum are its partial derivatives with the
+plan held still. A plan with entropy is a fixed point, ``grad V(T) + epsilon log T = f + g``, with
+gradients by implicit differentiation: its error is a matrix without marginals, and so is the
+adjoint, which conjugate gradients find in products of the costs.
 """
 
 import functools
@@ -16,184 +15,181 @@ from ..quadratic.certificate import Costs
 
 
 class Loss:
-    """The loss ``V(T) = alpha sum L(C1_ik, C2_jl) T_ij T_kl + (1 - alpha) <M, T>`` of a
-    `Problem`, and its derivatives.
+    """The loss ``V(T) = alpha sum L(C1_ik, C2_jl) T_ij T_kl + (1 - alpha) <M, T>`` of a `Call`, and
+    its derivatives.
     """
 
-    def __init__(self, problem):
-        self._costs = Costs(problem.x, problem.y, problem.loss)
-        self._alpha, self._M = problem.alpha, problem.M
+    def __init__(self, call):
+        self._costs = Costs(call.x, call.y, call.loss)
+        self._alpha, self._M = call.alpha, call.M
 
     def in_plan(self, T):
-        """The gradient in the plan: of `M` the constant term, else linear in it."""
-        made = self.hessian(T)
-        return made if self._M is None else made + (1 - self._alpha) * self._M
+        """Return the gradient in the plan."""
+        gradient = self.hessian(T)
+        return gradient if self._M is None else gradient + (1 - self._alpha) * self._M
 
     def hessian(self, Z):
-        """The Hessian in the plan times a matrix."""
+        """Return the Hessian in the plan times a matrix."""
         return 2.0 * self._alpha * self._costs.cost(Z)
 
     def in_data(self, T):
-        """The gradient in the costs and alpha by names, with the plan held still."""
-        made = dict(zip(("C1", "C2"), self._in_costs(T), strict=True))
-        if self._M is not None:
-            alpha = float(np.vdot(self._costs.cost(T) - self._M, T))
-            made |= dict(M=(1 - self._alpha) * T, alpha=alpha)
-        return made
+        """Return the gradient in the costs and alpha by names, with the plan held still."""
+        C1, C2 = self._in_costs(T)
+        if self._M is None:
+            return dict(C1=C1, C2=C2)
+        alpha = float(np.vdot(self._costs.cost(T) - self._M, T))
+        return dict(C1=C1, C2=C2, M=(1 - self._alpha) * T, alpha=alpha)
 
     def in_plan_in_data(self, T, Z):
-        """The gradient of ``<in_plan(T), Z>``: terms quadratic in the plan are polarized."""
-        both, first, second = map(self._in_costs, (T + Z, T, Z))
-        made = {
-            name: x - y - z for name, x, y, z in zip(("C1", "C2"), both, first, second, strict=True)
-        }
-        if self._M is not None:
-            alpha = float(np.vdot(2.0 * self._costs.cost(T) - self._M, Z))
-            made |= dict(M=(1 - self._alpha) * Z, alpha=alpha)
-        return made
+        """Return the gradient of ``<in_plan(T), Z>``, in which quadratic terms are polarized."""
+        terms = zip(*map(self._in_costs, (T + Z, T, Z)), strict=True)
+        C1, C2 = (both - first - second for both, first, second in terms)
+        if self._M is None:
+            return dict(C1=C1, C2=C2)
+        alpha = float(np.vdot(2.0 * self._costs.cost(T) - self._M, Z))
+        return dict(C1=C1, C2=C2, M=(1 - self._alpha) * Z, alpha=alpha)
 
     def _in_costs(self, T):
         return [self._alpha * x for x in self._costs.in_costs(T)]
 
 
 class Potentials:
-    """Matrices ``f_i + g_j`` that are nearest to others, with a plan as weights."""
+    """Matrices ``f_i + g_j`` nearest to given matrices, with a plan as weights."""
 
     def __init__(self, plan):
         self._plan = plan
         sums = plan.sum(axis=1), plan.sum(axis=0)
-        self._p, self._q = (np.where(one > 0, one, 1.0) for one in sums)
+        self._p, self._q = (np.where(masses > 0, masses, 1.0) for masses in sums)
         root = np.sqrt(self._q)
         between = plan / np.sqrt(self._p)[:, None] / root
         sizes, vectors = linalg.eigh(np.eye(len(root)) - between.T @ between)
-        # Below, groups of points have no mass in common: constants between them are free.
+        # Eigenvalues below belong to groups without common mass: constants between them are free.
         joined = sizes > 1e-13
         vectors = vectors[:, joined] / root[:, None]
         self._inverse = (vectors / sizes[joined]) @ vectors.T
 
     def of(self, R):
-        """f and g."""
+        """Return f and g."""
         weighted = self._plan * R
         rows, cols = weighted.sum(axis=1) / self._p, weighted.sum(axis=0)
         g = self._inverse @ (cols - self._plan.T @ rows)
         return rows - self._plan @ g / self._p, g
 
     def without(self, R):
-        """The rest of a matrix less its potentials: ``plan * rest`` has no marginals."""
+        """Return a matrix less its potentials: times the plan it has no marginals."""
         f, g = self.of(R)
         return R - f[:, None] - g
 
 
-def adjoint(plan, epsilon, hessian, given):
-    """The solution ``Z = plan * Y`` of ``epsilon Y + hessian(Z) = given - f - g`` among
-    the matrices without marginals, f and g: how what changes by `given` with the plan
-    changes with what the plan is the minimum of, and with its marginals.
+def adjoint(plan, epsilon, hessian, direction):
+    """Return ``Z = plan * Y``, f and g with ``epsilon Y + hessian(Z) = direction - f - g``, among
+    matrices Z without marginals: how a function with the gradient `direction` in the plan changes
+    with the gradient that the plan is a stationary point of, and with the marginals.
 
-    ValueError if the plan is no strict minimum, as where two are a tie.
+    ValueError if the plan is no strict minimum, as at a tie.
     """
     potentials = Potentials(plan)
     Y = np.zeros_like(plan)
-    r = potentials.without(given)
+    r = potentials.without(direction)
     d, size = r, float(np.vdot(plan * r, r))
     # Relative residual of an adjoint: 1e-10.
-    aim = 1e-20 * float(np.vdot(plan * given, given))
+    aim = 1e-20 * float(np.vdot(plan * direction, direction))
     for _ in range(1000):
         if size <= aim:
             break
-        made = potentials.without(epsilon * d + hessian(plan * d))
-        curvature = float(np.vdot(plan * d, made))
+        curved = potentials.without(epsilon * d + hessian(plan * d))
+        curvature = float(np.vdot(plan * d, curved))
         if not curvature > 0:
             raise ValueError(
-                "gradients of a plan are defined where it is a strict minimum, got one "
-                "that can change without the loss rising: a tie, or far from converged"
+                "gradients of a plan are defined where it is a strict minimum, got a plan that "
+                "can change without the loss rising: a tie, or far from converged"
             )
         step = size / curvature
-        Y, r = Y + step * d, r - step * made
+        Y, r = Y + step * d, r - step * curved
         before, size = size, float(np.vdot(plan * r, r))
         d = r + (size / before) * d
     Z = plan * Y
-    return Z, *potentials.of(given - epsilon * Y - hessian(Z))
+    return Z, *potentials.of(direction - epsilon * Y - hessian(Z))
 
 
 def enveloped(answer):
-    """The gradient of the loss of an `Answer` without entropy by names, but for masses
-    that both are given.
+    """Return the gradient of the loss of an `Answer` without entropy by names, except in masses
+    that are both fixed.
     """
-    problem, T = answer.problem, answer.plan.astype(np.float64)
-    loss = Loss(problem)
-    made = loss.in_data(T)
-    if problem.marginals == "semirelaxed":
+    call, T = answer.problem, answer.plan.astype(np.float64)
+    loss = Loss(call)
+    by_name = loss.in_data(T)
+    if call.marginals == "semirelaxed":
         # Mass that a row gets goes where that costs least.
-        made["p"] = loss.in_plan(T).min(axis=1)
-    return made
+        by_name["p"] = loss.in_plan(T).min(axis=1)
+    return by_name
 
 
 def of_exact(answer):
-    """The gradient of the loss of an `ExactAnswer` by names."""
-    made = enveloped(answer)
+    """Return the gradient of the loss of an `ExactAnswer` by names."""
+    by_name = enveloped(answer)
     if answer.problem.marginals == "balanced":
         log = answer.evidence()
-        made |= {name: centered(np.asarray(log[of])) for name, of in ("pu", "qv")}
-    return made
+        by_name |= {name: centered(np.asarray(log[key])) for name, key in ("pu", "qv")}
+    return by_name
 
 
 def of_entropic(answer, *, in_plan=None, with_entropy=False):
-    """The gradient, by names, of the loss of an `Answer`, its entropy included or not;
-    or, with the gradient of something `in_plan`, of that.
+    """Return the gradient, by names, of the loss of an `Answer`, its entropy included or not; or of
+    a function with the gradient `in_plan`.
     """
     T, epsilon = answer.plan.astype(np.float64), answer.epsilon
-    loss, made = Loss(answer.problem), {}
-    given = in_plan
+    loss, by_name = Loss(answer.problem), {}
     if in_plan is None:
-        given, made = loss.in_plan(T), loss.in_data(T)
+        in_plan, by_name = loss.in_plan(T), loss.in_data(T)
     if with_entropy:
-        given = given + epsilon * (1 + np.log(np.maximum(T, np.finfo(float).tiny)))
-    Z, f, g = adjoint(T, epsilon, loss.hessian, given)
+        in_plan = in_plan + epsilon * (1 + np.log(np.maximum(T, np.finfo(float).tiny)))
+    Z, f, g = adjoint(T, epsilon, loss.hessian, in_plan)
     for name, x in loss.in_plan_in_data(T, Z).items():
-        made[name] = made.get(name, 0.0) - x
-    return made | dict(p=centered(f), q=centered(g))
+        by_name[name] = by_name.get(name, 0.0) - x
+    return by_name | dict(p=centered(f), q=centered(g))
 
 
 def centered(x):
-    """As masses have one sum, gradients have one constant to choose; POT's choice.
-    Points without mass may have potentials of minus infinity, and have no part.
+    """Return gradients in masses with the mean zero, as in POT: masses have one sum, so a constant
+    is free. Points without mass may have infinite potentials, and get zero.
     """
     known = np.isfinite(x)
     return np.where(known, x - x[known].mean(), 0.0)
 
 
-def traced(made, problem, gradient):
-    """A tensor, with ``gradient(upstream)`` by names for those arguments that ask for
-    one; as it is where none does.
+def traced(x, call, gradient):
+    """Return a tensor with ``gradient(upstream)`` by names for the arguments in ``call.asking``, or
+    `x` itself if there are none.
     """
-    asking = problem.asking
+    asking = call.asking
     if not asking:
-        return made
+        return x
 
     def pull(upstream):
-        found = gradient(upstream.detach().cpu().numpy().astype(np.float64))
+        by_name = gradient(upstream.detach().cpu().numpy().astype(np.float64))
         return tuple(
-            upstream.new_tensor(found[name]).to(one.dtype).reshape(one.shape)
-            for name, one in asking.items()
+            upstream.new_tensor(by_name[name]).to(tensor.dtype).reshape(tensor.shape)
+            for name, tensor in asking.items()
         )
 
-    return _function().apply(made, pull, *asking.values())
+    return _function().apply(x, pull, *asking.values())
 
 
 @functools.cache
 def _function():
-    """The `torch.autograd.Function` of `traced`."""
+    """Return the `torch.autograd.Function` of `traced`."""
     import torch
 
-    class Made(torch.autograd.Function):
+    class Traced(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, made, pull, *tensors):
+        def forward(ctx, x, pull, *tensors):
             ctx.pull = pull
-            return made.clone()
+            return x.clone()
 
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx, upstream):
             return None, None, *ctx.pull(upstream)
 
-    return Made
+    return Traced

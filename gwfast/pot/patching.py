@@ -21,6 +21,7 @@ from . import (
     exact,
     linear,
     optim,
+    semirelaxed_barycenters,
     templates,
     unbalanced,
     unified,
@@ -31,8 +32,8 @@ from .unified import LeftToPot, originals
 __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
 FAMILIES = (
-    barycenters, batch, coot, dictionary, entropic, exact, linear, optim, templates,
-    unbalanced, unified,
+    barycenters, batch, coot, dictionary, entropic, exact, linear, optim,
+    semirelaxed_barycenters, templates, unbalanced, unified,
 )  # fmt: skip
 FUNCTIONS = {
     name: getattr(family, name)

@@ -1,4 +1,6 @@
-"""Distances from graphs to templates, called as in POT's layers of graph networks."""
+"""Distances from graphs to templates, as in POT's layers of graph networks: all problems between
+the graphs of a batch and the templates are solved in one compiled call.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +10,228 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..utils.validation import as_array
-from ._templates import NOT_HERE, distances
-from .arrays import Arrays
+from ..kernels.threads import single_threaded_blas
+from ..problems.geometry import within_range
+from ..problems.losses import SQUARE
+from ..quadratic.frank_wolfe import ExactLimits
+from ..utils.validation import MASS_TOLERANCE, as_array, check_finite
+from ._spaces import ExactDescents, exact_space
+from .arrays import Arrays, as_host
+from .gradients import centered, traced
 from .unified import LeftToPot
 
 __all__ = ["FGW_distance_to_templates", "wasserstein_distance_to_templates"]
+NOT_HERE = (
+    "is not solved here, where edges go both ways, weights of templates and alpha are positive; "
+    "POT solves it while its functions are swapped (gwfast.pot.patch())"
+)
+
+
+def _losses(arrays, batch, alphas=None, edges=None):
+    """Return the losses, with gradients; without `edges` of features alone."""
+    Y, X = _read(arrays, "tplt_features", (None,) * 3), _read(arrays, "G_features", (None,) * 2)
+    size, m, width = Y.shape
+    _check_shape("G_features", X, (len(X), width))
+    q, C = _read(arrays, "tplt_weights", (size, m)), np.zeros((size, m, m))
+    if not (q > 0).all():
+        raise LeftToPot(f"a weight of {q.min()} {NOT_HERE}")
+    off = abs(q.sum(axis=1) - 1).max()
+    if off > MASS_TOLERANCE:
+        raise ValueError(f"tplt_weights must sum to one, got a row off by {off:.2g}")
+    if edges is None:
+        alphas = np.zeros(size)
+    else:
+        C = _read(arrays, "tplt_adjacencies", (size, m, m))
+        # Updates add up the rounding of float32.
+        if abs(C - C.swapaxes(1, 2)).max() > 1e-4 * abs(C).max():
+            raise LeftToPot(f"an edge of a template that goes one way {NOT_HERE}")
+        C = (C + C.swapaxes(1, 2)) / 2
+    graphs = Graphs(X, batch, edges)
+    with single_threaded_blas():
+        distances = Distances(graphs, C, Y, q / q.sum(axis=1, keepdims=True), alphas)
+    losses = distances.losses[0] if batch is None else distances.losses
+
+    def gradient(upstream):
+        by_name = distances.gradients(upstream)
+        if "alpha" in by_name and arrays["alpha"].size == 1:
+            by_name["alpha"] = by_name["alpha"].sum()
+        return by_name
+
+    return traced(arrays.back(losses), arrays, gradient)
+
+
+def _read(arrays, name, shape):
+    """Return an array of that shape, where None is any size, in float64."""
+    x = as_array(arrays[name], name).astype(np.float64)
+    if x.ndim != len(shape) or not x.size:
+        raise ValueError(f"{name} must be {len(shape)}-D and not empty, got shape {x.shape}")
+    if None not in shape:
+        _check_shape(name, x, shape)
+    check_finite(x, name, x.sum())
+    return within_range(x, name)
+
+
+def _whole_numbers(x, name, end):
+    """Return an array of whole numbers below `end`."""
+    x = as_host(x, name)
+    if x.dtype.kind not in "iu" or (x.size and not 0 <= x.min() <= x.max() < end):
+        raise ValueError(f"{name} must hold whole numbers from 0 to {end - 1}, got {x}")
+    return x
+
+
+def _check_shape(name, x, shape):
+    if x.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
+
+
+class Graphs:
+    """The graphs of a batch; `edges` are pairs of nodes, or None.
+
+    Attributes
+    ----------
+    order : (n_nodes,) ndarray of int
+        Nodes sorted by graph, as everywhere below.
+    X : (n_nodes, d) ndarray
+        Features.
+    sizes, begins : (n_graphs,) ndarray of int
+        Number of nodes of each graph, and its first node.
+    parts : list of slice
+        Nodes of each graph.
+    masses : (n_nodes,) ndarray
+        Uniform in each graph.
+    costs : list of (n, n) ndarray
+        How many edges join two nodes of each graph.
+    """
+
+    def __init__(self, X, batch, edges):
+        n, graph = len(X), np.zeros(len(X), dtype=int)
+        if batch is not None:
+            graph = _whole_numbers(batch, "batch", n)
+            _check_shape("batch", graph, (n,))
+        self.order, self.sizes = np.argsort(graph, kind="stable"), np.bincount(graph)
+        if not self.sizes.all():
+            empty = int(np.argmin(self.sizes))
+            raise ValueError(f"batch must have nodes of all graphs, got no nodes of {empty}")
+        ends = np.cumsum(self.sizes)
+        self.begins = ends - self.sizes
+        self.parts = list(map(slice, self.begins, ends))
+        self.X, self.masses = X[self.order], np.repeat(1 / self.sizes, self.sizes)
+        self.costs = [np.zeros((size, size)) for size in self.sizes]
+        if edges is not None:
+            self._count(_whole_numbers(edges, "G_edges", n), graph)
+
+    def _count(self, edges, graph):
+        """Count the edges within graphs."""
+        if edges.ndim != 2 or len(edges) != 2:
+            raise ValueError(f"G_edges must have shape (2, n_edges), got {edges.shape}")
+        of = graph[edges[0]]
+        within = of == graph[edges[1]]
+        of = of[within]
+        rows, columns = np.argsort(self.order)[edges[:, within]] - self.begins[of]
+        ends = np.cumsum(self.sizes**2)
+        places = (ends - self.sizes**2)[of] + rows * self.sizes[of] + columns
+        counts = np.bincount(places, minlength=ends[-1]).astype(np.float64)
+        blocks = zip(np.split(counts, ends[:-1]), self.sizes, strict=True)
+        self.costs = [block.reshape(size, size) for block, size in blocks]
+        if any((cost != cost.T).any() for cost in self.costs):
+            raise LeftToPot(f"an edge of a graph that goes one way {NOT_HERE}")
+
+    def spaces(self, alpha):
+        """Return the `Space` of each graph, with that weight of the structure."""
+        X = np.sqrt(1 - alpha) * self.X
+        return [
+            exact_space(1, cost, self.masses[part], SQUARE, alpha, X[part])
+            for cost, part in zip(self.costs, self.parts, strict=True)
+        ]
+
+
+class Distances:
+    """The losses (n_graphs, n_templates) of plans between templates, the first spaces, and graphs.
+
+    Templates have symmetric costs C (n_templates, m, m), features Y (n_templates, m, d), positive
+    masses q (n_templates, m) of sum one, and weights of the structure (n_templates,).
+    """
+
+    def __init__(self, graphs, C, Y, q, alphas):
+        self._graphs, self._C, self._Y, self._q, self._alphas = graphs, C, Y, q, alphas
+        (size, m), n_graphs, n_nodes = q.shape, len(graphs.sizes), len(graphs.X)
+        plans = np.empty((m, size * n_nodes))
+        potentials = np.empty(size * (n_graphs * m + n_nodes))
+        begins = np.add.outer(n_nodes * np.arange(size), graphs.begins).ravel()
+        parts = list(map(slice, begins, begins + np.tile(graphs.sizes, size)))
+        of_alpha = {alpha: graphs.spaces(alpha) for alpha in set(alphas)}
+        templates = [
+            exact_space(0, *sides, SQUARE, alpha, np.sqrt(1 - alpha) * features)
+            for *sides, alpha, features in zip(C, q, alphas, Y, strict=True)
+        ]
+        firsts = [template for template in templates for _ in range(n_graphs)]
+        seconds = [space for alpha in alphas for space in of_alpha[alpha]]
+        # The limits of POT's layers.
+        descents = ExactDescents(
+            ExactLimits(max_outer=50, tol=0.0, min_relative=1e-9, min_change=1e-9), 0.5
+        )
+        losses = descents.solve(firsts, seconds, plans, parts, False, potentials)
+        self._plans = plans.reshape(m, size, n_nodes).transpose(1, 0, 2)
+        at = m * np.arange(len(begins)) + begins
+        rows = potentials[at[:, None] + np.arange(m)]
+        self._potentials = rows.reshape(size, n_graphs, m)
+        self.losses = losses.reshape(size, n_graphs).T
+
+    def gradients(self, upstream):
+        """Return the gradients of ``sum upstream * losses`` by names, with all plans held still;
+        the gradients in weights come from potentials.
+        """
+        graphs, Y, X = self._graphs, self._Y, self._graphs.X
+        alphas, upstream = self._alphas[:, None], upstream.reshape(self.losses.shape).T
+        of_nodes = np.repeat(upstream, graphs.sizes, axis=1)
+        moved = self._plans * of_nodes[:, None]
+        # Squared distances of features.
+        total, to_graphs = moved.sum(axis=2), (1 - alphas) * of_nodes * graphs.masses
+        of_Y = 2 * (1 - alphas[:, None]) * (total[:, :, None] * Y - moved @ X)
+        back = ((1 - alphas[:, None]) * moved).transpose(2, 0, 1)
+        of_X = np.empty_like(X)
+        of_X[graphs.order] = 2 * (to_graphs.sum(axis=0)[:, None] * X - np.tensordot(back, Y, 2))
+        potentials = np.einsum("kg,kgm->km", upstream, self._potentials)
+        # Constants of the nodes of templates.
+        added = alphas * (SQUARE.f1(self._C) @ self._q[:, :, None])[:, :, 0]
+        potentials += upstream.sum(axis=1)[:, None] * added
+        by_name = {"G_features": of_X, "tplt_features": of_Y}
+        by_name["tplt_weights"] = np.array([centered(2 * x) for x in potentials])
+        if alphas.all():
+            by_name |= self._of_structures(upstream, moved)
+        return by_name
+
+    def _of_structures(self, upstream, moved):
+        """Return the gradients in adjacencies of templates and alpha."""
+        graphs, q, Y, X = self._graphs, self._q, self._Y, self._graphs.X
+        weight = upstream.sum(axis=1)[:, None, None]
+        sides = zip(graphs.parts, graphs.costs, strict=True)
+        along = np.concatenate([self._plans[:, :, part] @ cost for part, cost in sides], axis=2)
+        of_C = weight * self._C * q[:, :, None] * q[:, None] - moved @ along.swapaxes(1, 2)
+        # Symmetric but for rounding, which steps that are scaled by it would enlarge.
+        of_C = self._alphas[:, None, None] * (of_C + of_C.swapaxes(1, 2))
+        apart = np.add.reduceat(graphs.masses * (X**2).sum(axis=1), graphs.begins)
+        both = np.einsum("kmn,kmd,nd->kn", self._plans, Y, X, optimize=True)
+        linear = (q * (Y**2).sum(axis=2)).sum(axis=1)[:, None] + apart
+        linear = linear - 2 * np.add.reduceat(both, graphs.begins, axis=1)
+        quadratic = self.losses.T - (1 - self._alphas[:, None]) * linear
+        quadratic /= self._alphas[:, None]
+        of_alpha = (upstream * (quadratic - linear)).sum(axis=1)
+        return {"tplt_adjacencies": of_C, "alpha": of_alpha}
 
 
 def FGW_distance_to_templates(
-    G_edges: ArrayLike,
-    tplt_adjacencies: ArrayLike,
-    G_features: ArrayLike,
-    tplt_features: ArrayLike,
-    tplt_weights: ArrayLike,
-    alpha: ArrayLike = 0.5,
-    multi_alpha: bool = False,
-    batch: ArrayLike | None = None,
-) -> Any:
-    """Fused Gromov-Wasserstein losses between graphs and templates, as
-    `ot.gnn.FGW_distance_to_templates`, which `ot.gnn.TFGWPooling` calls (Vincent-Cuaz
-    et al., NeurIPS 2022).
+    G_edges: ArrayLike, tplt_adjacencies: ArrayLike, G_features: ArrayLike,
+    tplt_features: ArrayLike, tplt_weights: ArrayLike, alpha: ArrayLike = 0.5,
+    multi_alpha: bool = False, batch: ArrayLike | None = None,
+) -> Any:  # fmt: skip
+    """Return fused Gromov-Wasserstein losses between graphs and templates, as
+    `POT's function <https://pythonot.github.io/gen_modules/ot.gnn.html>`__ of this name, which
+    ``ot.gnn.TFGWPooling`` calls.
+
+    Edges that go one way, weights of zero and ``alpha=0`` are a NotImplementedError; POT solves
+    these problems while its function is swapped. Tensors of torch have gradients in adjacencies,
+    features and weights of templates, features of graphs and alpha.
 
     Parameters
     ----------
@@ -40,31 +243,22 @@ def FGW_distance_to_templates(
     tplt_weights : array-like of shape (n_templates, m)
         Masses of the nodes of each template, positive and with a sum of one.
     alpha : float or array-like of shape (1,) or (n_templates,), default=0.5
-        Weight of the structure, above 0, that of features is ``1 - alpha``.
+        Weight of the structure, above 0; the weight of features is ``1 - alpha``.
     multi_alpha : bool, default=False
-        Whether there is one for each template.
+        Whether `alpha` has an entry for each template.
     batch : array-like of shape (n_nodes,), optional
-        The number of the graph that each node is of; by default there is one graph.
+        The number of the graph of each node; by default there is one graph.
 
     Returns
     -------
     losses : array of shape (n_graphs, n_templates), or (n_templates,) without `batch`
-        Of the library and dtype of the input. Tensors of torch have gradients in
-        adjacencies, features and weights of templates, features of graphs and alpha.
-
-    Raises
-    ------
-    NotImplementedError
-        If edges go one way, a weight or alpha is zero; POT solves these while its
-        function is swapped.
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
+        Of the library and dtype of the input.
 
     Examples
     --------
     >>> import numpy as np
     >>> from gwfast import pot
-    >>> path, ring = np.eye(4, k=1) + np.eye(4, k=-1), np.zeros((4, 1))
+    >>> path = np.eye(4, k=1) + np.eye(4, k=-1)
     >>> edges = np.array(path.nonzero())
     >>> templates = np.array([path, 1 - np.eye(4)]), np.zeros((2, 4, 1))
     >>> weights = np.full((2, 4), 0.25)
@@ -94,7 +288,7 @@ def FGW_distance_to_templates(
         raise ValueError(f"alpha must be between 0 and 1, got {alphas}")
     if not alphas.all():
         raise LeftToPot(f"alpha of zero {NOT_HERE}")
-    return distances(arrays, batch, np.broadcast_to(alphas, size), G_edges)
+    return _losses(arrays, batch, np.broadcast_to(alphas, size), G_edges)
 
 
 def wasserstein_distance_to_templates(
@@ -103,22 +297,16 @@ def wasserstein_distance_to_templates(
     tplt_weights: ArrayLike,
     batch: ArrayLike | None = None,
 ) -> Any:
-    """Wasserstein losses between features of graphs and of templates, as
-    `ot.gnn.wasserstein_distance_to_templates`, which `ot.gnn.TWPooling` calls.
+    """Return Wasserstein losses between features of graphs and of templates, as
+    `POT's function <https://pythonot.github.io/gen_modules/ot.gnn.html>`__ of this name, which
+    ``ot.gnn.TWPooling`` calls.
 
-    Parameters
-    ----------
-    G_features : array-like of shape (n_nodes, d)
-    tplt_features : array-like of shape (n_templates, m, d)
-    tplt_weights : array-like of shape (n_templates, m)
-        Masses of the nodes of each template, positive and with a sum of one.
-    batch : array-like of shape (n_nodes,), optional
-        The number of the graph that each node is of; by default there is one graph.
+    For other parameters see `FGW_distance_to_templates`.
 
     Returns
     -------
     losses : array of shape (n_graphs, n_templates), or (n_templates,) without `batch`
-        With gradients as those of `FGW_distance_to_templates`.
+        With gradients as `FGW_distance_to_templates`.
 
     Examples
     --------
@@ -132,4 +320,4 @@ def wasserstein_distance_to_templates(
         dict(tplt_features=tplt_features, tplt_weights=tplt_weights, G_features=G_features),
         traces=True,
     )
-    return distances(arrays, batch)
+    return _losses(arrays, batch)

@@ -8,8 +8,7 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import _exact_batch, _solve, barycenters
-from gwfast.pot.call import Call
+from gwfast.pot import _solve, barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -30,9 +29,10 @@ def tight(monkeypatch):
     """Plans to the last digit: POT looks at every tenth change only, and so solves
     further than its tolerance for them.
     """
-    solve = barycenters.barycenter
     monkeypatch.setattr(
-        barycenters, "barycenter", lambda *args, **kinds: solve(*args, **(kinds | {"tol": 1e-8}))
+        barycenters,
+        "solve_all",
+        lambda calls, **options: _solve.solve_all(calls, **options | {"tol": 1e-8}),
     )
 
 
@@ -151,42 +151,18 @@ def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
     same((C, Y), (expected_C, expected_Y), rtol=1e-7)
 
 
-def made(monkeypatch):
-    """The problems of barycenters, which are noted."""
-    problems, of = [], Call.of
-
-    def noted(*args, **options):
-        problems.append(of(*args, **options))
-        return problems[-1]
-
-    monkeypatch.setattr(Call, "of", noted)
-    return problems
-
-
 @pytest.mark.parametrize("seed", [5, np.random.RandomState(5), None])
-def test_random_starts_are_pots(seed, monkeypatch):
+@pytest.mark.parametrize("name", [PLAIN, FUSED])
+def test_random_starts_are_pots(name, seed, monkeypatch):
     if seed is None:
         monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(5))
-    problems = made(monkeypatch)
     points = np.random.RandomState(5).randn(N, 2)
     expected = cdist(points, points, "sqeuclidean")
-    options = {"epsilon": 5.0, "max_iter": 1, "warn": False, "random_state": seed}
-    if isinstance(seed, np.random.RandomState):
-        ours(FUSED)(N, YS, CS, **options)
-    else:
-        ours(PLAIN)(N, CS, **options)
-        expected /= expected.max()
-    np.testing.assert_allclose(problems[0].x.matrix, expected, rtol=1e-12)
-
-
-def apart(monkeypatch):
-    """Make plans one by one, as single problems are solved."""
-    monkeypatch.setattr(_exact_batch.ExactBatch, "of", lambda *_: None)
-    monkeypatch.setattr(barycenters, "solve_all", one_by_one)
-
-
-def one_by_one(calls, *args, **options):
-    return [_solve.solve(call, *args, **options) for call in calls]
+    expected /= expected.max() if name == PLAIN else 1.0
+    options = {"N": N, "Cs": CS, "epsilon": 5.0, "max_iter": 1, "warn": False}
+    options |= {"Ys": YS} if name == FUSED else {}
+    found = ours(name)(**options, random_state=seed)
+    same(found, ours(name)(**options, init_C=expected), rtol=1e-12)
 
 
 @pairwise(
@@ -198,7 +174,7 @@ def one_by_one(calls, *args, **options):
     solver=["PGD", "PPA"],
 )
 def test_plans_made_together_are_those_of_single_problems(
-    name, loss_fun, warmstartT, total, dtype, solver, monkeypatch
+    name, loss_fun, warmstartT, total, dtype, solver
 ):
     options = GIVEN | {"p": total * P, "ps": [total * p for p in PS], "log": True}
     options |= {"loss_fun": loss_fun, "warmstartT": warmstartT, "max_iter": 3}
@@ -216,8 +192,8 @@ def test_plans_made_together_are_those_of_single_problems(
         single = [one.astype(dtype) for one in x] if isinstance(x, list) else None
         options[key] = single or x.astype(dtype)
     *together, log = ours(name)(**options)
-    apart(monkeypatch)
-    *single, right = ours(name)(**options)
+    # Plans whose tables are printed are made one by one, as single problems are solved.
+    *single, right = ours(name)(**options, verbose=True)
     tolerance = dict(rtol=2e-5, atol=2e-5) if dtype is np.float32 else {"atol": 1e-9}
     same(together, single, **tolerance)
     same(log["T"], right["T"], **tolerance)
@@ -227,10 +203,9 @@ def test_plans_made_together_are_those_of_single_problems(
 
 def test_options_reach_the_solver(monkeypatch):
     spy = Spy(monkeypatch)
-    apart(monkeypatch)
     options = {"symmetric": False, "solver": "PPA", "warmstartT": True, "max_iter": 2}
     options |= {"warmstart": True, "numItermax": 10, "stopThr": 1e-4, "warn": False}
-    ours(PLAIN)(N, CS, epsilon=0.5, **options)
+    ours(PLAIN)(N, CS, epsilon=0.5, **options, verbose=True)
     for problem, method, epsilon, limits in spy.calls:
         assert (method, epsilon, limits.max_inner) == ("ppa", 0.5, 10)
         assert limits.tol == pytest.approx(1e-4)
@@ -280,7 +255,7 @@ BAD = [
     ({"Cs": [CS[0].tolist(), *CS[1:]]}, r"Cs\[0\] must be an array, got a list"),
     ({"Cs": [CS[0], CS[1][1:], CS[2]]}, r"Cs\[1\] must be square"),
     ({"Cs": []}, "Cs must not be empty"),
-    ({"ps": PS[:2]}, r"ps must have as many arrays as Cs, 3"),
+    ({"ps": PS[:2]}, r"ps must have 3 arrays like Cs"),
     ({"ps": [*PS[:2], PS[1]]}, r"ps\[2\] must have shape \(8,\)"),
     ({"ps": [PS[0], [0.5], PS[2]]}, r"ps\[1\] must be an array, got a list"),
     ({"init_C": CS[0]}, r"init_C must have shape \(5, 5\)"),

@@ -5,10 +5,10 @@ import pytest
 from helpers.problems import masses
 
 from gwfast import ConvergenceWarning, pot
-from gwfast.pot import _coot
+from gwfast.pot import coot as own
 
 TIGHT = dict(nits_ot=10**5, tol_sinkhorn=1e-12, early_stopping_tol=0)
-NAMES = _coot.ENVELOPED
+NAMES = own.ENVELOPED
 # Rows and columns of both matrices: none as many as another, wide, of a single column.
 SHAPES = [((13, 5), (9, 7)), ((4, 17), (6, 19)), ((12, 1), (7, 3)), ((1, 4), (3, 2))]
 

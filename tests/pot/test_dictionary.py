@@ -230,7 +230,7 @@ BAD_UNMIXING = [
 BAD_LEARNING = [
     ({"Cs": []}, "Cs must not be empty"),
     ({"Cs": [CS[0].tolist(), *CS[1:]]}, r"Cs\[0\] must be an array, got a list"),
-    ({"ps": PS[:2]}, "ps must have as many arrays as Cs, 5"),
+    ({"ps": PS[:2]}, "ps must have 5 arrays like Cs"),
     ({"Cdict_init": CDICT[:2]}, r"Cdict_init must have shape \(3, 6, 6\)"),
     ({"D": 0}, "D must be at least 1"),
     ({"nt": 0}, "nt must be at least 1"),

@@ -1,0 +1,222 @@
+"""Problems between several spaces and a center, or a center each: what barycenters, dictionaries
+and templates solve by the hundred.
+"""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from ..kernels._exact_pairs import ExactPairs, Space
+from ..kernels.threads import resolve_n_threads
+from ..problems.dense_cost import ROUNDING as SYMMETRY
+from ..problems.geometry import DenseCost
+from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, has_ties
+from ..utils.validation import as_matrix, as_square
+from .arrays import as_costs
+from .call import Call
+from .exact import NOTHING, exact_limits, solve_all_exact
+
+
+class Spaces:
+    """Spaces and their features, in arrays of one dtype, and the problems between a center with the
+    masses `p` and each of them. `names` are the names of costs, features and
+    masses in messages.
+
+    Attributes
+    ----------
+    costs, features : list of ndarray
+        The features of each space are None without features.
+    parts : list of slice
+        Columns for the plan of each space.
+    calls : list of Call
+        The problems that `begin` was called with.
+    """
+
+    field, side = "x", "C1"  # of the center in a `Call`, and its argument
+
+    def __init__(self, arrays, names, p, dtype):
+        self.dtype, self.p, self._names = dtype, p, names
+
+        self.costs = [
+            as_square(arrays[name], name).astype(dtype, copy=False) for name, _, _ in names
+        ]
+        self.features, first = [None] * len(names), names[0][1]
+        if arrays[first] is not None:
+            width = as_matrix(arrays[first], first).shape[1]
+            sides = zip(names, self.costs, strict=True)
+            self.features = [
+                as_matrix(arrays[name], name, shape=(len(C), width)).astype(dtype, copy=False)
+                for (_, name, _), C in sides
+            ]
+        self._masses = [arrays[name] for _, _, name in names]
+        ends = list(itertools.accumulate(map(len, self.costs), initial=0))
+        self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+
+    def begin(self, C, Y, names, **options):
+        """Check and keep the problems of a center."""
+        self.calls = [self.call(s, C, Y, names, **options) for s in range(len(self.costs))]
+
+    def call(self, s, C, Y, names, **options):
+        """Return the problem between a center and a space."""
+        own = {"C2": self._names[s][0], "q": self._names[s][2]}
+        M = self.costs_between(Y, s)
+        sides = C, self.costs[s], self.p, self._masses[s]
+        return Call.of(*sides, M=M, names=names | own, **options)
+
+    def calls_at(self, Cs, Ys, starts, some):
+        """Return the problems of some spaces with other centers, in an array of structures and of
+        features or None, an entry a space or one for all, from plans or None.
+        """
+        centers = [DenseCost.from_checked(C, self.calls[0].name(self.side)) for C in Cs]
+        shares = len(some) // len(centers)
+        Ys = [None] * len(some) if Ys is None else [*Ys] * shares
+        return [
+            dataclasses.replace(
+                self.calls[s], M=self.costs_between(Y, s), G0=start, **{self.field: C}
+            )
+            for s, C, Y, start in zip(some, centers * shares, Ys, starts, strict=True)
+        ]
+
+    def costs_between(self, Y, s):
+        """Return the costs between the features `Y` of a center and of a space, or None."""
+        if Y is None:
+            return None
+        return cdist(Y, self.features[s], "sqeuclidean").astype(self.dtype, copy=False)
+
+
+def one_by_one(spaces, solve_all, **options):
+    """Return a function that solves problems by ``solve_all(calls)``: ``solve(Cs, Ys, starts,
+    some)`` returns plans and losses of the problems that `Spaces.calls_at` has.
+    """
+
+    def solve(*problems):
+        answers = solve_all(spaces.calls_at(*problems), **options)
+        losses = np.array([answer.value for answer in answers])
+        return [answer.plan for answer in answers], losses
+
+    return solve
+
+
+def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
+    """Return a function as `one_by_one` does for problems without entropy, that solves them
+    together, unless costs are asymmetric, points have no mass, there is work for several threads,
+    or tables are printed. It `turns` plans of the first centers along eigenvectors if vertices tie.
+    """
+    calls = spaces.calls
+    alone = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol_rel, verbose=verbose)
+    plain = all(call.y.symmetric and call.p.all() and call.q.all() for call in calls)
+    work = max(math.prod(call.shape) for call in calls)
+    if verbose or not plain or resolve_n_threads(None, work=work) > 1:
+        return alone
+    total, alpha, loss = calls[0].total, calls[0].alpha, calls[0].loss
+    shift = float(np.mean([call.y.mean for call in calls])) if loss.shift_invariant else 0.0
+    limits = exact_limits(calls[0], max_iter, tol_rel, 0.0)
+    descents = ExactDescents(limits, (1.0 - alpha) / (2.0 * total))
+    ties = [turns and call.M is None and has_ties(call.y.matrix, call.q) for call in calls]
+
+    def space(number, C, masses, features, n_turns):
+        C = (C + C.T) / 2 - shift
+        return exact_space(number, C, masses, loss, alpha, features, n_turns)
+
+    p = calls[0].p.astype(np.float64) / total
+    others = []
+    for call, features, tie in zip(calls, spaces.features, ties, strict=True):
+        C, q = call.y.matrix.astype(np.float64), call.q.astype(np.float64) / total
+        others.append(space(1, C, q, features, 2 * tie))
+
+    def solve(Cs, Ys, starts, some):
+        if not abs(Cs - Cs.swapaxes(1, 2)).max() <= SYMMETRY * abs(Cs).max():
+            return alone(Cs, Ys, starts, some)
+        is_warm = starts[0] is not None
+        n_turns = 0 if is_warm else 2 * any(ties)
+        sides = zip(Cs.astype(np.float64), [None] * len(Cs) if Ys is None else Ys, strict=True)
+        firsts = [space(0, C, p, Y, n_turns) for C, Y in sides]
+        stops = itertools.accumulate((spaces.calls[s].shape[1] for s in some), initial=0)
+        parts = [slice(*pair) for pair in itertools.pairwise(stops)]
+        plans = np.empty((len(p), parts[-1].stop))
+        if is_warm:
+            np.divide(np.concatenate(starts, axis=1), total, out=plans)
+        firsts, seconds = firsts * (len(some) // len(firsts)), [others[s] for s in some]
+        losses = descents.solve(firsts, seconds, plans, parts, is_warm)
+        plans = (total * plans).astype(spaces.dtype, copy=False)
+        return [plans[:, part] for part in parts], total**2 * losses
+
+    return solve
+
+
+class ExactDescents:
+    """Exact problems of mass one between many pairs of spaces, each on one thread; `weight` is the
+    weight of the squared distances of features in the linearized cost.
+    """
+
+    def __init__(self, limits, weight):
+        self._pairs = []
+        self._options = dict(
+            max_outer=limits.max_outer,
+            tol=limits.tol,
+            rounding=ROUNDING,
+            linear=weight,
+            least_change=limits.min_change,
+            least_relative=limits.min_relative,
+        )
+
+    def solve(self, firsts, seconds, plans, parts, is_warm, potentials=None):
+        """Return the losses of pairs of `exact_space`; their plans go to parts of `plans`, and
+        begin there if it `is_warm`. For `potentials` see `ExactPairs.begin`.
+        """
+        # A descent counts as four passes over a plan: updates below .5 ms are made by one thread.
+        size, work = len(firsts), 4 * plans.size
+        n_shares = min(resolve_n_threads(None, work=work), size)
+        if len(self._pairs) != n_shares:
+            self._pairs = [ExactPairs(**self._options) for _ in range(n_shares)]
+        for k, pairs in enumerate(self._pairs):
+            share = slice(size * k // n_shares, size * (k + 1) // n_shares)
+            columns, some = slice(parts[share][0].start, parts[share][-1].stop), potentials
+            if some is not None:
+                some = some[share.start * len(plans) + columns.start :]
+            pairs.begin(firsts[share], seconds[share], plans[:, columns], is_warm, some)
+        while not ExactPairs.go_on(self._pairs, SLICE):
+            pass
+        plans[plans < NOTHING] = 0.0
+        return np.concatenate([pairs.costs for pairs in self._pairs])
+
+
+def exact_space(number, costs, masses, loss, weight, features=None, n_turns=0):
+    """Return the first (0) or second `Space` of exact problems of mass one, with symmetric costs in
+    float64 and that weight of the quadratic term; descents also begin along `n_turns` eigenvectors.
+    """
+    h, f = (loss.h2, loss.f2) if number else (loss.h1, loss.f1)
+    values = np.ascontiguousarray(h(costs) if number else -weight * h(costs))
+    constants = weight * (f(costs) @ masses)
+    if features is not None:
+        features = np.array(features, dtype=np.float64, order="C")
+    return Space(
+        values,
+        values,
+        masses,
+        float(masses @ constants),
+        float(abs(values).max()),
+        float(abs(constants).max()),
+        features,
+        directions(-costs, masses, n_turns) if n_turns else None,
+    )
+
+
+def listed(**lists):
+    """Return arrays of lists, of costs `Cs` first, by their names; POT takes no lists as arrays."""
+    named, size = {}, len(lists["Cs"])
+    if not size:
+        raise ValueError("Cs must not be empty")
+    for name, xs in lists.items():
+        xs = [None] * size if xs is None else xs
+        if len(xs) != size:
+            raise ValueError(f"{name} must have {size} arrays like Cs, got {len(xs)}")
+        for s, x in enumerate(xs):
+            key = f"{name}[{s}]"
+            if isinstance(x, list | tuple):
+                raise ValueError(f"{key} must be an array, got a {type(x).__name__}")
+            named[key] = as_costs(x, key) if name == "Cs" else x
+    return named
