@@ -208,7 +208,9 @@ def solve_all(
 
     def begin(k):
         problem, options = posed[k] = _posed(calls[k], method, epsilon, limits[k], verbose)
-        descent = begin_small(problem, dataclasses.replace(options, n_threads=1))
+        if len(calls) > 1:  # each on one thread
+            options = dataclasses.replace(options, n_threads=1)
+        descent = begin_small(problem, options)
         return descent and (descent, limits[k])
 
     numbered, n_threads = dict(enumerate(calls)), resolve_n_threads(team=False)

@@ -51,6 +51,9 @@ PRECISIONS = {"float32": SINGLE, "float64": DOUBLE}
 
 def as_precision(dtype):
     """Return the `FloatPrecision` of a dtype or of its name."""
+    for precision in (SINGLE, DOUBLE):
+        if dtype is precision.dtype:  # the name of a dtype takes microseconds
+            return precision
     if isinstance(dtype, str) and dtype in PRECISIONS:
         return PRECISIONS[dtype]
     try:
