@@ -35,16 +35,10 @@ def load_sample() -> tuple[Embeddings, Embeddings, dict[str, set[str]]]:
             source, target = (
                 Embeddings(
                     tuple(arrays[f"{language}_words"].tolist()),
-                    _joined(*arrays[f"{language}_bytes"]),
+                    arrays[f"{language}_rows"] * arrays[f"{language}_scales"][:, None],
                 )
                 for language in ("es", "fr")
             )
     with as_file(folder / "es-fr.tsv") as path:
         dictionary = read_dictionary(path)
     return source, target, dictionary
-
-
-def _joined(high, low):
-    """Return float32 of both bytes of float16, which compress better by 7 % apart."""
-    bits = high.astype(np.uint16) << 8 | low
-    return bits.view(np.float16).astype(np.float32)
