@@ -139,8 +139,8 @@ class QuadraticProblem:
             between = between.take(rows, cols)
         elif between is not None:
             between = between[np.ix_(rows, cols)]
-        rule = self.rule.take(rows, cols)
-        return self.replace(x=self.x.take(rows), y=self.y.take(cols), rule=rule, between=between)
+        sides, rule = (self.x.take(rows), self.y.take(cols)), self.rule.take(rows, cols)
+        return self.replace(x=sides[0], y=sides[1], _sides=sides, rule=rule, between=between)
 
     def exchanged(self) -> QuadraticProblem:
         """Return the problem with its sides exchanged."""

@@ -131,7 +131,12 @@ class FactoredLinearization(Linearization):
             rows, cols = (problem.p, problem.q) if problem.is_balanced else plan.marginals
             if rule.is_relaxed:
                 entropy = plan.entropy()
-        return self._state(moments, rows, cols, None, entropy)
+        state = self._state(moments, rows, cols, None, entropy)
+        if plan is None or not (self._k or problem.is_fused):
+            return state
+        # The linearized cost is small where a plan is right, so that these are near its potentials.
+        # Without them the first neighbors would be those of the largest products.
+        return state._replace(potentials=self.separable_potentials(state, self.cost_scale))
 
     def _state(self, moments, rows, cols, potentials, entropy=np.nan, support=None):
         separable = self._fixed if self.problem.is_balanced else self._separable(rows, cols)

@@ -4,9 +4,7 @@ Cells become graphs of nearest neighbors, lengths of paths in the graphs are cos
 `gwfast.gromov_wasserstein` matches them. AnnData objects are read without importing anndata.
 """
 
+from .cells import foscttm, neighbor_costs, principal_components
 from .matching import align
-from .neighbors import neighbor_costs
-from .representation import principal_components
-from .scores import foscttm
 
 __all__ = ["align", "foscttm", "neighbor_costs", "principal_components"]

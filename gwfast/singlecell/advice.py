@@ -1,53 +1,49 @@
-"""Advice about alignments of cells, in the arguments of `align`."""
-
-from __future__ import annotations
+"""Solves whose advice is in the arguments of another function, for cells and for slices."""
 
 import dataclasses
+import warnings
 
-from ..results.result import GWResult
+from ..results.result import ConvergenceWarning
 from ..results.status import Ending
+from ..solvers.gromov import gromov_wasserstein
+from ..utils.callers import outside
 
+# `width` is the argument for the width of a plan, `others` are further arguments to change.
 ADVICE = {
-    Ending.MAX_OUTER: "try a larger epsilon",
-    Ending.MAX_INNER: "try a larger epsilon",
-    Ending.CYCLE: "try a larger epsilon, or other n_neighbors",
-    Ending.TIME_LIMIT: "try a larger time_limit, or fewer cells",
-    Ending.PRECISION: "try a larger epsilon",
-    Ending.NEAR_PRODUCT: (
-        "the plan hardly differs from the product plan and matches nothing; try a "
-        "smaller epsilon (Epsilon(relative=0.015) is usual), or other n_neighbors"
-    ),
-    Ending.LOST_MASS: "points have lost their mass; try a larger epsilon",
-    Ending.UNCERTAIN: "a lower optimum may exist; compare other n_neighbors, metric and use_rep",
-    Ending.TIE: (
-        "another plan has the same objective, see gw.candidates: the graphs are "
-        "symmetric, or tell too little apart; compare other n_neighbors, metric and use_rep"
-    ),
+    Ending.CONVERGED: "",
+    Ending.STOPPED: "",
+    Ending.CYCLE: "try a larger {width}, or compare other {others}",
+    Ending.TIME_LIMIT: "try a larger time_limit, a larger {width}, or fewer points",
+    Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller {width}, or other {others}",
+    Ending.LOST_MASS: "points have lost their mass; try a larger {width}",
+    Ending.TRUNCATED: "try a smaller {width}, or options with a larger n_neighbors or tier='tiled'",
+    Ending.UNCERTAIN: "a lower optimum may exist; compare other {others}",
+    Ending.TIE: "another plan has the same objective, see gw.candidates; compare other {others}",
 }
-# Where the mass of the plan is free.
-UNBALANCED = {
-    Ending.MAX_OUTER: "try a larger rho or epsilon",
-    Ending.CYCLE: "try a larger rho or epsilon",
-    Ending.LOST_MASS: "no match is worth its cost at this rho; try a larger rho",
+UNBALANCED = ADVICE | {
     Ending.UNCERTAIN: (
-        "which cells an unbalanced plan leaves out depends on rho and n_neighbors; try "
-        "marginals=Partial(mass) with the mass that both sides share, or "
-        "'semirelaxed' if only adata_x lacks cells"
-    ),
+        "which points an unbalanced plan leaves out depends on rho; compare Partial(mass) with the "
+        "mass that both sides share, or 'semirelaxed' if only the first side lacks points"
+    )
 }
 
 
-def advised(gw: GWResult, uneven: bool = False) -> GWResult:
-    """Return the result with advice in the arguments of `align`. A result that converged is
-    "uncertain" if lengths of rows are `uneven`, or if it is unbalanced: then it has no confidence.
-    """
-    unbalanced = gw.marginals.name == "unbalanced"
-    if gw.ending == Ending.CONVERGED and (uneven or unbalanced):
-        advice = (
-            "lengths of rows differ and may hide what cells are; normalize the rows first"
-            if uneven
-            else UNBALANCED[Ending.UNCERTAIN]
-        )
-        return dataclasses.replace(gw, ending=Ending.UNCERTAIN, advice=advice)
-    known = ADVICE | UNBALANCED if unbalanced else ADVICE
-    return dataclasses.replace(gw, advice=known.get(gw.ending, ""))
+def quiet_solve(*args, **kwargs):
+    """Return the result of `gromov_wasserstein` without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return gromov_wasserstein(*args, **kwargs)
+
+
+def advised(gw, width, others):
+    """Return the `GWResult` with advice in the arguments `width` and `others`."""
+    known = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
+    advice = known.get(gw.ending, "try a larger {width}").format(width=width, others=others)
+    return dataclasses.replace(gw, advice=advice)
+
+
+def warn_of(gw):
+    """Warn of a `GWResult` that neither converged nor was stopped."""
+    if gw.ending not in (Ending.CONVERGED, Ending.STOPPED):
+        ended = f"Gromov-Wasserstein ended as {str(gw.status)!r} after {gw.n_iter} iterations"
+        warnings.warn(f"{ended}: {gw.advice}", ConvergenceWarning, stacklevel=outside())

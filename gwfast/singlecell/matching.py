@@ -12,46 +12,30 @@ from numpy.typing import ArrayLike
 from .._version import __version__
 from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
-from ..problems.geometry import DenseCost
-from ..problems.quadratic import QuadraticProblem
 from ..results.result import GWResult, LabelTransfer, Projection
-from ..results.status import Status
+from ..results.status import Ending, Status
 from ..results.tables import as_labels, of_tuples
-from ..solvers.gromov import solve
-from ..solvers.options import Settings
-from ..solvers.search.advice import warn_of
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count
-from .advice import advised
-from .neighbors import CellMetric, neighbor_costs
-from .representation import NComponents, is_anndata, names_of, representation
-from .scores import foscttm
+from .advice import advised, quiet_solve, warn_of
+from .cells import (
+    CellMetric,
+    NComponents,
+    foscttm,
+    is_anndata,
+    names_of,
+    neighbor_costs,
+    representation,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Tried(NamedTuple):
-    """A number of neighbors, and what it led to.
-
-    Attributes
-    ----------
-    n_neighbors : int
-    gw_cost : float
-    epsilon : float
-    status : Status
-    seconds : float
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gwfast.singlecell import align
-    >>> x = np.random.default_rng(0).standard_exponential((40, 3)) * [1, 2, 4]
-    >>> [row.n_neighbors for row in align(x, x[:, ::-1], n_neighbors=[4, 6]).tried]
-    [4, 6]
-    """
+    """A number of neighbors that was tried, and what it led to."""
 
     n_neighbors: int
     gw_cost: float
@@ -62,31 +46,18 @@ class Tried(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CellAlignment:
-    """The alignment of the cells of two data sets.
+    """The alignment of the cells of two data sets, see `align`.
 
     Attributes
     ----------
     gw : GWResult
         The plan, with its evidence.
-    x : (n, d) float64 ndarray
-        Representation that the cells of the first set were compared by.
-    y : (m, d') float64 ndarray
-        Representation of the second set.
+    x, y : (n, d) and (m, d') float64 ndarrays
+        Representations that the cells of either set were compared by.
     n_neighbors : int
         Number of neighbors of the graph that was chosen, whose plan has the lowest `gw_cost`.
     tried : tuple of Tried
         A row for each number of neighbors.
-
-    Examples
-    --------
-    See `align`.
-
-    >>> import numpy as np
-    >>> from gwfast.singlecell import align
-    >>> x = np.random.default_rng(0).standard_exponential((40, 3)) * [1, 2, 4]
-    >>> found = align(x, x[:, ::-1], n_neighbors=6, n_components=None)
-    >>> found.transform().shape, len(found.tried)
-    ((40, 3), 1)
     """
 
     gw: GWResult
@@ -98,19 +69,9 @@ class CellAlignment:
     def transform(
         self, y: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Return coordinates of the first set in the space of the second, see
-        `GWResult.transform`, also for the choice of a projection.
-
-        Parameters
-        ----------
-        y : array-like of shape (m, e) or None, default=None
-            Other coordinates of the second set, such as the other modality's values;
-            None is its representation.
-        projection : {"barycentric", "match"}, default="barycentric"
-
-        Returns
-        -------
-        (n, d') or (n, e) ndarray
+        """Return coordinates (n, e) of the first set in the space of the second, see
+        `GWResult.transform`. `y` are other coordinates (m, e) of the second set, such as the other
+        modality's values; None is its representation.
         """
         return self.gw.transform(self.y if y is None else y, projection=projection)
 
@@ -118,8 +79,7 @@ class CellAlignment:
         self, x: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
         """Return coordinates of the second set in the space of the first, see `transform`."""
-        x = self.x if x is None else x
-        return self.gw.inverse_transform(x, projection=projection)
+        return self.gw.inverse_transform(self.x if x is None else x, projection=projection)
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
@@ -131,8 +91,8 @@ class CellAlignment:
         """Return the mean `foscttm` of both projections, if both sets are the same cells in the
         same order.
         """
-        forth = foscttm(self.transform(), self.y)
-        return (forth + foscttm(self.inverse_transform(), self.x)) / 2
+        forth, back = foscttm(self.transform(), self.y), foscttm(self.inverse_transform(), self.x)
+        return (forth + back) / 2
 
     def to_frame(self) -> pd.DataFrame:
         """Return the tried numbers of neighbors as a table of pandas."""
@@ -140,9 +100,8 @@ class CellAlignment:
 
     def __repr__(self) -> str:
         return (
-            f"CellAlignment({len(self.x)} x {len(self.y)} cells, "
-            f"{self.n_neighbors} neighbors, {self.gw.status}, "
-            f"gw_cost={self.gw.gw_cost:.6g})"
+            f"CellAlignment({len(self.x)} x {len(self.y)} cells, {self.n_neighbors} neighbors, "
+            f"{self.gw.status}, gw_cost={self.gw.gw_cost:.6g})"
         )
 
 
@@ -167,25 +126,24 @@ def align(
 ) -> CellAlignment:
     """Align the cells of two data sets that have no feature in common.
 
-    SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of
-    nearest neighbors in each set, steps between cells as costs, the entropic
-    Gromov-Wasserstein plan, and the number of neighbors whose plan has the lowest
-    objective. Unlike SCOT, each plan is the best of several starts.
+    SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of nearest
+    neighbors in each set, steps between cells as costs, the entropic Gromov-Wasserstein plan, and
+    the number of neighbors whose plan has the lowest objective. Unlike SCOT, each plan is the best
+    of several starts.
 
     Parameters
     ----------
     adata_x, adata_y : AnnData, or array-like or sparse matrix of shape (n, genes)
-        The cells. Counts should be normalized and on a log scale, other features to
-        rows of equal length if lengths say nothing.
+        The cells. Counts should be normalized and on a log scale, other features to rows of equal
+        length if lengths say nothing.
     p, q : array-like of shape (n,) and (m,) or None, default=None
         Masses of the cells; None is uniform.
     use_rep : str, pair of str or None, default=None
-        Table of AnnData to compare cells by, as it is: a key of ``obsm``, or "X"; or a pair, for
-        each side. None is "X_pca" if it exists, else ``X``, see `n_components`.
+        Table of AnnData to compare cells by, as it is: a key of ``obsm`` or ``layers``, or "X"; or
+        a pair, for each side. None is "X_pca" if it exists, else ``X``, see `n_components`.
     n_components : int, "auto" or None, default="auto"
         Largest number of principal components of ``X``, and of tables that are no AnnData. "auto"
-        is 30 for more than 30 columns, and takes fewer columns as they are; None takes all tables
-        as they are.
+        is 30 for more than 30 columns, and takes fewer columns as they are, None all columns.
     n_neighbors : int, iterable of int or None, default=None
         Number of neighbors of each cell in its graph, the cell itself counted; of several numbers
         the number with the lowest objective is taken. None is three numbers between a 20th and a
@@ -213,11 +171,6 @@ def align(
         With the `GWResult` in `gw`, and ``transform()``, ``transfer_labels(labels)``,
         ``foscttm()``, ``to_frame()``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
     Warns
     -----
     ConvergenceWarning
@@ -241,53 +194,50 @@ def align(
         rna.obs["gwfast_cell_type"], rna.obsm["X_gwfast"]
     """
     deadline = Deadline.after(time_limit)
-    rep_x, rep_y = _pair(use_rep)
-    x, name_x, uneven_x = representation(adata_x, rep_x, n_components, "adata_x")
-    y, name_y, uneven_y = representation(adata_y, rep_y, n_components, "adata_y")
-    if key_added is not None:
-        _check_views(adata_x=adata_x, adata_y=adata_y)
+    pair: Any = use_rep
+    if not (isinstance(use_rep, tuple | list) and len(use_rep) == 2):
+        pair = use_rep, use_rep
+    x, name_x, uneven_x = representation(adata_x, pair[0], n_components, "adata_x")
+    y, name_y, uneven_y = representation(adata_y, pair[1], n_components, "adata_y")
+    for name, adata in (("adata_x", adata_x), ("adata_y", adata_y)):
+        backed = getattr(adata, "isbacked", False) and getattr(adata, "is_view", False)
+        if backed and key_added is not None:
+            view = f"{name} is a view of a backed AnnData object; or pass {name}.to_memory()"
+            raise ValueError(f"key_added must be None if {view}")
     column = _labels(adata_y, labels)
     names = names_of(adata_x), names_of(adata_y)
     p, q = in_order(p, "p", names[0], of="adata_x"), in_order(q, "q", names[1], of="adata_y")
-    settings = Settings.of(
-        None,
-        deadline,
-        tol=1e-5,
-        epsilon=epsilon,
-        n_threads=n_threads,
-        seed=seed,
-        takes_zero=True,
-        progress=progress,
-    )
-    best, tried = None, list[Tried]()
+    alignments, tried = list[CellAlignment](), list[Tried]()
     for k in _numbers(n_neighbors, min(len(x), len(y))):
         if tried and deadline.passed():
             break
-        cost_x, cost_y = (
-            DenseCost(neighbor_costs(z, k, metric=metric, n_threads=n_threads), symmetric=True)
-            for z in (x, y)
-        )
-        cost_x.labels, cost_y.labels = names
-        problem = QuadraticProblem(cost_x, cost_y, p, q, marginals=marginals)
-        gw = advised(solve(problem, settings), uneven_x or uneven_y)
+        costs = [neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)]
+        gw = quiet_solve(
+            *costs, p, q, marginals=marginals, epsilon=epsilon, time_limit=deadline.left,
+            n_threads=n_threads, seed=seed, progress=progress,
+        )  # fmt: skip
+        gw = dataclasses.replace(_doubted(gw, uneven_x or uneven_y), labels=names)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
-        if best is None or gw.gw_cost < best.gw.gw_cost:
-            best = CellAlignment(gw, x, y, k, ())
-    assert best is not None
-    warn_of(best.gw, settings.limits)
-    found = dataclasses.replace(best, tried=tuple(tried))
+        alignments.append(CellAlignment(gw, x, y, k, ()))
+        alignments = [min(alignments, key=lambda each: each.gw.gw_cost)]
+    found = dataclasses.replace(alignments[0], tried=tuple(tried))
+    warn_of(found.gw)
     if key_added is not None:
-        facts = {
-            "metric": metric, "seed": seed, "representation_x": name_x, "representation_y": name_y
-        }  # fmt: skip
+        facts = dict(metric=metric, seed=seed, representation_x=name_x, representation_y=name_y)
         _write(found, adata_x, adata_y, labels, column, key_added, facts)
     return found
 
 
-def _pair(use_rep):
-    """Return a `use_rep` for each side."""
-    pair = isinstance(use_rep, tuple | list) and len(use_rep) == 2
-    return use_rep if pair else (use_rep, use_rep)
+def _doubted(gw, uneven):
+    """Return the result with advice; "uncertain" if lengths of rows are `uneven`, or if it is
+    unbalanced and has no confidence.
+    """
+    if gw.ending == Ending.CONVERGED and (uneven or gw.marginals.name == "unbalanced"):
+        gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
+        if uneven:
+            advice = "lengths of rows differ and may hide what cells are; normalize the rows first"
+            return dataclasses.replace(gw, advice=advice)
+    return advised(gw, "epsilon", "n_neighbors, metric and use_rep")
 
 
 def _numbers(n_neighbors, n_cells):
@@ -305,57 +255,43 @@ def _numbers(n_neighbors, n_cells):
     return numbers
 
 
-def _check_views(**objects):
-    """Raise a ValueError if an object cannot be written to, before the solve."""
-    for name, adata in objects.items():
-        backed = getattr(adata, "isbacked", False) and getattr(adata, "is_view", False)
-        if backed:
-            raise ValueError(
-                f"key_added must be None if {name} is a view of a backed AnnData object; "
-                f"or pass {name}.to_memory()"
-            )
-
-
 def _labels(adata, labels):
     """Return the column of ``adata.obs`` with the name `labels`, or None."""
     if labels is None:
         return None
     if not is_anndata(adata):
-        raise TypeError(
-            "labels must be None where adata_y is no AnnData object; pass them to "
-            "CellAlignment.transfer_labels"
-        )
+        remedy = "pass them to CellAlignment.transfer_labels"
+        raise TypeError(f"labels must be None where adata_y is no AnnData object; {remedy}")
     if not isinstance(labels, str):
-        came = type(labels).__name__
-        raise TypeError(f"labels must be the name of a column, got {came}")
+        raise TypeError(f"labels must be the name of a column, got {type(labels).__name__}")
     if labels not in adata.obs:
-        raise ValueError(
-            f"labels must be a column of adata_y.obs, {list(adata.obs)}, got {labels!r}"
-        )
+        columns = list(adata.obs)
+        raise ValueError(f"labels must be a column of adata_y.obs, {columns}, got {labels!r}")
     return as_labels(adata.obs[labels], "labels", adata.n_obs)
 
 
 def _write(found, adata_x, adata_y, labels, column, key, facts):
     """Write the alignment, and facts of the call, into the AnnData objects of both."""
-    if is_anndata(adata_x):
-        adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
-        adata_x.uns[key] = facts | {
-            "n_neighbors": found.n_neighbors,
-            "gw_cost": float(found.gw.gw_cost),
-            "epsilon": float(found.gw.epsilon),
-            "status": str(found.gw.status),
-            "marginals": found.gw.marginals.name,
-            "version": __version__,
-        }
-        if column is not None:
-            transferred = found.transfer_labels(column)
-            received, dtype = transferred.labels, adata_y.obs[labels].dtype
-            if hasattr(dtype, "categories"):
-                import pandas as pd
-
-                # Categories keep their order, also categories without cells.
-                received = pd.Categorical(received, dtype=dtype)
-            adata_x.obs[f"{key}_{labels}"] = received
-            adata_x.obs[f"{key}_{labels}_share"] = transferred.shares
     if is_anndata(adata_y):
         adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)
+    if not is_anndata(adata_x):
+        return
+    adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
+    adata_x.uns[key] = facts | {
+        "n_neighbors": found.n_neighbors,
+        "gw_cost": float(found.gw.gw_cost),
+        "epsilon": float(found.gw.epsilon),
+        "status": str(found.gw.status),
+        "marginals": found.gw.marginals.name,
+        "version": __version__,
+    }
+    if column is not None:
+        received, shares = found.transfer_labels(column)
+        dtype = adata_y.obs[labels].dtype
+        if hasattr(dtype, "categories"):
+            import pandas as pd
+
+            # Categories keep their order, also categories without cells.
+            received = pd.Categorical(received, dtype=dtype)
+        adata_x.obs[f"{key}_{labels}"] = received
+        adata_x.obs[f"{key}_{labels}_share"] = shares

@@ -26,32 +26,19 @@ TINY = 1e-12
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CenterAlignment:
-    """A center slice, and its alignments with several slices.
+    """A center slice, and its alignments with several slices, see `center_align`.
 
     Attributes
     ----------
     spots : (n, d) float64 ndarray
         Coordinates of the center's spots, the spots of the slice that it began as.
-    loadings : (n, k) float64 ndarray
-        Expression of each program at the center's spots, not negative.
-    programs : (k, genes) float64 ndarray
-        Programs, not negative; the product of `loadings` and `programs` is `expression`.
+    loadings, programs : (n, k) and (k, genes) float64 ndarrays
+        Expression of each program at the center's spots, and of each gene in the programs, not
+        negative; their product is `expression`.
     alignments : tuple of SliceAlignment
         The alignment of the center with each slice.
     objectives : tuple of float
         The weighted mean of the objectives of the alignments, after each round.
-
-    Examples
-    --------
-    See `center_align`.
-
-    >>> import numpy as np
-    >>> from gwfast.spatial import center_align
-    >>> rng = np.random.default_rng(0)
-    >>> spots, counts = rng.uniform(0, 9, (30, 2)), rng.poisson(3.0, (30, 8))
-    >>> found = center_align((spots, counts), [(spots, counts)], n_components=3)
-    >>> found.expression.shape, len(found.alignments)
-    ((30, 8), 1)
     """
 
     spots: Float64Array
@@ -122,11 +109,6 @@ def center_align(
     CenterAlignment
         With `expression`, the `alignments` and their `objectives`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
     Warns
     -----
     ConvergenceWarning
@@ -156,91 +138,85 @@ def center_align(
         weights = np.ones(len(slices))
     shares = as_weights(weights, "weights", len(slices))
     start, others = _with_common_genes(center, slices, use_rep)
-    spots, table = start.spots, filled(start.table)
+    table = filled(start.table)
     rank = min(as_count(n_components, "n_components"), *table.shape)
-    loadings, programs = _random_factors(table, rank, seed)
+    rng = np.random.default_rng(seed)
+    loadings = rng.uniform(0.5, 1.5, (len(table), rank))
+    programs = rng.uniform(0.5, 1.5, (rank, table.shape[1])) * table.mean(axis=0) / rank
     loadings, programs = _factorized(table, loadings, programs, dissimilarity)
     objectives: list[float] = []
-    made = None
+    center = None
     with reporting(progress) as report:
-        while True:
-            expression, found = loadings @ programs, []
-            for k, one in enumerate(others, start=1):
-                if made is not None and deadline.passed():
-                    return made
-                text = f"round {len(objectives) + 1} of {max_rounds} at most, slice {k}"
-                report(ProgressEvent("round", f"{text} of {len(others)}", k))
-                align = pairwise_align(
-                    (spots, expression), (one.spots, one.table), alpha=alpha, norm=norm,
+        for number in range(1, max_rounds + 1):
+            expression, alignments = loadings @ programs, list[SliceAlignment]()
+            for k, data in enumerate(others, start=1):
+                text = f"round {number} of {max_rounds} at most, slice {k} of {len(others)}"
+                report(ProgressEvent("round", text, k))
+                alignment = pairwise_align(
+                    (start.spots, expression), (data.spots, data.table), alpha=alpha, norm=norm,
                     dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
                     time_limit=deadline.left,
                 )  # fmt: skip
-                if made is not None and align.gw.ending == Ending.TIME_LIMIT:
-                    return made
-                found.append(align)
-            objectives.append(float(shares @ [one.objective for one in found]))
+                if center is not None and alignment.gw.ending == Ending.TIME_LIMIT:
+                    return center
+                alignments.append(alignment)
+            objectives.append(float(shares @ [each.objective for each in alignments]))
             brought = sum(
-                share * align.transform(filled(one.table))
-                for share, align, one in zip(shares, found, others, strict=True)
+                share * alignment.transform(filled(data.table))
+                for share, alignment, data in zip(shares, alignments, others, strict=True)
             )
             loadings, programs = _factorized(brought, loadings, programs, dissimilarity)
-            ends = loadings, programs, tuple(found), tuple(objectives)
-            made = CenterAlignment(spots, *ends)
-            change = abs(objectives[-1] - objectives[-2]) if objectives[1:] else np.inf
-            still = change <= tol * abs(objectives[-1])
-            if still or len(objectives) == max_rounds or deadline.passed():
-                return made
+            plans = tuple(alignments)
+            center = CenterAlignment(start.spots, loadings, programs, plans, tuple(objectives))
+            change = abs(objectives[-1] - objectives[-2]) if number > 1 else np.inf
+            if change <= tol * abs(objectives[-1]) or deadline.passed():
+                break
+    return center
 
 
 def _with_common_genes(center, slices, use_rep):
     """Return the center and the slices, with the genes that all of them have."""
     start = Slice.of(center, use_rep, "center")
-    others = [Slice.of(one, use_rep, f"slices[{k}]") for k, one in enumerate(slices)]
-    sizes = {one.table.shape[1] for one in (start, *others)}
-    for one in others:
-        start, _ = with_common_genes(start, one)
-    others = [with_common_genes(start, one)[1] for one in others]
-    if sizes != {start.table.shape[1]}:
+    others = [Slice.of(data, use_rep, f"slices[{k}]") for k, data in enumerate(slices)]
+    most = max(data.table.shape[1] for data in (start, *others))
+    least = min(data.table.shape[1] for data in (start, *others))
+    for data in others:
+        start, _ = with_common_genes(start, data)
+    others = [with_common_genes(start, data)[1] for data in others]
+    n_genes = start.table.shape[1]
+    if not most == least == n_genes:
         warnings.warn(
-            f"center and slices must have the same genes, got up to {max(sizes)}; the "
-            f"{start.table.shape[1]} that all have are taken",
+            f"center and slices must have the same genes, got up to {most}; the {n_genes} that "
+            "all have are taken",
             stacklevel=outside(),
         )
-    for one in (start, *others):
-        if one.table.min() < 0:
-            raise ValueError(f"{one.name} must not be negative, got {one.table.min():.3g}")
+    for data in (start, *others):
+        if data.table.min() < 0:
+            raise ValueError(f"{data.name} must not be negative, got {data.table.min():.3g}")
     return start, others
 
 
-def _random_factors(table, rank, seed):
-    """Return random factors of a rank, whose product has about the means of the table."""
-    rng = np.random.default_rng(seed)
-    loadings = rng.uniform(0.5, 1.5, (len(table), rank))
-    programs = rng.uniform(0.5, 1.5, (rank, table.shape[1]))
-    return loadings, programs * table.mean(axis=0) / rank
-
-
-def _factorized(table, loadings, programs, kind):
+def _factorized(table, loadings, programs, dissimilarity):
     """Return non-negative factors of a table by multiplicative updates of factors, for the
     Kullback-Leibler divergence or the squared error (Lee and Seung, NIPS 2000).
     """
-    table, w, h = (one.astype(np.float32) for one in (table, loadings, programs))
+    table, w, h = (array.astype(np.float32) for array in (table, loadings, programs))
     product, errors = np.empty_like(table), []
-    size = xlogy(table, table).sum() if kind == "kl" else 0.0
+    constant = xlogy(table, table).sum() - table.sum()
 
     def multiplied():
         return np.maximum(np.matmul(w, h, out=product), TINY, out=product)
 
     for number in range(200):
         if number % 10 == 0:
-            if kind == "kl":
-                fit = np.vdot(table, np.log(multiplied(), out=product)) + table.sum()
-                errors.append(float(size - fit + w.sum(axis=0) @ h.sum(axis=1)))
+            if dissimilarity == "kl":
+                fit = np.vdot(table, np.log(multiplied(), out=product))
+                errors.append(float(constant - fit + w.sum(axis=0) @ h.sum(axis=1)))
             else:
                 errors.append(float(np.square(table - multiplied()).sum()))
             if number and errors[-2] - errors[-1] <= 2e-4 * errors[0]:
                 break
-        if kind == "kl":
+        if dissimilarity == "kl":
             ratio = np.divide(table, multiplied(), out=product)
             w *= ratio @ h.T / np.maximum(h.sum(axis=1), TINY)
             ratio = np.divide(table, multiplied(), out=product)

@@ -15,16 +15,14 @@ from ..linear.marginals import Partial
 from ..problems.quadratic import QuadraticProblem
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending
-from ..solvers.gromov import solve
-from ..solvers.options import InitLike, Settings, SolverOptions, as_options
-from ..solvers.search.advice import warn_of
+from ..singlecell.advice import advised, quiet_solve, warn_of
+from ..solvers.options import InitLike, SolverOptions, as_options
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
-from ..utils.mechanisms import ALL
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_positive, one_of
-from .coarse_to_fine import MOST_ALPHA, disagree, race_of
+from .coarse_to_fine import MOST_ALPHA, by_levels, disagree, level_sizes, with_tier
 from .motions import RigidMotion, rigid_motion
 from .slices import (
     Dissimilarity,
@@ -39,46 +37,21 @@ from .slices import (
 if TYPE_CHECKING:
     import pandas as pd
 
-ADVICE = {
-    Ending.MAX_OUTER: "try a larger blur",
-    Ending.MAX_INNER: "try a larger blur",
-    Ending.TIME_LIMIT: "try a larger time_limit, or a larger blur",
-    Ending.PRECISION: "try a larger blur",
-    Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller blur, or other alpha",
-    Ending.LOST_MASS: "spots have lost all their matches; try a larger blur",
-    Ending.UNCERTAIN: "a lower optimum may exist; compare other alpha, or other seeds",
-    Ending.TIE: "another plan has the same objective: the slice is symmetric; try a smaller alpha",
-}
-
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class SliceAlignment:
-    """The alignment of two slices.
+    """The alignment of two slices, see `pairwise_align`.
 
     Attributes
     ----------
     gw : GWResult
         The plan, with its evidence.
-    a : (n, d) float64 ndarray
-        Coordinates of the spots of the first slice.
-    b : (m, d) float64 ndarray
-        Coordinates of the spots of the second slice.
+    a, b : (n, d) and (m, d) float64 ndarrays
+        Coordinates of the spots of either slice.
     blur : float
         Width of the plan, in spots; 0 if it solves the exact problem.
     alpha : float
         Weight of the distances.
-
-    Examples
-    --------
-    See `pairwise_align`.
-
-    >>> import numpy as np
-    >>> from gwfast.spatial import pairwise_align
-    >>> rng = np.random.default_rng(0)
-    >>> spots, counts = rng.uniform(0, 9, (40, 2)), rng.poisson(3.0, (40, 12))
-    >>> found = pairwise_align((spots, counts), (spots[::-1], counts[::-1]))
-    >>> found.blur, found.transform().shape, round(abs(found.rigid().angle), 3)
-    (0.0, (40, 2), 0.0)
     """
 
     gw: GWResult
@@ -95,17 +68,9 @@ class SliceAlignment:
     def transform(
         self, b: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
-        """Return places of the first slice's spots in the second slice, see `GWResult.transform`.
-
-        Parameters
-        ----------
-        b : array-like of shape (m,) or (m, e) or None, default=None
-            Values at the spots of the second slice, such as expression; None is their coordinates.
-        projection : {"barycentric", "match"}, default="barycentric"
-
-        Returns
-        -------
-        (n,), (n, d) or (n, e) ndarray
+        """Return places (n, d) of the first slice's spots in the second slice, see
+        `GWResult.transform`. `b` are values (m,) or (m, e) at the spots of the second slice, such
+        as expression; None is their coordinates.
         """
         return self.gw.transform(self.b if b is None else b, projection=projection)
 
@@ -113,35 +78,19 @@ class SliceAlignment:
         self, a: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
         """Return places of the second slice's spots in the first slice, see `transform`."""
-        a = self.a if a is None else a
-        return self.gw.inverse_transform(a, projection=projection)
+        return self.gw.inverse_transform(self.a if a is None else a, projection=projection)
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
     ) -> LabelTransfer:
-        """Return labels of one slice for the spots of the other slice, see
-        `GWResult.transfer_labels`: to the first slice, or with ``to="target"`` to the second.
-        """
+        """Return labels of one slice for the other, see `GWResult.transfer_labels`."""
         return self.gw.transfer_labels(labels, to=to)
 
     def rigid(self, *, reflection: bool = False) -> RigidMotion:
-        """Return the rigid motion that takes the first slice closest to the second, by the
-        mean square over all pairs of spots, weighted by the plan.
-
-        Parameters
-        ----------
-        reflection : bool, default=False
-            Whether the slice may be turned over.
-
-        Returns
-        -------
-        RigidMotion
-            A function of coordinates: ``found.rigid()(spots)``.
-
-        Warns
-        -----
-        UserWarning
-            If the slice fits far better turned over, and `reflection` is false.
+        """Return the rigid motion that takes the first slice closest to the second, by the mean
+        square over all pairs of spots, weighted by the plan: a function of coordinates,
+        ``found.rigid()(spots)``. With `reflection` the slice may be turned over; a warning names a
+        slice that would fit far better so.
         """
         return rigid_motion(self.gw.coupling, self.a, self.b, reflection, "slice_a")
 
@@ -226,18 +175,13 @@ def pairwise_align(
         With the `GWResult` in `gw`, and ``rigid()``, ``transform()``, ``transfer_labels(labels)``,
         ``to_frame()``.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
     Warns
     -----
     ConvergenceWarning
         See `gromov_wasserstein`.
     UserWarning
-        If one slice is more than twice as large as the other, or neighboring spots
-        are far from one apart where `blur` is 0 and `norm` is false.
+        If one slice is more than twice as large as the other, or neighboring spots are far from one
+        apart where `blur` is 0 and `norm` is false.
 
     Examples
     --------
@@ -255,7 +199,13 @@ def pairwise_align(
     one_of(dissimilarity, "dissimilarity", get_args(Dissimilarity))
     rare = as_options(options)
     rare.refuse("method", "marginal_tol")
-    a, b = _pair(slice_a, slice_b, use_rep)
+    a, b = Slice.of(slice_a, use_rep, "slice_a"), Slice.of(slice_b, use_rep, "slice_b")
+    a, b = with_common_genes(a, b)
+    d = a.spots.shape[1]
+    if d != b.spots.shape[1]:
+        raise ValueError(
+            f"slice_b must have the dimensions of slice_a, {d}, got {b.spots.shape[1]}"
+        )
     if isinstance(blur, str):
         one_of(blur, "blur", ("auto",))
         # 2000 spots a slice take nine seconds of a core, seven times as long as 1000.
@@ -263,64 +213,55 @@ def pairwise_align(
     blur = as_positive(blur, "blur", zero=True)
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
+    alpha = as_positive(alpha, "alpha", zero=blur == 0)
     if blur or not norm:
         _warn_of_units(a, b, not blur)
     deadline = Deadline.after(time_limit)
-    terms: dict[str, Any] = {
-        "p": in_order(p, "p", a.names, of="slice_a"),
-        "q": in_order(q, "q", b.names, of="slice_b"),
-        "alpha": alpha,
-        "marginals": "balanced" if overlap is None else Partial(overlap),
-    }
-    solved = functools.partial(
+    solve = functools.partial(
         _solved, a, b, dissimilarity, norm, rare,
-        deadline=deadline, n_threads=n_threads, seed=seed, progress=progress,
+        p=in_order(p, "p", a.names, of="slice_a"), q=in_order(q, "q", b.names, of="slice_b"),
+        marginals="balanced" if overlap is None else Partial(overlap),
+        n_threads=n_threads, seed=seed, progress=progress,
     )  # fmt: skip
-    if overlap in (None, 1) or not (isinstance(init, str) and init == "auto"):
-        gw, settings = solved(terms, blur, init)
+    searches = isinstance(init, str) and init == "auto"
+    if overlap in (None, 1) or not (searches and 0 < alpha < 1):
+        gw = solve(alpha, blur, init, deadline)
     else:
-        gw, settings = _overlapping(solved, terms, blur, time_limit)
-    advice = ADVICE.get(gw.ending, "")
-    if gw.ending == Ending.TRUNCATED:
-        advice = (
-            "try options=SolverOptions(tier='tiled'), SolverOptions(tier='neighbors', "
-            f"n_neighbors={2 * settings.tier.k}), or a smaller blur"
-        )
-    gw = dataclasses.replace(gw, advice=advice, labels=(a.names, b.names))
-    warn_of(gw, settings.limits)
+        gw = _overlapping(solve, alpha, blur, deadline, time_limit)
+    gw = advised(gw, "blur", "alpha, or other seeds")
+    gw = dataclasses.replace(gw, labels=(a.names, b.names))
+    warn_of(gw)
     return SliceAlignment(gw, a.spots, b.spots, blur, alpha)
 
 
-def _solved(a, b, dissimilarity, norm, rare, terms, blur, init, *, deadline, **others):
-    """Return the `GWResult` from a start, and the settings that it was solved with."""
+def _solved(
+    a, b, dissimilarity, norm, rare, alpha, blur, init, deadline, *, p, q, marginals, **more
+):
+    """Return the `GWResult` from a start; `more` are arguments of `gromov_wasserstein`."""
     if blur:
-        as_positive(terms["alpha"], "alpha")
         x, y, between = geometries([a.spots, b.spots], [*features(a, b, dissimilarity)])
     else:
-        x, y = _distances(a.spots, norm), _distances(b.spots, norm)
+        x, y = (cdist(spots, spots) for spots in (a.spots, b.spots))
+        if norm:
+            x, y = (distances / distances[distances > 0].min() for distances in (x, y))
         between = dissimilarities(a, b, dissimilarity)
-    problem = QuadraticProblem(x, y, linear_cost=between, **terms)
-    tol, race = (1e-3 if blur else 1e-5), None
-    settings = Settings.of(
-        dataclasses.replace(rare, marginal_tol=tol), deadline, tol=tol, init=init,
-        epsilon=problem.alpha * blur**2, takes_zero=True, **others,
+    problem = QuadraticProblem(x, y, p, q, linear_cost=between, alpha=alpha, marginals=marginals)
+    tol, epsilon = (1e-3, alpha * blur**2) if blur else (1e-5, 0.0)
+    options = dataclasses.replace(rare, marginal_tol=tol)
+    levels = level_sizes(max(problem.shape))
+    if blur and isinstance(init, str) and init == "auto" and (levels or not problem.is_balanced):
+        options = with_tier(problem, blur, options) if levels else options
+        return by_levels(problem, epsilon, options, deadline, **more)
+    return quiet_solve(
+        problem, epsilon=epsilon, init=init, tol=tol, options=options, time_limit=deadline.left,
+        **more,
     )  # fmt: skip
-    if blur and isinstance(init, str) and init == "auto":
-        race, settings = race_of(problem, blur, settings)
-    if race is None:
-        return solve(problem, settings), settings
-    mechanisms = dataclasses.replace(ALL, second_look=False)
-    settings = dataclasses.replace(settings, mechanisms=mechanisms)
-    return solve(problem, settings, race), settings
 
 
-def _overlapping(solved, terms, blur, time_limit):
-    """Return the `GWResult` and the settings for slices that overlap in part."""
-    alpha = as_positive(terms["alpha"], "alpha", zero=True)
-    if not 0 < alpha < 1:
-        return solved(terms, blur, "auto")
+def _overlapping(solve, alpha, blur, deadline, time_limit):
+    """Return the `GWResult` of slices that overlap in part."""
     if blur:
-        gw, settings = solved(terms, blur, "auto")
+        gw = solve(alpha, blur, "auto", deadline)
     else:
         # Plans without entropy do not leave a wrong overlap, and with much weight on
         # distances plans with entropy are wrong. Half of the time is for the starts.
@@ -328,9 +269,8 @@ def _overlapping(solved, terms, blur, time_limit):
         part = time_limit and time_limit / 2 / len(weights)
         found, seconds = [], 0.0
         for weight in weights:
-            weighted, until = {**terms, "alpha": weight}, Deadline.after(part)
-            first, _ = solved(weighted, 2.0, "auto", deadline=until)
-            gw, settings = solved(terms, blur, first.plan)
+            first = solve(weight, 2.0, "auto", Deadline.after(part))
+            gw = solve(alpha, blur, first.plan, deadline)
             seconds += first.seconds + gw.seconds
             found.append(dataclasses.replace(gw, candidates=first.candidates))
         gw = min(found, key=lambda result: result.gw_cost)
@@ -338,44 +278,23 @@ def _overlapping(solved, terms, blur, time_limit):
     doubted = disagree(gw.candidates) or (blur > 0 and alpha > MOST_ALPHA)
     if gw.ending == Ending.CONVERGED and doubted:
         gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
-    return gw, settings
-
-
-def _pair(slice_a, slice_b, use_rep):
-    """Return both slices, with the genes that both have."""
-    a, b = (
-        Slice.of(given, use_rep, name)
-        for given, name in ((slice_a, "slice_a"), (slice_b, "slice_b"))
-    )
-    a, b = with_common_genes(a, b)
-    if a.spots.shape[1] != b.spots.shape[1]:
-        raise ValueError(
-            f"slice_b must have the dimensions of slice_a, {a.spots.shape[1]}, got "
-            f"{b.spots.shape[1]}"
-        )
-    return a, b
+    return gw
 
 
 def _warn_of_units(a, b, uses_distances):
     """Warn of slices of unequal sizes, and of distances that are not in spots."""
-    sizes = [float(np.sqrt(one.spots.var(axis=0).sum())) for one in (a, b)]
-    unit = spacing([a.spots, b.spots])
+    size_a, size_b = (float(np.sqrt(each.spots.var(axis=0).sum())) for each in (a, b))
+    unit, text = spacing([a.spots, b.spots]), None
     # A half of a tissue is 1.6 times smaller at most.
-    if max(sizes) > 2.0 * min(sizes):
-        warnings.warn(
-            f"slice_b must have the units of slice_a, got {sizes[1] / sizes[0]:.3g} times "
-            "its size; divide the coordinates by the distance of neighboring spots",
-            stacklevel=outside(),
+    if max(size_a, size_b) > 2.0 * min(size_a, size_b):
+        text = (
+            f"slice_b must have the units of slice_a, got {size_b / size_a:.3g} times its size; "
+            "divide the coordinates by the distance of neighboring spots"
         )
     elif uses_distances and not 1 / 30 < unit**2 < 30:
-        warnings.warn(
-            f"neighboring spots must be about 1 apart for alpha, got {unit:.3g}, which "
-            f"weighs distances {unit**2:.3g} times; pass norm=True",
-            stacklevel=outside(),
+        text = (
+            f"neighboring spots must be about 1 apart for alpha, got {unit:.3g}, which weighs "
+            f"distances {unit**2:.3g} times; pass norm=True"
         )
-
-
-def _distances(spots, norm):
-    """Return distances (n, n) between spots, in units of the least positive one if `norm`."""
-    distances = cdist(spots, spots)
-    return distances / distances[distances > 0].min() if norm else distances
+    if text:
+        warnings.warn(text, stacklevel=outside())

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
-from ..singlecell.representation import is_anndata, names_of
+from ..singlecell.cells import is_anndata, names_of
 from ..utils.callers import outside
 from ..utils.labels import in_order
 from ..utils.types import Float64Array
@@ -21,25 +21,7 @@ from .slices import coordinates
 
 
 class RigidMotion(NamedTuple):
-    """A rotation, perhaps with a reflection, and a translation.
-
-    Attributes
-    ----------
-    rotation : (d, d) float64 ndarray
-        Orthogonal.
-    shift : (d,) float64 ndarray
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gwfast.spatial import pairwise_align
-    >>> rng = np.random.default_rng(0)
-    >>> spots, counts = rng.uniform(0, 9, (40, 2)), rng.poisson(3.0, (40, 12))
-    >>> motion = pairwise_align((spots, counts), (spots + 5.0, counts)).rigid()
-    >>> moved = motion(spots)
-    >>> bool(np.allclose(motion.inverse()(moved), spots)), abs(round(motion.angle, 3))
-    (True, 0.0)
-    """
+    """A motion: a `rotation` (d, d), perhaps with a reflection, and then a `shift` (d,)."""
 
     rotation: Float64Array
     shift: Float64Array
@@ -68,33 +50,31 @@ class RigidMotion(NamedTuple):
 def rigid_motion(
     coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool, name: str
 ) -> RigidMotion:
-    """Return the motion of the spots `a` that is nearest to the spots `b`, by the mean square
-    over all pairs, weighted by the plan (Procrustes, as in PASTE). A warning names a slice
-    that has to be turned over.
+    """Return the motion of the spots `a` that is nearest to the spots `b`, by the mean square over
+    all pairs, weighted by the plan (Procrustes, as in PASTE). A warning names a slice that has to
+    be turned over.
     """
     rows, cols = coupling.marginals
     mass = rows.sum()
     if not mass > 0:
         raise ValueError("the plan must have mass for a rigid motion, got none")
-    centers = rows @ a / mass, cols @ b / mass
-    a, b = (one - center for one, center in zip((a, b), centers, strict=True))
+    center, goal = rows @ a / mass, cols @ b / mass
+    a, b = a - center, b - goal
     moments = a.T @ coupling.apply(b).astype(np.float64)
     left, sizes, right = np.linalg.svd(moments / mass)
     if not reflection and np.linalg.det(left @ right) < 0:
         left[:, -1] *= -1.0
-        total = float(rows @ np.square(a).sum(axis=1) + cols @ np.square(b).sum(axis=1))
-        best = max(total / mass - 2 * sizes.sum(), 0.0)
-        more = 4 * sizes[-1]
+        total = float(rows @ np.square(a).sum(axis=1) + cols @ np.square(b).sum(axis=1)) / mass
+        best, more = max(total - 2 * sizes.sum(), 0.0), 4 * sizes[-1]
         # Spots in a line, and plans that match nothing, fit either way.
-        if more > max(best, 0.01 * total / mass):
+        if more > max(best, 0.01 * total):
             warnings.warn(
-                f"{name} fits better turned over: its spots are off by "
-                f"{math.sqrt(best):.3g} with a reflection, by {math.sqrt(best + more):.3g} "
-                "without; pass reflection=True",
+                f"{name} fits better turned over: its spots are off by {math.sqrt(best):.3g} with "
+                f"a reflection, by {math.sqrt(best + more):.3g} without; pass reflection=True",
                 stacklevel=outside(),
             )
     rotation = left @ right
-    return RigidMotion(rotation, centers[1] - centers[0] @ rotation)
+    return RigidMotion(rotation, goal - center @ rotation)
 
 
 def stack_slices(
@@ -106,8 +86,8 @@ def stack_slices(
 ) -> list[Float64Array]:
     """Bring successive slices into the frame of the first.
 
-    Each slice is moved onto the one before by the rigid motion that is best for the plan between
-    the two (PASTE: Zeira, Land, Strzalkowski and Raphael, Nature Methods 2022).
+    The rigid motion that is best for the plan between two slices moves each slice onto the slice
+    before (PASTE: Zeira, Land, Strzalkowski and Raphael, Nature Methods 2022).
 
     Parameters
     ----------
@@ -126,11 +106,6 @@ def stack_slices(
     list of (n_i, d) float64 ndarrays
         Coordinates of all slices; the first slice stays where it is.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
-
     Warns
     -----
     UserWarning
@@ -148,34 +123,28 @@ def stack_slices(
     """
     if len(slices) < 2 or len(alignments) != len(slices) - 1:
         raise ValueError(
-            "alignments must be one fewer than slices, and slices at least two,"
-            f" got {len(alignments)} and {len(slices)}"
+            "alignments must be one fewer than slices, and slices at least two, got "
+            f"{len(alignments)} and {len(slices)}"
         )
-    spots = [coordinates(one, f"slices[{k}]") for k, one in enumerate(slices)]
+    spots = [coordinates(data, f"slices[{k}]") for k, data in enumerate(slices)]
     moved = [spots[0]]
-    for k, given in enumerate(alignments):
+    for k, alignment in enumerate(alignments):
         name, shape = f"alignments[{k}]", (len(spots[k]), len(spots[k + 1]))
         orders = names_of(slices[k]), names_of(slices[k + 1])
-        given = in_order(given, name, *orders, of=f"slices[{k}] and slices[{k + 1}]")
-        # The next slice onto this one, where that is in the stack.
-        plan = _coupling(given, name, shape).T
-        given = plan, spots[k + 1], moved[k], reflection, f"slices[{k + 1}]"
-        moved.append(rigid_motion(*given)(spots[k + 1]))
+        plan = in_order(alignment, name, *orders, of=f"slices[{k}] and slices[{k + 1}]")
+        plan = getattr(plan, "gw", plan)
+        if isinstance(plan, GWResult):
+            coupling = plan.coupling
+        else:
+            plan = np.ascontiguousarray(as_matrix(plan, name), dtype=np.float64)
+            coupling = ArrayCoupling(plan, 1)
+        if coupling.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {coupling.shape}")
+        # The next slice onto this slice, where it is in the stack.
+        motion = rigid_motion(coupling.T, spots[k + 1], moved[k], reflection, f"slices[{k + 1}]")
+        moved.append(motion(spots[k + 1]))
     if key_added is not None:
-        for one, places in zip(slices, moved, strict=True):
-            if is_anndata(one):
-                one.obsm[key_added] = places
+        for data, places in zip(slices, moved, strict=True):
+            if is_anndata(data):
+                data.obsm[key_added] = places
     return moved
-
-
-def _coupling(given, name, shape):
-    """Return the `Coupling` of an alignment, a result or a plan."""
-    given = getattr(given, "gw", given)
-    if isinstance(given, GWResult):
-        made = given.coupling
-    else:
-        plan = as_matrix(given, name).astype(np.float64)
-        made = ArrayCoupling(np.ascontiguousarray(plan), 1)
-    if made.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {made.shape}")
-    return made

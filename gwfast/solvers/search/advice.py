@@ -146,7 +146,7 @@ def _diagnose(descent, tie, untried):
 
 def all_tie(problem):
     """Return whether all plans of the same mass have the same objective."""
-    linear = problem.linear_cost if problem.is_fused else np.zeros(1)
+    linear = problem.between if problem.is_fused else np.zeros(1)
     n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
     if isinstance(linear, CrossCost) or np.ptp(linear) > 0 or n_points == 1:
         return False

@@ -1,0 +1,247 @@
+"""Cells: their features, the steps between them in a graph of neighbors, and a score."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.sparse import linalg
+
+from ..kernels.threads import resolve_n_threads
+from ..problems.graphs import GraphCost
+from ..results.tables import largest
+from ..utils.blocks import row_blocks
+from ..utils.callers import outside
+from ..utils.labels import Labels, in_order, labels_of
+from ..utils.types import Float64Array
+from ..utils.validation import as_count, as_matrix, in_memory, one_of
+
+CellMetric: TypeAlias = Literal["cosine", "correlation", "euclidean"]
+NComponents: TypeAlias = int | Literal["auto"] | None
+# Largest number of columns of a table that is compared as it is, and number of principal
+# components of wider tables; `python -m benchmarks.cells` chose both.
+N_COMPONENTS = 30
+
+
+def is_anndata(cells: Any) -> bool:
+    """Return whether this is an AnnData object, or looks like one."""
+    return all(hasattr(cells, name) for name in ("X", "obs", "obsm", "uns"))
+
+
+def names_of(cells: Any) -> Labels:
+    """Return the names of the cells of AnnData or of a DataFrame; None for arrays."""
+    return tuple(cells.obs_names) if hasattr(cells, "obs_names") else labels_of(cells)
+
+
+def table_of(adata: Any, use_rep: str | None, name: str) -> tuple[Any, str]:
+    """Return a table of AnnData, ``X`` for None or else a key of ``obsm`` or ``layers``, and what
+    messages call it.
+    """
+    if use_rep is None:
+        if adata.X is None:
+            raise ValueError(f"{name}.X must be there, got None; or pass use_rep")
+        return adata.X, f"{name}.X"
+    places = {place: getattr(adata, place, {}) for place in ("obsm", "layers")}
+    for place, tables in places.items():
+        if use_rep in tables:
+            return tables[use_rep], f"{name}.{place}[{use_rep!r}]"
+    keys = ", or ".join(f"{name}.{place}, {sorted(tables)}" for place, tables in places.items())
+    raise ValueError(f"use_rep must be a key of {keys}, got {use_rep!r}")
+
+
+def as_features(table: Any, name: str) -> Any:
+    """Return a finite table in float64, as an array or as sparse rows."""
+    table = in_memory(table)
+    if not sparse.issparse(table):
+        return as_matrix(table, name).astype(np.float64)
+    rows = sparse.csr_array(table, dtype=np.float64)
+    if not np.isfinite(rows.data).all():
+        raise ValueError(f"{name} must be finite")
+    return rows
+
+
+def filled(table: Any) -> Float64Array:
+    """Return a table as an array."""
+    return table.toarray() if sparse.issparse(table) else table
+
+
+def representation(
+    cells: Any, use_rep: str | None, n_components: NComponents, name: str
+) -> tuple[Float64Array, str, bool]:
+    """Return coordinates to compare cells by, see `align`, the name of their table, and whether
+    there was a warning of rows that should be normalized first.
+    """
+    if not (use_rep is None or isinstance(use_rep, str)):
+        came = type(use_rep).__name__
+        raise TypeError(f"use_rep must be a str, None or a pair of these, got {came}")
+    if isinstance(n_components, str):
+        one_of(n_components, "n_components", ("auto",))
+    elif n_components is not None:
+        as_count(n_components, "n_components")
+    if isinstance(cells, str):
+        remedy = "anndata.read_h5ad reads files"
+        raise TypeError(f"{name} must be AnnData or a table of cells, got a str: {remedy}")
+    table, called = cells, None
+    if is_anndata(cells):
+        called = "X_pca" if use_rep is None and "X_pca" in cells.obsm else use_rep
+        table, name = table_of(cells, None if called == "X" else called, name)
+    table = as_features(table, name)
+    if n_components == "auto":
+        n_components = None if table.shape[1] <= N_COMPONENTS else N_COMPONENTS
+    if called is None and n_components is not None:
+        points, called = components_of(table, n_components), "principal components"
+    else:
+        points = filled(table)
+    if len(points) < 2:
+        raise ValueError(f"{name} must have at least 2 cells, got {len(points)}")
+    return points, called or "X", _warn_of_lengths(table, name)
+
+
+def _warn_of_lengths(table, name):
+    """Warn if lengths of rows differ enough to hide the types of cells, and return whether they do.
+    Tables with negative numbers are left out: their zero has a meaning.
+    """
+    if table.shape[1] < 5 or table.min() < 0:
+        return False
+    squares = table.power(2) if sparse.issparse(table) else np.square(table)
+    short, long = np.quantile(np.sqrt(squares.sum(axis=1)), (0.05, 0.95))
+    # Tables of log counts and of shares had up to 3.1 there, counts 4.5 to 11.
+    if long <= 4.0 * short:
+        return False
+    times = long / short if short else np.inf
+    warnings.warn(
+        f"{name}: lengths of rows differ {times:.2g} times, from the 5 % to the 95 % quantile, as "
+        "if cells were read more or less deeply. Normalize them first: counts to one total in each "
+        "cell and a log scale (scanpy.pp.normalize_total and log1p), other features to rows of "
+        "length one",
+        stacklevel=outside(),
+    )
+    return True
+
+
+def principal_components(table: ArrayLike, n_components: int = 30) -> Float64Array:
+    """Return coordinates (n, n_components) of rows along the directions in which they vary most:
+    around zero, largest variance first, with signs such that the largest entry of each direction is
+    positive.
+
+    Parameters
+    ----------
+    table : array-like or sparse matrix of shape (n, d)
+        Sparse matrices stay sparse.
+    n_components : int, default=30
+        At most ``min(n, d)``.
+
+    Examples
+    --------
+    >>> from gwfast.singlecell import principal_components
+    >>> principal_components([[0.0, 0.0], [3.0, 4.0]], 1).round(6).tolist()
+    [[-2.5], [2.5]]
+    """
+    return components_of(as_features(table, "table"), as_count(n_components, "n_components"))
+
+
+def components_of(table: Any, n_components: int) -> Float64Array:
+    """Return the `principal_components` of a table from `as_features`."""
+    n, d = table.shape
+    k = min(n_components, n, d)
+    means = np.asarray(table.mean(axis=0)).ravel()
+    if n * d <= 1_000_000 or k == min(n, d):
+        left, values, right = np.linalg.svd(filled(table) - means, full_matrices=False)
+    else:
+        table, ones, row = map(linalg.aslinearoperator, (table, np.ones((n, 1)), means[None]))
+        left, values, right = linalg.svds(
+            table - ones @ row, k=k, v0=np.ones(min(n, d)), solver="arpack"
+        )
+        order = np.argsort(-values)
+        left, values, right = left[:, order], values[order], right[order]
+    left, values, right = left[:, :k], values[:k], right[:k]
+    signs = np.sign(right[np.arange(k), np.abs(right).argmax(axis=1)])
+    return left * (values * signs)
+
+
+def neighbor_costs(
+    points: ArrayLike,
+    n_neighbors: int,
+    *,
+    metric: CellMetric = "cosine",
+    n_threads: int | None = None,
+) -> Float64Array:
+    """Return numbers of steps between cells in their graph of nearest neighbors, as fractions of
+    the largest (SCOT: Demetci et al., Journal of Computational Biology 2022): a symmetric (n, n)
+    float64 array. Cells that no path connects are as far as the farthest cells.
+
+    Parameters
+    ----------
+    points : array-like of shape (n, d)
+    n_neighbors : int
+        Number of neighbors that each cell is linked with, the cell itself counted.
+    metric : {"cosine", "correlation", "euclidean"}, default="cosine"
+        Which cells are near.
+    n_threads : int or None, default=None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.singlecell import neighbor_costs
+    >>> path = np.array([[0.0], [1.0], [2.1], [3.3], [4.6]])
+    >>> neighbor_costs(path, 2, metric="euclidean")[0].tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    one_of(metric, "metric", get_args(CellMetric))
+    x = as_matrix(points, "points").astype(np.float64)
+    n, k = len(x), as_count(n_neighbors, "n_neighbors", least=2)
+    if k > n:
+        raise ValueError(f"n_neighbors must be at most {n}, the cells, got {k}")
+    # Euclidean distances of these points order cells as the metric does.
+    if metric == "correlation":
+        x = x - x.mean(axis=1, keepdims=True)
+    if metric != "euclidean":
+        lengths = np.linalg.norm(x, axis=1, keepdims=True)
+        # A row without direction is equally far from all cells.
+        x = x / np.where(lengths > 0, lengths, 1.0)
+    x = x - x.mean(axis=0)
+    half_squares = np.einsum("ij,ij->i", x, x) / 2
+    neighbors, threads = np.empty((n, k), dtype=np.int64), resolve_n_threads(n_threads)
+    for rows in row_blocks(n, n):
+        # The larger the value, the nearer the cell.
+        near = (x[rows] @ x.T - half_squares).astype(np.float32)
+        neighbors[rows] = largest(np.ascontiguousarray(near), k, threads).indices
+    entries = np.ones(n * k), (np.repeat(np.arange(n), k), neighbors.ravel())
+    graph = sparse.csr_array(entries, shape=(n, n))
+    cost = GraphCost(graph, unweighted=True, disconnected="largest").matrix
+    return cost / (cost.max() or 1.0)
+
+
+def foscttm(x: ArrayLike, y: ArrayLike) -> float:
+    """Return the fraction of samples closer than the true match (Liu et al., WABI 2019), the mean
+    of all cells and both directions: 0 if every cell is nearest to itself, 0.5 by chance.
+
+    Parameters
+    ----------
+    x, y : array-like of shape (n, d)
+        The same cells in the same order, in one space. Cells as close as the true match count half.
+
+    Examples
+    --------
+    >>> from gwfast.singlecell import foscttm
+    >>> foscttm([[0.0], [1.0], [2.0]], [[0.1], [1.1], [2.1]])
+    0.0
+    """
+    y = in_order(y, "y", labels_of(x), labels_of(x, 1), of="x")
+    x, y = as_matrix(x, "x").astype(np.float64), as_matrix(y, "y").astype(np.float64)
+    if x.shape != y.shape:
+        raise ValueError(f"y must have the shape of x, {x.shape}, got {y.shape}")
+    return (_closer(x, y) + _closer(y, x)) / 2
+
+
+def _closer(x, y):
+    n, total = len(x), 0.0
+    squares = np.einsum("ij,ij->i", y, y)
+    for rows in row_blocks(n, n):
+        near = squares - 2.0 * x[rows] @ y.T
+        own = near[np.arange(len(near)), np.arange(n)[rows]][:, None]
+        total += (near < own).sum() + ((near == own).sum() - len(near)) / 2
+    return float(total) / (n * max(n - 1, 1))
