@@ -54,14 +54,14 @@ def cluster(
     """Solve large problems in a block by the workers of a Dask cluster.
 
     The problems have two point clouds and the squared loss. Every worker gets some rows of the
-    first cloud, its shard, and all rows of the second. A Sinkhorn iteration sends and gets n + m
-    numbers, a linearization sends a small matrix and the potentials. Steps, tolerances, search and
-    results are the same as on one machine. The plan stays on the workers, which answer
-    `Coupling.topk`, `Coupling.apply`, `Coupling.transform` and `GWResult.match`.
+    first cloud, its shard, and all rows of the second. Steps, tolerances, search and results are
+    the same as on one machine. The plan stays on the workers, which answer `Coupling.topk`,
+    `Coupling.apply`, `Coupling.transform` and `GWResult.match`.
 
-    Another worker replaces one that dies, and one that joins takes over a shard from a worker with
-    several. The result is the same, because the calling process has all that a solve needs to go
-    on. With a `checkpoint` a solve also goes on after the calling process or the scheduler died.
+    If a worker dies another worker takes its shards, and a worker that joins takes over a shard
+    from a worker with several. The result is the same, because the calling process has all that a
+    solve needs to go on. With a `checkpoint` a solve also goes on after the calling process or the
+    scheduler died.
 
     Parameters
     ----------
@@ -78,8 +78,6 @@ def cluster(
 
     Raises
     ------
-    TypeError, ValueError
-        If an argument has the wrong type or value; the message names it.
     MemoryError
         From a solve, if the shards do not fit the workers.
     NoWorkers

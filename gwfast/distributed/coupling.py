@@ -11,8 +11,8 @@ from ..results.tables import Neighbors
 
 
 class ShardedCoupling(Coupling):
-    """A plan whose rows are on the workers of a `Team`; as factors in shards that began anew.
-    With the scalings of the kernel the plan may overwrite the kernel on workers.
+    """A plan whose rows are on the workers of a `Team`; as factors in shards that began anew. With
+    the scalings of the kernel the plan may overwrite the kernel on workers.
     """
 
     form = "factors"
@@ -30,9 +30,7 @@ class ShardedCoupling(Coupling):
         return spec.core.nbytes + spec.f.nbytes + spec.g.nbytes
 
     def ask(self, method, each=(), *, stored=True):
-        """Return the answers of the couplings of the shards to arguments for all of them, or to
-        a dict of arguments for some.
-        """
+        """Return the answers of the shards to arguments for all, or to a dict of some arguments."""
         if isinstance(each, tuple):
             each = dict.fromkeys(range(len(self.rows)), each)
         asked, scaled = {}, None
@@ -66,9 +64,8 @@ class ShardedCoupling(Coupling):
         return out
 
     def _rows(self, rows):
-        at = np.arange(self.shape[0])[rows]
-        each = {k: (part,) for k, part in self._parts(at)}
-        return np.concatenate(self.ask("_rows", each))
+        parts = self._parts(np.arange(self.shape[0])[rows])
+        return np.concatenate(self.ask("_rows", {k: (part,) for k, part in parts}))
 
     def _topk(self, k, rows):
         at = np.arange(self.shape[0])[rows]
@@ -81,7 +78,7 @@ class ShardedCoupling(Coupling):
         return Neighbors(*(np.concatenate(one)[back] for one in made))
 
     def _parts(self, at):
-        """Shards that have rows of `at`, which is in order, and which of theirs."""
+        """Yield the shards that have rows of `at`, which is in order, and which of their rows."""
         for k, rows in enumerate(self.rows):
             inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
             if len(inside):
@@ -132,5 +129,4 @@ class _Transposed(Coupling):
         return Neighbors(*(np.take_along_axis(x, best, 1) for x in (indices, scores)))
 
     def _apply(self, y):
-        given = dict(enumerate((y[cols],) for cols in self._cols))
-        return sum(self._ask("T._apply", given))
+        return sum(self._ask("T._apply", dict(enumerate((y[cols],) for cols in self._cols))))

@@ -9,11 +9,10 @@ from distributed import KilledWorker, get_worker
 
 from .._version import __version__
 from .shard import Shard
-from .team import MAX_LOSSES, RESUMED, Lost, NoWorkers
+from .team import RESUMED, Lost, NoWorkers
 
 LOOK_EVERY = 2.0  # seconds between two looks at a worker that does not answer
-# What Dask raises of a worker that went away, or was restarted. What goes wrong inside
-# of a shard Dask does not get to see: that is an answer.
+# What Dask raises for a worker that went away, or was restarted. What a shard raises is an answer.
 GONE = OSError, CancelledError, asyncio.TimeoutError
 
 
@@ -23,17 +22,15 @@ class Remote:
     def __init__(self, x, p, tier, shared):
         worker = get_worker()
         if shared.version != __version__:
-            raise RuntimeError(
-                f"worker {worker.address} has gwfast {__version__}, and this is "
-                f"gwfast {shared.version}"
-            )
-        self._given, self._shard = (x, p, tier, shared, worker.state.nthreads), None
+            versions = f"gwfast {__version__}, and this is gwfast {shared.version}"
+            raise RuntimeError(f"worker {worker.address} has {versions}")
+        self._arguments, self._shard = (x, p, tier, shared, worker.state.nthreads), None
 
     def ask(self, method, args):
-        """The answer, or the exception that it ended in."""
+        """Return the answer, or the exception that it ended in."""
         try:
             if self._shard is None:
-                self._shard, self._given = Shard(*self._given), None
+                self._shard, self._arguments = Shard(*self._arguments), None
             return getattr(self._shard, method)(*args)
         except Exception as error:
             return error
@@ -50,9 +47,7 @@ class DaskEngine:
         self.client, self._patience = client, patience
 
     def places(self):
-        """The workers that there are: a dict from addresses to the bytes that each may
-        take, infinite without limit.
-        """
+        """Return the bytes that each worker may take, infinite without limit, by its address."""
         # A worker whose memory is nearly full is paused, and begins nothing.
         return {
             address: worker["memory_limit"] or math.inf
@@ -61,73 +56,58 @@ class DaskEngine:
         }
 
     def wait(self):
-        """`places` when there are some, or `NoWorkers` if none comes."""
+        """Return `places` when there are some, or raise `NoWorkers` if none comes."""
         until = time.monotonic() + self._patience
         while not (places := self.places()):
             if time.monotonic() > until:
-                raise NoWorkers(
-                    f"the cluster had no worker for {self._patience:.0f} s, or only "
-                    f"paused ones; {RESUMED}"
-                )
+                seconds = f"{self._patience:.0f} s, or only paused workers"
+                raise NoWorkers(f"the cluster had no worker for {seconds}; {RESUMED}")
             time.sleep(0.5)
         return places
 
     def start(self, parts, shared):
-        """Return a handle of a shard, or `Lost`, for each tuple ``(address, x, p, tier)`` of a
-        list.
-        """
-        client, kind = self.client, dict(allow_other_workers=False, pure=False)
+        """Return a shard, or `Lost`, for each tuple ``(address, x, p, tier)`` of a list."""
+        client, begun = self.client, []
         try:
-            # The others fetch it from the first, and from one another.
+            # Workers fetch it from the first worker, and from one another.
             copies = client.scatter(shared, workers=[parts[0][0]], hash=False)
-            begun = []
             for address, *own in parts:
-                there = client.scatter(own, workers=[address], hash=False)
-                given = (Remote, *there, copies)
-                made = client.submit(*given, workers=address, actor=True, **kind)
-                begun.append((address, made))
+                own = client.scatter(own, workers=[address], hash=False)
+                future = client.submit(
+                    Remote, *own, copies, workers=address, actor=True, pure=False,
+                    allow_other_workers=False,
+                )  # fmt: skip
+                begun.append((address, future))
         except (*GONE, KeyError):  # KeyError: the scheduler knows no such worker
             self._check()
             return [Lost()] * len(parts)
-        handles = []
-        for address, made in begun:
-            actor = self._awaited(made, address)
-            lost = isinstance(actor, Lost)
-            handles.append(actor if lost else (actor, address, made))
-        return handles
+        actors = [self._awaited(future, address) for address, future in begun]
+        return [
+            actor if isinstance(actor, Lost) else (actor, *where)
+            for actor, where in zip(actors, begun, strict=True)
+        ]
 
     def ask(self, questions):
-        """Answers, one for each of a list of tuples ``(handle, method, arguments)``."""
+        """Return the answer to each of a list of tuples ``(handle, method, arguments)``."""
         begun = []
-        for (actor, address, made), method, args in questions:
+        for (actor, address, future), method, args in questions:
             try:
-                begun.append((actor.ask(method, args), address, made))
+                begun.append((actor.ask(method, args), address, future))
             except RuntimeError:  # "Worker holding Actor was lost"
                 begun.append(None)
-        return [Lost() if one is None else self._awaited(*one) for one in begun]
+        return [Lost() if question is None else self._awaited(*question) for question in begun]
 
-    def map(self, function, items):
-        """Return ``function(*item)`` of each item of a list, made on any workers."""
-        arguments = [*zip(*items, strict=True)]
-        for _ in range(MAX_LOSSES + 1):
-            self.wait()
-            try:
-                return self.client.gather(self.client.map(function, *arguments, pure=False))
-            except CancelledError:  # by a restart of the workers
-                self._check()
-            except KilledWorker as error:
-                raise _died(error) from error
-        raise NoWorkers(f"workers were restarted {MAX_LOSSES + 1} times; {RESUMED}")
-
-    def _awaited(self, future, address, made=None):
-        """The result, however long it takes, as long as the worker is there, and the
-        actor if that is `made`.
+    def _awaited(self, future, address, actor=None):
+        """Return the result, however long it takes, as long as the worker is there and, if `actor`
+        is its future, the actor.
         """
         while True:
             try:
                 return future.result(LOOK_EVERY)
             except asyncio.TimeoutError:  # no built-in before Python 3.11
-                if not self._is_there(address, made):
+                # A worker that was restarted at its old address is there without the actor.
+                there = address in (self.places() if actor is None else self._workers())
+                if not there or (actor is not None and actor.status != "finished"):
                     return Lost()
             except GONE:
                 self._check()
@@ -137,13 +117,7 @@ class DaskEngine:
                     f"worker {address} must have gwfast {__version__} with dask, and said: {error}"
                 ) from error
             except KilledWorker as error:
-                raise _died(error) from error
-
-    def _is_there(self, address, made):
-        if made is None:
-            return address in self.places()
-        # A worker that was restarted at its old address is there without the actor.
-        return made.status == "finished" and address in self._workers()
+                raise NoWorkers(f"workers died, out of memory? ({error}); {RESUMED}") from error
 
     def _workers(self):
         """Return the scheduler's facts about all workers, by address."""
@@ -155,7 +129,3 @@ class DaskEngine:
             raise RuntimeError(
                 f"the client of the cluster must be running, got {self.client.status!r}; {RESUMED}"
             )
-
-
-def _died(error):
-    return NoWorkers(f"workers died, out of memory? ({error}); {RESUMED}")

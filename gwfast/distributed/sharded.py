@@ -1,8 +1,6 @@
-"""The linearized cost between point clouds whose kernels are on the workers of a
-`Team`, by rows of the first space: the same steps as where they are in one place.
-
-A Sinkhorn iteration sends and gets the scalings, n + m numbers; a linearization sends the matrix
-``A = X' T Y`` and the potentials.
+"""The linearized cost between point clouds whose kernels are on the workers of a `Team`, by rows of
+the first space: a Sinkhorn iteration sends and gets the scalings, n + m numbers, a linearization
+sends the matrix ``A = X' T Y`` and the potentials.
 """
 
 import itertools
@@ -28,8 +26,8 @@ class Sharded(FactoredLinearization):
         self.samples = False
 
     def _moments_of(self, coupling):
-        parts = [(coupling._rows(rows),) for rows in self.team.rows]
-        return sum(self.team.ask("contract_plan", parts))
+        plans = [(coupling._rows(rows),) for rows in self.team.rows]
+        return sum(self.team.ask("contract_plan", plans))
 
     def left_factor(self, moments):
         """Return the matrix that, times the features of a worker, is its left factor."""
@@ -81,8 +79,8 @@ class ShardedKernel(Kernel):
         team = self.team
         team.balance()
         self._number, self._potentials = next(team.numbers), potentials
-        given = [told[-1][1] for told in map(self._told, range(len(team.rows)))]
-        peaks, sums = zip(*team.ask("make", given, told=self._told), strict=True)
+        specs = [told[-1][1] for told in map(self._told, range(len(team.rows)))]
+        peaks, sums = zip(*team.ask("make", specs, told=self._told), strict=True)
         if all(one is not None for one in sums):
             scalings.sums.values[:] = sum(sums)
             _kernels.rescale_columns(scalings.v, q, scalings.sums)
@@ -91,8 +89,7 @@ class ShardedKernel(Kernel):
     def iterate(self, p, q, scalings, omega, max_iter, tol, rule=None):
         error, done = np.inf, 0
         while done < max_iter and not error <= tol:
-            answers = self.ask_scaled("iterate", scalings, omega)
-            sums, rows, errors = zip(*answers, strict=True)
+            sums, rows, errors = zip(*self.ask_scaled("iterate", scalings, omega), strict=True)
             scalings.u[:] = np.concatenate(rows)
             scalings.sums.values[:] = sum(sums)
             _kernels.rescale_columns(scalings.v, q, scalings.sums, omega)
@@ -101,45 +98,38 @@ class ShardedKernel(Kernel):
 
     def normal_product(self, weights, x, row_sums, scalings):
         x = x.astype(scalings.v.dtype, copy=False)
-        given = [(self._number, weights[rows], x) for rows in self.team.rows]
-        sums, rows = zip(*self._ask("normal_product", given), strict=True)
+        parts = [(self._number, weights[rows], x) for rows in self.team.rows]
+        sums, rows = zip(*self._ask("normal_product", parts), strict=True)
         row_sums[:] = np.concatenate(rows)
         scalings.sums.values[:] = sum(sums)
 
     def ask_scaled(self, method, scalings, *args):
         """Ask all shards something about the kernel as it was made, with scalings."""
         u, v = scalings.u, scalings.v
-        given = [(self._number, u[rows], v, *args) for rows in self.team.rows]
-        return self._ask(method, given)
+        return self._ask(method, [(self._number, u[rows], v, *args) for rows in self.team.rows])
 
-    def ask(self, method, *args):
-        """The same without scalings."""
-        return self._ask(method, (self._number, *args))
-
-    def _ask(self, method, given):
-        return self.team.ask(method, given, told=self._told)
+    def _ask(self, method, each):
+        return self.team.ask(method, each, told=self._told)
 
     def _told(self, k):
         """Return the calls by which shard k gets the kernel."""
-        spec = self.spec(self._potentials, self.epsilon).of(self.team.rows[k])
-        return [("make", (spec,))]
+        spec = self.spec(self._potentials, self.epsilon)
+        return [("make", (spec.of(self.team.rows[k]),))]
 
 
 class ShardedCost:
-    """The cost of a kernel, on the workers; with `cols` the cost of some columns, for sums over
-    these columns.
-    """
+    """The cost of a kernel, on the workers; with `cols` for sums over these columns only."""
 
     def __init__(self, team, core, cols=None):
         self._team, self._core, self._cols = team, core, cols
 
     def logsumexp_rows(self, g, epsilon, out):
-        given = self._core, g, epsilon, self._cols
-        out[:] = np.concatenate(self._team.ask("logsumexp_rows", given))
+        arguments = self._core, g, epsilon, self._cols
+        out[:] = np.concatenate(self._team.ask("logsumexp_rows", arguments))
 
     def logsumexp_cols(self, f, epsilon, out):
-        given = [(self._core, f[rows], epsilon) for rows in self._team.rows]
-        out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", given))
+        parts = [(self._core, f[rows], epsilon) for rows in self._team.rows]
+        out[:] = np.logaddexp.reduce(self._team.ask("logsumexp_cols", parts))
 
 
 class CostOfFew:
@@ -150,6 +140,5 @@ class CostOfFew:
 
     def logsumexp_cols(self, f, epsilon, out):
         bounds = np.linspace(0, len(out), len(self._team.rows) + 1).astype(int)
-        parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
-        given = [(self._left, f, epsilon, part) for part in parts]
-        out[:] = np.concatenate(self._team.ask("logsumexp_of_few", given))
+        parts = [(self._left, f, epsilon, slice(*pair)) for pair in itertools.pairwise(bounds)]
+        out[:] = np.concatenate(self._team.ask("logsumexp_of_few", parts))

@@ -1,6 +1,4 @@
-"""The shards of one problem: where each of them is, questions to all of them, and what
-is done when one is lost.
-"""
+"""The shards of one problem: their workers, questions to all, and what is done if one is lost."""
 
 import itertools
 import uuid
@@ -8,15 +6,13 @@ import uuid
 import numpy as np
 
 from ..quadratic.linearize import WHOLE_TIERS, factored_nbytes
-from .points import Shared
-from .shard import Missing
+from .shard import Missing, Shared
 
 # Fraction of a worker's memory that shards may take: Dask stops a worker that takes more than 95 %.
 USABLE = 0.6
-# Times that a shard may be lost, and the answers that make up for one of them: where a
-# shard is lost more often, the solve waits for workers instead of having work done. A
-# nanny needs 0.5 to 9 s for a new worker (`LocalCluster` on two cores), and twenty
-# iterations of 10,000 points a side take two workers 0.5 s.
+# Times that a shard may be lost, and the answers that make up for a loss: if it is lost more often,
+# the solve only waits for workers. A nanny needs 0.5 to 9 s for a new worker (`LocalCluster` on two
+# cores), and twenty iterations of 10,000 points a side take two workers 0.5 s.
 MAX_LOSSES, ANSWERS_A_LOSS = 5, 20
 # End of error messages.
 RESUMED = "with a checkpoint the same call goes on from there"
@@ -64,8 +60,8 @@ class Team:
         """Return the answers of shards, in their order, to a method of `Shard`: with a tuple of
         arguments for all, a list of the arguments of each, or a dict of the arguments of some.
 
-        ``told(k)`` are pairs of a method and its arguments that shard k has to be asked
-        first if it says that it is `Missing` something.
+        ``told(k)`` are pairs of a method and its arguments that shard k has to be asked first if it
+        says that it is `Missing` something.
         """
         if isinstance(each, tuple):
             each = [each] * len(self.rows)
@@ -102,9 +98,8 @@ class Team:
         self._losses[k] += 1
         if self._losses[k] > MAX_LOSSES:
             raise NoWorkers(
-                f"shard {k} of {len(self.rows)} was lost more than {MAX_LOSSES} times "
-                "with few answers in between, as by workers that run out of memory; "
-                f"{RESUMED}"
+                f"shard {k} of {len(self.rows)} was lost more than {MAX_LOSSES} times with few "
+                f"answers in between, as by workers that run out of memory; {RESUMED}"
             )
 
     def _begin(self, asked):
@@ -112,24 +107,19 @@ class Team:
         while missing := [k for k in asked if self._handles[k] is None]:
             places, problem, parts = self._engine.wait(), self._problem, []
             for k in missing:
-                fewest = min(places, key=lambda one: (self._addresses.count(one), one))
+                fewest = min(places, key=lambda place: (self._addresses.count(place), place))
                 self._addresses[k], rows = fewest, self.rows[k]
-                own = problem.x.features[rows], problem.p[rows]
-                parts.append((fewest, *own, self._tier_at(fewest, places[fewest])))
+                # Shards of lost workers may have made the worker too narrow for a stored kernel.
+                size = size_of(problem, self.tier, len(self.rows))
+                fits = self._addresses.count(fewest) * size <= USABLE * places[fewest]
+                tier = self.tier if fits else WHOLE_TIERS[-1]
+                parts.append((fewest, problem.x.features[rows], problem.p[rows], tier))
             handles = self._engine.start(parts, self._shared)
             for k, handle in zip(missing, handles, strict=True):
                 if isinstance(handle, Lost):
                     self._lose(k)
                 else:
                     self._handles[k] = handle
-
-    def _tier_at(self, address, memory):
-        """The tier, or that without a stored kernel where shards of lost workers have
-        made it too narrow.
-        """
-        each = size_of(self._problem, self.tier, len(self.rows))
-        takes = self._addresses.count(address) * each
-        return self.tier if takes <= USABLE * memory else WHOLE_TIERS[-1]
 
     def balance(self):
         """Move shards from workers that have too many to workers that joined later."""
@@ -145,22 +135,19 @@ class Team:
 
 
 def choose_tier(problem, tier, places, n_shards):
-    """The first tier from this one on in which the shards fit the workers, or a
-    MemoryError with the sizes.
+    """Return the first tier from this tier on in which the shards fit the workers; raise a
+    MemoryError with the sizes if there is none.
     """
-    n, m = problem.shape
-    each = -(-n_shards // len(places))
-    least = min(places.values())
-    takes = {}
-    for one in WHOLE_TIERS[WHOLE_TIERS.index(tier) :]:
-        takes[one] = each * size_of(problem, one, n_shards)
-        if takes[one] <= USABLE * least:
-            return one
-    sizes = ", ".join(f"{size / 1e9:.3g} GB ({one})" for one, size in takes.items())
+    each, least, takes = -(-n_shards // len(places)), min(places.values()), {}
+    for name in WHOLE_TIERS[WHOLE_TIERS.index(tier) :]:
+        takes[name] = each * size_of(problem, name, n_shards)
+        if takes[name] <= USABLE * least:
+            return name
+    (n, m), sizes = problem.shape, [f"{size / 1e9:.3g} GB ({name})" for name, size in takes.items()]
     raise MemoryError(
-        f"{each} of {n_shards} shards of a problem of {n} x {m} take {sizes} on a "
-        f"worker, and {USABLE:.0%} of the {least / 1e9:.3g} GB of one may be taken; "
-        "more workers would have smaller shards"
+        f"{each} of {n_shards} shards of a problem of {n} x {m} take {', '.join(sizes)} on a "
+        f"worker, and {USABLE:.0%} of its {least / 1e9:.3g} GB may be taken; more workers would "
+        "have smaller shards"
     )
 
 

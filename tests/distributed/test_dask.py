@@ -4,8 +4,6 @@ import functools
 import logging
 import os
 import signal
-import types
-from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -114,27 +112,6 @@ def test_a_paused_worker_begins_nothing(client, monkeypatch):
     assert [*asked.places()] == running
 
 
-def test_pairs_of_spaces_outlive_a_restart(client, monkeypatch):
-    gather, restarted = client.gather, [CancelledError("scheduler-restart")]
-
-    def gathered(futures):
-        if restarted:
-            raise restarted.pop()
-        return gather(futures)
-
-    monkeypatch.setattr(client, "gather", gathered)
-    assert engine.DaskEngine(client).map(divmod, [(7, 2), (9, 4)]) == [(3, 1), (2, 1)]
-
-
-def test_pairs_of_spaces_that_workers_die_of(client, monkeypatch):
-    def died(futures):
-        raise distributed.KilledWorker("pair", types.SimpleNamespace(address="here"), 3)
-
-    monkeypatch.setattr(client, "gather", died)
-    with pytest.raises(NoWorkers, match=r"^workers died.*here.* with a checkpoint"):
-        engine.DaskEngine(client).map(divmod, [(7, 2)])
-
-
 KILLED = """
 import os, signal, time
 import numpy as np, gwfast
@@ -194,13 +171,12 @@ def test_a_closed_client_is_refused(workers):
             ask()
 
 
-def test_bad_arguments(client):
-    with pytest.raises(TypeError, match=r"^client must be a distributed.Client, got"):
-        with cluster("tcp://here:8786"):
-            pass
-    with pytest.raises(ValueError, match=r"^n_shards must be at least 1, got 0"):
-        with cluster(client, n_shards=0):
-            pass
-    with pytest.raises(TypeError, match=r"^min_points must be an integer"):
-        with cluster(client, min_points=1.5):
+@pytest.mark.parametrize("options, error, message", [
+    ({"client": "tcp://here:8786"}, TypeError, r"^client must be a distributed.Client, got"),
+    ({"n_shards": 0}, ValueError, r"^n_shards must be at least 1, got 0"),
+    ({"min_points": 1.5}, TypeError, r"^min_points must be an integer"),
+])  # fmt: skip
+def test_bad_arguments_are_named(client, options, error, message):
+    with pytest.raises(error, match=message):
+        with cluster(**({"client": client} | options)):
             pass

@@ -56,6 +56,3 @@ class Workers:
             return getattr(shard, method)(*args)
         except Exception as error:
             return error
-
-    def map(self, function, items):
-        return [function(*item) for item in items]
