@@ -21,25 +21,15 @@ from .exact import NOTHING, exact_limits, solve_all_exact
 
 
 class Spaces:
-    """Spaces and their features, in arrays of one dtype, and the problems between a center with the
-    masses `p` and each of them. `names` are the names of costs, features and
-    masses in messages.
-
-    Attributes
-    ----------
-    costs, features : list of ndarray
-        The features of each space are None without features.
-    parts : list of slice
-        Columns for the plan of each space.
-    calls : list of Call
-        The problems that `begin` was called with.
+    """The `costs` of spaces, and their `features` or None, in arrays of one dtype, and the problems
+    (`calls`) between a center with the masses `p` and each space. `names` are the names of costs,
+    features and masses in messages; `parts` are columns for the plan of each space.
     """
 
     field, side = "x", "C1"  # of the center in a `Call`, and its argument
 
     def __init__(self, arrays, names, p, dtype):
         self.dtype, self.p, self._names = dtype, p, names
-
         self.costs = [
             as_square(arrays[name], name).astype(dtype, copy=False) for name, _, _ in names
         ]
@@ -73,12 +63,11 @@ class Spaces:
         centers = [DenseCost.from_checked(C, self.calls[0].name(self.side)) for C in Cs]
         shares = len(some) // len(centers)
         Ys = [None] * len(some) if Ys is None else [*Ys] * shares
-        return [
-            dataclasses.replace(
-                self.calls[s], M=self.costs_between(Y, s), G0=start, **{self.field: C}
-            )
-            for s, C, Y, start in zip(some, centers * shares, Ys, starts, strict=True)
-        ]
+        calls = []
+        for s, C, Y, start in zip(some, centers * shares, Ys, starts, strict=True):
+            changed = {self.field: C, "M": self.costs_between(Y, s), "G0": start}
+            calls.append(dataclasses.replace(self.calls[s], **changed))
+        return calls
 
     def costs_between(self, Y, s):
         """Return the costs between the features `Y` of a center and of a space, or None."""
@@ -193,16 +182,9 @@ def exact_space(number, costs, masses, loss, weight, features=None, n_turns=0):
     constants = weight * (f(costs) @ masses)
     if features is not None:
         features = np.array(features, dtype=np.float64, order="C")
-    return Space(
-        values,
-        values,
-        masses,
-        float(masses @ constants),
-        float(abs(values).max()),
-        float(abs(constants).max()),
-        features,
-        directions(-costs, masses, n_turns) if n_turns else None,
-    )
+    turns = directions(-costs, masses, n_turns) if n_turns else None
+    constant, most = float(masses @ constants), float(abs(constants).max())
+    return Space(values, values, masses, constant, float(abs(values).max()), most, features, turns)
 
 
 def listed(**lists):

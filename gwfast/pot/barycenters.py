@@ -188,28 +188,21 @@ def entropic_gromov_barycenters(
 ) -> Plan:  # fmt: skip
     """Return the entropic Gromov-Wasserstein barycenter of spaces, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_gromov_barycenters>`__.
-
     For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
     N : int
         Number of points of the barycenter.
-    Cs : list of S array-like of shape (ns, ns), or graphs
-    ps, p : list of S array-like of shape (ns,), and array-like of shape (N,), optional
-        Masses of the spaces and of the barycenter, uniform by default.
-    lambdas : list of S floats, optional
-        Weights of the spaces, equal by default.
-    max_iter : int, default=1000
-        Limit of updates, and of outer iterations for the plans of an update.
-    tol : float, default=1e-9
-        Change of structure and features (Frobenius norm), or relative change of the loss, at which
-        updates stop.
-    stop_criterion : {"barycenter", "loss"}, default="barycenter"
+    Cs, init_C : S arrays of shape (ns, ns), or graphs, and array of shape (N, N), optional
+        The first barycenter has by default squared distances of random points.
+    ps, p, lambdas : S arrays of shape (ns,), array of shape (N,), and S floats, optional
+        Masses of the spaces and of the barycenter, and weights of the spaces, uniform by default.
+    max_iter, tol, stop_criterion : int, float, {"barycenter", "loss"}
+        Limit of updates, and of outer iterations for the plans of an update; and the change of the
+        barycenter (Frobenius norm), or relative change of the loss, at which updates stop.
     warmstartT : bool, default=False
         Whether the plans of an update start from the plans of the last update.
-    init_C : array-like of shape (N, N), optional
-        By default squared distances of random points.
     random_state : int, RandomState or None, default=None
         Seed of POT's random numbers.
 
@@ -221,10 +214,8 @@ def entropic_gromov_barycenters(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
-    >>> pot.entropic_gromov_barycenters(4, [C, C / 2], epsilon=0.5, max_iter=20).shape
+    >>> import numpy as np, gwfast
+    >>> gwfast.pot.entropic_gromov_barycenters(4, [1 - np.eye(5)] * 2, epsilon=0.5).shape
     (4, 4)
     """
     spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state)
@@ -246,14 +237,13 @@ def entropic_fused_gromov_barycenters(
     warmstart: bool = False, numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the entropic fused Gromov-Wasserstein barycenter of spaces, as `POT
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_barycenters>`__.
-
-    POT 0.9.7 returns the features it began with; here they are updated. For other parameters see
-    `entropic_gromov_barycenters`.
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_barycenters>`__,
+    but with features that are updated, which POT 0.9.7 returns as they began. For other parameters
+    see `entropic_gromov_barycenters`.
 
     Parameters
     ----------
-    Ys, init_Y : list of S array-like of shape (ns, d), and array-like of shape (N, d), optional
+    Ys, init_Y : S arrays of shape (ns, d), and array of shape (N, d), optional
         Features of the points, and of the first barycenter, zeros by default.
     alpha : float, default=0.5
         Weight of the structures.
@@ -269,12 +259,10 @@ def entropic_fused_gromov_barycenters(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.arange(5.0)[:, None]
-    >>> Y, C = pot.entropic_fused_gromov_barycenters(4, [x, -x], [abs(x - x.T)] * 2, epsilon=0.5)
-    >>> Y.shape, C.shape
-    ((4, 1), (4, 4))
+    >>> import numpy as np, gwfast
+    >>> spaces = [np.eye(5)] * 2, [1 - np.eye(5)] * 2
+    >>> gwfast.pot.entropic_fused_gromov_barycenters(4, *spaces, epsilon=0.5)[0].shape
+    (4, 5)
     """
     spaces = Barycenter(
         N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_Y, alpha
@@ -300,13 +288,7 @@ def gromov_barycenters(
 ) -> Plan:  # fmt: skip
     """Return the Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_barycenters>`__.
-
-    For other parameters see `entropic_gromov_barycenters`.
-
-    Parameters
-    ----------
-    armijo, numItermaxEmd
-        Without effect, as in `gromov_wasserstein`.
+    For other parameters see `entropic_gromov_barycenters` and `gromov_wasserstein`.
 
     Returns
     -------
@@ -315,10 +297,8 @@ def gromov_barycenters(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
-    >>> pot.gromov_barycenters(4, [C, C / 2], max_iter=20).shape
+    >>> import numpy as np, gwfast
+    >>> gwfast.pot.gromov_barycenters(4, [1 - np.eye(5), 1 - np.eye(6)]).shape
     (4, 4)
     """
     spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state)
@@ -338,7 +318,6 @@ def fgw_barycenters(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the fused Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fgw_barycenters>`__.
-
     For other parameters see `entropic_fused_gromov_barycenters` and `gromov_barycenters`.
 
     Parameters
@@ -353,12 +332,9 @@ def fgw_barycenters(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.arange(5.0)[:, None]
-    >>> X, C = pot.fgw_barycenters(4, [x, -x], [abs(x - x.T)] * 2)
-    >>> X.shape, C.shape
-    ((4, 1), (4, 4))
+    >>> import numpy as np, gwfast
+    >>> gwfast.pot.fgw_barycenters(4, [np.eye(5)] * 2, [1 - np.eye(5)] * 2)[0].shape
+    (4, 5)
     """
     spaces = Barycenter(
         N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,

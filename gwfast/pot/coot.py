@@ -53,24 +53,18 @@ class CoOptimal:
             if name not in smooth:
                 raise NoGradients(name)
         self._X, self._Y = X, Y = _matrix(arrays, "X"), _matrix(arrays, "Y")
-        weights = zip(_pair(epsilon, "epsilon"), _pair(alpha, "alpha"), strict=True)
-        shapes = zip(X.shape, Y.shape, strict=True)
         limits = as_limit(nits_ot, "nits_ot"), as_number(tol_sinkhorn, "tol_sinkhorn", zero=True)
+        of_plans = _pair(epsilon, "epsilon"), _pair(alpha, "alpha"), STARTS[:2], STARTS[2:]
+        shapes = zip(X.shape, Y.shape, strict=True)
         self.sides = [
-            Side(arrays, *names, shape, *pair, *limits)
-            for names, shape, pair in zip(
-                (("samp", "sample"), ("feat", "feature")), shapes, weights, strict=True
-            )
+            Side(arrays, *side, *limits)
+            for side in zip(("samp", "feat"), shapes, *of_plans, strict=True)
         ]
         self.distances, self._ending = [], Ending.MAX_OUTER
-        self._solve(
-            warmstart is not None,
-            as_limit(nits_bcd, "nits_bcd"),
-            as_limit(eval_bcd, "eval_bcd"),
-            as_number(tol_bcd, "tol_bcd", zero=True),
-            as_number(early_stopping_tol, "early_stopping_tol", zero=True),
-            verbose,
-        )
+        limits = as_limit(nits_bcd, "nits_bcd"), as_limit(eval_bcd, "eval_bcd")
+        tol = as_number(tol_bcd, "tol_bcd", zero=True)
+        least_change = as_number(early_stopping_tol, "early_stopping_tol", zero=True)
+        self._solve(warmstart is not None, *limits, tol, least_change, verbose)
 
     def _solve(self, is_warm, limit, every, tol, least_change, verbose):
         (samp, feat), X, Y = self.sides, self._X, self._Y
@@ -125,11 +119,11 @@ class CoOptimal:
 
 
 class Side:
-    """The plan of samples or of features, and its linear problems. `missed` says whether the last
-    plan with entropy has not converged.
+    """The plan of samples or of features, and its linear problems; a plan with entropy that has not
+    converged has `missed`.
     """
 
-    def __init__(self, arrays, kind, long_kind, shape, epsilon, alpha, max_iter, tol):
+    def __init__(self, arrays, kind, shape, epsilon, alpha, start, duals, max_iter, tol):
         self.epsilon, self.alpha, self.missed = epsilon, alpha, False
         names = f"wx_{kind}", f"wy_{kind}"
         p, q = (
@@ -139,7 +133,7 @@ class Side:
         self.p, self.q, self.total = p, balanced(p, q, *names), float(p.sum())
         M = _matrix(arrays, f"M_{kind}", shape)
         self.linear = np.zeros(shape) if M is None else alpha * M
-        start = _matrix(arrays, f"pi_{long_kind}", shape)
+        start = _matrix(arrays, start, shape)
         self.plan = np.outer(p, self.q / self.total) if start is None else start
         rule = Balanced(p / self.total, self.q / self.total)
         if not epsilon:
@@ -151,8 +145,7 @@ class Side:
         # gwfast's error is the sum of absolute errors: if evenly spread, that much larger.
         tol = max(tol * math.sqrt(min(shape)) / 2 / self.total, MIN_INNER_TOL)
         self._limits = dict(tol=tol, max_iter=max_iter)
-        names = [f"duals_{long_kind}[{k}]" for k in (0, 1)]
-        self._start = None
+        self._start, names = None, [f"{duals}[{k}]" for k in (0, 1)]
         if arrays[names[0]] is not None:
             # Points without mass have no potentials.
             duals = [np.where(np.isfinite(arrays[name]), arrays[name], 0.0) for name in names]
@@ -173,14 +166,10 @@ class Side:
         with single_threaded_blas(max(cost.shape)):
             found = self._solver.solve(kernel, self.epsilon, self._start, **self._limits)
             error = self._solver.rule.error(*kernel.scale(found.scalings))
-        self._start, plan, self.missed = (
-            found.potentials,
-            self._room,
-            not error <= self._limits["tol"],
-        )
+        self._start, self.missed = found.potentials, not error <= self._limits["tol"]
+        self.plan = self.total * self._room
         if not error <= MAX_MARGINAL_ERROR:
-            plan = rounded(plan, self._solver.p, self._solver.q)
-        self.plan = self.total * plan
+            self.plan = self.total * rounded(self._room, self._solver.p, self._solver.q)
 
     def _potentials(self):
         """Return the last potentials, in units of the cost."""
@@ -240,6 +229,7 @@ def _pair(x, name):
 
 
 def _two(x, name):
+    """Return a pair."""
     if len(x) != 2:
         raise ValueError(f"{name} must be a pair, got {len(x)}")
     return x
@@ -255,8 +245,7 @@ def co_optimal_transport(
     method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
     early_stopping_tol: float = 1e-6, log: bool = False, verbose: bool = False,
 ) -> tuple[Plan, ...]:  # fmt: skip
-    """Return co-optimal transport plans of samples (rows) and of features (columns), as `POT's
-    co_optimal_transport
+    """Return co-optimal transport plans of samples (rows) and of features (columns), as `POT
     <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport>`__.
 
     Parameters
@@ -264,41 +253,34 @@ def co_optimal_transport(
     X, Y : array-like of shape (nx, dx) and (ny, dy)
     wx_samp, wx_feat, wy_samp, wy_feat : array-like of shape (nx,), (dx,), (ny,), (dy,)
         Masses of rows and columns, uniform by default.
-    epsilon, alpha : float or pair of floats, default=0
-        Weight of the entropy of each plan, and of ``<M_samp, P>`` and ``<M_feat, Q>``.
-    M_samp, M_feat : array-like of shape (nx, ny) and (dx, dy), optional
-        Costs between samples and between features.
+    epsilon, alpha, M_samp, M_feat : float or pair of floats, and arrays (nx, ny) and (dx, dy)
+        Weight of the entropy of each plan, and of ``<M_samp, P>`` and ``<M_feat, Q>``; default 0.
     warmstart : dict, optional
-        Where to start: "pi_sample", "pi_feature", and as in the log "duals_sample" and
-        "duals_feature", which save time with entropy.
-    nits_bcd, eval_bcd : int, default=100 and 1
-        Limit of iterations, and iterations from one look at the objective to the next.
-    tol_bcd, early_stopping_tol : float, default=1e-7 and 1e-6
-        Change of the plan of samples (L1), and of the objective, at which iterations stop.
-    nits_ot, tol_sinkhorn : int and float, default=500 and 1e-7
+        "pi_sample" and "pi_feature", and as in the log "duals_sample" and "duals_feature".
+    nits_bcd, eval_bcd, tol_bcd, early_stopping_tol
+        Limit of iterations, how many there are between two looks at the objective, and the change
+        of the plan of samples (L1), or of the objective, at which iterations stop.
+    nits_ot, tol_sinkhorn
         Limit of Sinkhorn iterations of each plan, and error of the marginals (Euclidean norm) at
         which they stop; linear problems without entropy are always solved.
-    method_sinkhorn : {"sinkhorn", "sinkhorn_log"}, default="sinkhorn"
+    method_sinkhorn : {"sinkhorn", "sinkhorn_log"}
         Without effect: there is one algorithm.
     log, verbose : bool, default=False
 
     Returns
     -------
     pi_samp, pi_feat : arrays of shape (nx, ny) and (dx, dy)
-        Of the library and dtype of the input. A plan that misses its marginals is mended, with a
-        ConvergenceWarning.
+        Plans that miss their marginals are mended, with a ConvergenceWarning.
     log : dict
         If asked for: "duals_sample" and "duals_feature", pairs of potentials, with entropy
         logarithms of scalings; "distances", the objectives; and "status".
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
+    >>> import numpy as np, gwfast
     >>> X = np.array([[0.0, 2, 9], [1, 5, 4], [7, 3, 3], [8, 8, 1]])
-    >>> plan, of_columns = pot.co_optimal_transport(X, X[::-1, [1, 2, 0]])
-    >>> plan.argmax(axis=1), of_columns.argmax(axis=1)
-    (array([3, 2, 1, 0]), array([2, 0, 1]))
+    >>> [plan.argmax(axis=1) for plan in gwfast.pot.co_optimal_transport(X, X[::-1, [1, 2, 0]])]
+    [array([3, 2, 1, 0]), array([2, 0, 1])]
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
     found = CoOptimal(
@@ -319,25 +301,20 @@ def co_optimal_transport2(
     eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
     method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
 ) -> float | Any:  # fmt: skip
-    """Return the co-optimal transport loss, entropy included, as `POT's co_optimal_transport2
-    <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport2>`__.
-
-    The value has gradients in the data, masses and costs, by the envelope theorem.
-    For other parameters see `co_optimal_transport`.
+    """Return the co-optimal transport loss, entropy included, as `POT
+    <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport2>`__,
+    with gradients in the data, masses and costs. For parameters see `co_optimal_transport`.
 
     Returns
     -------
     distance : scalar
-        Of the library and dtype of the input.
     log : dict
         If asked for: the log of `co_optimal_transport`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> X = np.array([[0.0, 2, 9], [1, 5, 4], [7, 3, 3], [8, 8, 1]])
-    >>> round(float(pot.co_optimal_transport2(X, X[::-1, [1, 2, 0]])), 6)
+    >>> import numpy as np, gwfast
+    >>> float(gwfast.pot.co_optimal_transport2(np.eye(3), np.eye(3)[::-1]))
     0.0
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat

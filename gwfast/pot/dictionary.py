@@ -229,16 +229,13 @@ def gromov_wasserstein_linear_unmixing(
     max_iter_outer: int = 20, max_iter_inner: int = 200, symmetric: bool | None = None, *,
     numItermaxEmd: float = 100_000,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return the weights of atoms whose mean is nearest to a space, as `POT
+    """Return weights of atoms whose mean is nearest to a space (a local minimum), as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein_linear_unmixing>`__.
-
-    Plan and weights are found in turn, and lead to a local minimum of the loss.
 
     Parameters
     ----------
-    C : array-like of shape (ns, ns), or graph
-    Cdict : array-like of shape (D, nt, nt)
-        Structures of the atoms.
+    C, Cdict : arrays of shape (ns, ns), or a graph, and (D, nt, nt)
+        The space, and structures of the atoms.
     reg : float, default=0
         Factor of the squared norm of the weights, which is taken from the loss.
     p, q : array-like of shape (ns,) and (nt,), optional
@@ -257,10 +254,9 @@ def gromov_wasserstein_linear_unmixing(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
-    >>> pot.gromov_wasserstein_linear_unmixing(C, np.stack([C, C / 2]))[0].round(3)
+    >>> import numpy as np, gwfast
+    >>> C = 1 - np.eye(5)
+    >>> gwfast.pot.gromov_wasserstein_linear_unmixing(C, np.stack([C, C / 2]))[0].round(3)
     array([1., 0.])
     """
     options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
@@ -275,15 +271,12 @@ def fused_gromov_wasserstein_linear_unmixing(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the same with features, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_linear_unmixing>`__.
-
     For other parameters see `gromov_wasserstein_linear_unmixing`.
 
     Parameters
     ----------
-    Y, Ydict : array-like of shape (ns, d) and (D, nt, d)
-        Features of the points, and of the atoms.
-    alpha : float
-        Weight of the structures.
+    Y, Ydict, alpha : arrays of shape (ns, d) and (D, nt, d), and float
+        Features of the points, and of the atoms; weight of the structures.
 
     Returns
     -------
@@ -292,12 +285,10 @@ def fused_gromov_wasserstein_linear_unmixing(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> Y = np.arange(5.0)[:, None]
-    >>> pair = np.stack([Y, Y / 2])
-    >>> costs = np.abs(pair - pair.swapaxes(1, 2))
-    >>> pot.fused_gromov_wasserstein_linear_unmixing(costs[0], Y, costs, pair, 0.5)[0].round(3)
+    >>> import numpy as np, gwfast
+    >>> Y = np.eye(5)
+    >>> atoms = np.stack([1 - Y, 2 - Y]), np.stack([Y, 3 * Y])
+    >>> gwfast.pot.fused_gromov_wasserstein_linear_unmixing(1 - Y, Y, *atoms, 0.5)[0].round(3)
     array([1., 0.])
     """
     options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
@@ -315,19 +306,16 @@ def gromov_wasserstein_dictionary_learning(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return atoms such that each space is near a weighted mean of them, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein_dictionary_learning>`__.
-
-    Spaces of a batch are unmixed together, on threads. For other parameters see
-    `gromov_wasserstein_linear_unmixing`.
+    For other parameters see `gromov_wasserstein_linear_unmixing`.
 
     Parameters
     ----------
-    Cs, ps : list of S array-like of shape (ns, ns), or graphs, and of shape (ns,)
+    Cs, ps : S arrays of shape (ns, ns), or graphs, and of shape (ns,)
     D, nt : int
         Number of atoms, and of points of an atom.
-    epochs, batch_size : int, default=20 and 32
-        Number of epochs, and of spaces in a batch, drawn at random; an epoch takes all spaces.
-    learning_rate : float, default=1
-        Length of a step of the atoms.
+    epochs, batch_size, learning_rate : int, int and float, default=20, 32 and 1
+        Number of epochs, each of which takes all spaces, and of spaces in a batch, drawn at random,
+        which are unmixed together; and the length of a step of the atoms.
     Cdict_init : array-like of shape (D, nt, nt), optional
         By default normal numbers with the mean of the costs.
     projection : str, default="nonnegative_symmetric"
@@ -346,10 +334,8 @@ def gromov_wasserstein_dictionary_learning(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
-    >>> pot.gromov_wasserstein_dictionary_learning([C, C / 2], D=2, nt=3, epochs=4)[0].shape
+    >>> import numpy as np, gwfast
+    >>> gwfast.pot.gromov_wasserstein_dictionary_learning([1 - np.eye(5)], 2, nt=3)[0].shape
     (2, 3, 3)
     """
     return learn(
@@ -372,17 +358,15 @@ def fused_gromov_wasserstein_dictionary_learning(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the same with features, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_dictionary_learning>`__.
-
     For other parameters see `gromov_wasserstein_dictionary_learning` and
     `fused_gromov_wasserstein_linear_unmixing`.
 
     Parameters
     ----------
-    Ys : list of S array-like of shape (ns, d)
+    Ys, Ydict_init : S arrays of shape (ns, d), and array of shape (D, nt, d), optional
+        Features, and their first atoms, by default normal numbers with the means of the features.
     learning_rate_C, learning_rate_Y : float, default=1
         Length of a step of the structures, and of the features.
-    Ydict_init : array-like of shape (D, nt, d), optional
-        By default normal numbers with the means of the features.
 
     Returns
     -------
@@ -391,12 +375,10 @@ def fused_gromov_wasserstein_dictionary_learning(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> Y = np.arange(5.0)[:, None]
-    >>> atoms = pot.fused_gromov_wasserstein_dictionary_learning([abs(Y - Y.T)], [Y], 2, 3, 0.5)
-    >>> atoms[1].shape
-    (2, 3, 1)
+    >>> import numpy as np, gwfast
+    >>> spaces = [1 - np.eye(5)], [np.eye(5)]
+    >>> gwfast.pot.fused_gromov_wasserstein_dictionary_learning(*spaces, 2, 3, 0.5)[1].shape
+    (2, 3, 5)
     """
     rates = {"learning_rate_C": learning_rate_C, "learning_rate_Y": learning_rate_Y}
     return learn(

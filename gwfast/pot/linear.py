@@ -108,11 +108,9 @@ def emd(
     log: bool = False, center_dual: bool = True, numThreads: int | str = 1,
     check_marginals: bool = True, potentials_init: tuple[Any, Any] | None = None,
 ) -> Plan:  # fmt: skip
-    """Return the optimal transport plan, as `POT's emd
-    <https://pythonot.github.io/all.html#ot.emd>`__, in float64.
-
-    Sparse or infinite costs and masses that do not fit are a NotImplementedError; `ot.emd` leaves
-    these problems to POT while it is swapped.
+    """Return the optimal transport plan, as `POT
+    <https://pythonot.github.io/all.html#ot.emd>`__, in float64. Sparse or infinite costs and masses
+    that do not fit are a NotImplementedError; `ot.emd` leaves these to POT while it is swapped.
 
     Parameters
     ----------
@@ -122,25 +120,20 @@ def emd(
         Costs, dense and finite.
     numItermax, numThreads, check_marginals, potentials_init
         Without effect: problems are always solved, from a plan by a greedy rule.
-    log : bool, default=False
-        Whether to return the log as well.
-    center_dual : bool, default=True
-        Give the potentials of both sides one mean, by mass.
+    log, center_dual : bool, default=False and True
+        Whether to return the log, and in it potentials with one mean, by mass, on both sides.
 
     Returns
     -------
     T : array of shape (ns, nt)
-        Of the library and dtype of the input.
     log : dict
         If asked for: "cost", the potentials "u" and "v", and "warning" and "result_code" as POT has
         them if a problem is solved.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> M = np.array([[0.0, 2.0], [1.0, 5.0]])
-    >>> pot.emd([0.5, 0.5], [0.5, 0.5], M)
+    >>> import gwfast
+    >>> gwfast.pot.emd([0.5, 0.5], [0.5, 0.5], [[0.0, 2.0], [1.0, 5.0]])
     array([[0. , 0.5],
            [0.5, 0. ]])
     """
@@ -155,30 +148,23 @@ def emd2(
     center_dual: bool = True, numThreads: int | str = 1, check_marginals: bool = True,
     potentials_init: tuple[Any, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """Return the cost of optimal transport, as `POT's emd2
-    <https://pythonot.github.io/all.html#ot.emd2>`__, in float64.
-
-    For other parameters see `emd`.
+    """Return the cost of optimal transport, as `POT
+    <https://pythonot.github.io/all.html#ot.emd2>`__, in float64. For other parameters see `emd`.
 
     Parameters
     ----------
-    processes
-        Without effect.
-    return_matrix : bool, default=False
-        Also return the log, with the plan in it as "G".
+    processes, return_matrix : int, without effect, and bool, default=False
+        Whether to return the log as well, with the plan in it as "G".
 
     Returns
     -------
     cost : scalar
-        As POT's a float, or a tensor if arrays are tensors.
-    log : dict
-        If asked for: the log of `emd`; cost and log are in a list then.
+        As POT's a float, or a tensor if arrays are tensors; in a list with the log of `emd`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> pot.emd2([0.5, 0.5], [0.5, 0.5], np.array([[0.0, 2.0], [1.0, 5.0]]))
+    >>> import gwfast
+    >>> gwfast.pot.emd2([0.5, 0.5], [0.5, 0.5], [[0.0, 2.0], [1.0, 5.0]])
     1.5
     """
     arrays, plan, cost, entries = _transported(a, b, M)
@@ -193,11 +179,10 @@ def sinkhorn(
     numItermax: float = 1000, stopThr: float = 1e-9, verbose: bool = False, log: bool = False,
     warn: bool = True, warmstart: tuple[Any, Any] | None = None,
 ) -> Plan:  # fmt: skip
-    """Return the plan of optimal transport with entropy, as `POT's sinkhorn
-    <https://pythonot.github.io/all.html#ot.sinkhorn>`__, in float64.
-
-    Other methods, `verbose`, `warmstart` and arguments that do not fit are a NotImplementedError;
-    `ot.sinkhorn` leaves these problems to POT while it is swapped. For other parameters see `emd`.
+    """Return the plan of optimal transport with entropy, as `POT
+    <https://pythonot.github.io/all.html#ot.sinkhorn>`__, in float64. Other methods, `verbose` and
+    `warmstart` are a NotImplementedError; `ot.sinkhorn` leaves these to POT while it is swapped.
+    For other parameters see `emd`.
 
     Parameters
     ----------
@@ -205,27 +190,22 @@ def sinkhorn(
         Weight of the entropy.
     method : {"sinkhorn", "sinkhorn_log"}, default="sinkhorn"
         One algorithm for both, whose plans do not underflow.
-    numItermax : int, default=1000
-        Limit of iterations. If it is reached, there is a ConvergenceWarning.
-    stopThr : float, default=1e-9
-        Error of the marginals (Euclidean norm) at which iterations stop.
-    warn : bool, default=True
-        Whether to warn.
+    numItermax, stopThr, warn : int, float and bool, default=1000, 1e-9 and True
+        Limit of iterations, whether to warn if it is reached, and the error of the marginals
+        (Euclidean norm) at which iterations stop.
     verbose, warmstart : {False}, {None}
 
     Returns
     -------
     T : array of shape (ns, nt)
-        Of the library and dtype of the input.
     log : dict
         If asked for: "err", the error in the end; "niter"; "log_u" and "log_v", potentials as
         fractions of `reg`, and their exponentials "u" and "v".
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> pot.sinkhorn([0.5, 0.5], [0.5, 0.5], 1 - np.eye(2), 1.0).round(4)
+    >>> import gwfast
+    >>> gwfast.pot.sinkhorn([0.5, 0.5], [0.5, 0.5], [[0, 1], [1, 0]], 1.0).round(4)
     array([[0.3655, 0.1345],
            [0.1345, 0.3655]])
     """

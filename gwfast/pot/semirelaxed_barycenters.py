@@ -58,15 +58,9 @@ class SemirelaxedBarycenter(Barycenter):
 
     def call(self, s, C, Y, names, **options):
         cost, _, masses = self._names[s]
-        return Call.of(
-            self.costs[s],
-            C,
-            self._masses[s],
-            M=self.costs_between(Y, s),
-            marginals="semirelaxed",
-            names={"C1": cost, "C2": "init_C", "p": masses},
-            **options,
-        )
+        names = {"C1": cost, "C2": "init_C", "p": masses}
+        sides, M = (self.costs[s], C, self._masses[s]), self.costs_between(Y, s)
+        return Call.of(*sides, M=M, marginals="semirelaxed", names=names, **options)
 
     def calls_at(self, Cs, Ys, starts, some):
         # As in POT, plans by name are made again for each barycenter.
@@ -102,9 +96,8 @@ def semirelaxed_gromov_barycenters(
     log: bool = False, init_C: ArrayLike | None = None, G0: str = "product",
     random_state: int | np.random.RandomState | None = None,
 ) -> Plan:  # fmt: skip
-    """Return the semi-relaxed Gromov-Wasserstein barycenter without entropy, as `POT
+    """Return the semi-relaxed Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_barycenters>`__.
-
     For other parameters see `entropic_gromov_barycenters`.
 
     Parameters
@@ -120,15 +113,13 @@ def semirelaxed_gromov_barycenters(
     C : array of shape (N, N)
         Zero between points that no space takes together.
     log : dict
-        If asked for: "err", with the criterion "loss" also "loss", the plans "T" of shape (ns, N),
-        and "p" of shape (S, N), the masses that each space gives.
+        As of `entropic_gromov_barycenters`, with plans "T" of shape (ns, N), and "p" of shape
+        (S, N), the masses that each space gives.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> C = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
-    >>> pot.semirelaxed_gromov_barycenters(4, [C, C / 2], random_state=0).shape
+    >>> import numpy as np, gwfast
+    >>> gwfast.pot.semirelaxed_gromov_barycenters(4, [1 - np.eye(5)], random_state=0).shape
     (4, 4)
     """
     spaces = SemirelaxedBarycenter(
@@ -149,30 +140,25 @@ def semirelaxed_fgw_barycenters(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the semi-relaxed fused Gromov-Wasserstein barycenter without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fgw_barycenters>`__.
-
     For other parameters see `semirelaxed_gromov_barycenters` and `fgw_barycenters`.
 
     Parameters
     ----------
-    p : array-like of shape (N,), optional
-        Without effect, as in POT.
-    init_X : array-like of shape (N, d), optional
-        By default the features of the plans, or with clusters centers by scikit-learn.
+    p, init_X : arrays of shape (N,) and (N, d), optional
+        `p` is without effect, as in POT. Features are by default the features of the plans, or with
+        clusters centers by scikit-learn.
 
     Returns
     -------
-    X, C : arrays of shape (N, d) and (N, N)
-    log : dict
+    X, C, log
         As of `fgw_barycenters`, with "T" and "p" of `semirelaxed_gromov_barycenters`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.arange(5.0)[:, None]
-    >>> X, C = pot.semirelaxed_fgw_barycenters(4, [x, -x], [abs(x - x.T)] * 2, random_state=0)
-    >>> X.shape, C.shape
-    ((4, 1), (4, 4))
+    >>> import numpy as np, gwfast
+    >>> spaces = [np.eye(5)] * 2, [1 - np.eye(5)] * 2
+    >>> gwfast.pot.semirelaxed_fgw_barycenters(4, *spaces, random_state=0)[0].shape
+    (4, 5)
     """
     spaces = SemirelaxedBarycenter(
         N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 
 from ..kernels.threads import single_threaded_blas
 from ..problems.geometry import within_range
@@ -85,22 +86,8 @@ def _check_shape(name, x, shape):
 
 
 class Graphs:
-    """The graphs of a batch; `edges` are pairs of nodes, or None.
-
-    Attributes
-    ----------
-    order : (n_nodes,) ndarray of int
-        Nodes sorted by graph, as everywhere below.
-    X : (n_nodes, d) ndarray
-        Features.
-    sizes, begins : (n_graphs,) ndarray of int
-        Number of nodes of each graph, and its first node.
-    parts : list of slice
-        Nodes of each graph.
-    masses : (n_nodes,) ndarray
-        Uniform in each graph.
-    costs : list of (n, n) ndarray
-        How many edges join two nodes of each graph.
+    """The graphs of a batch: `X` and `masses` of nodes in the `order` of their graphs, and `sizes`,
+    `begins`, `parts` and `costs`, the numbers of edges between two nodes, of graphs.
     """
 
     def __init__(self, X, batch, edges):
@@ -210,13 +197,9 @@ class Distances:
         of_C = weight * self._C * q[:, :, None] * q[:, None] - moved @ along.swapaxes(1, 2)
         # Symmetric but for rounding, which steps that are scaled by it would enlarge.
         of_C = self._alphas[:, None, None] * (of_C + of_C.swapaxes(1, 2))
-        apart = np.add.reduceat(graphs.masses * (X**2).sum(axis=1), graphs.begins)
-        both = np.einsum("kmn,kmd,nd->kn", self._plans, Y, X, optimize=True)
-        linear = (q * (Y**2).sum(axis=2)).sum(axis=1)[:, None] + apart
-        linear = linear - 2 * np.add.reduceat(both, graphs.begins, axis=1)
-        quadratic = self.losses.T - (1 - self._alphas[:, None]) * linear
-        quadratic /= self._alphas[:, None]
-        of_alpha = (upstream * (quadratic - linear)).sum(axis=1)
+        distances = cdist(Y.reshape(-1, Y.shape[2]), X, "sqeuclidean").reshape(self._plans.shape)
+        linear = np.add.reduceat((self._plans * distances).sum(axis=1), graphs.begins, axis=1)
+        of_alpha = (upstream * (self.losses.T - linear)).sum(axis=1) / self._alphas
         return {"tplt_adjacencies": of_C, "alpha": of_alpha}
 
 
@@ -225,47 +208,35 @@ def FGW_distance_to_templates(
     tplt_features: ArrayLike, tplt_weights: ArrayLike, alpha: ArrayLike = 0.5,
     multi_alpha: bool = False, batch: ArrayLike | None = None,
 ) -> Any:  # fmt: skip
-    """Return fused Gromov-Wasserstein losses between graphs and templates, as
-    `POT's function <https://pythonot.github.io/gen_modules/ot.gnn.html>`__ of this name, which
-    ``ot.gnn.TFGWPooling`` calls.
-
-    Edges that go one way, weights of zero and ``alpha=0`` are a NotImplementedError; POT solves
-    these problems while its function is swapped. Tensors of torch have gradients in adjacencies,
-    features and weights of templates, features of graphs and alpha.
+    """Return fused Gromov-Wasserstein losses between graphs and templates, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TFGWPooling`` calls it.
+    Tensors have gradients in adjacencies, features, weights and alpha. Edges that go one way, zero
+    weights and ``alpha=0`` are a NotImplementedError, and left to POT while it is swapped.
 
     Parameters
     ----------
     G_edges : array-like of shape (2, n_edges)
         Numbers of the nodes that each edge joins; edges of both directions.
     tplt_adjacencies : array-like of shape (n_templates, m, m)
-    G_features : array-like of shape (n_nodes, d)
-    tplt_features : array-like of shape (n_templates, m, d)
+    G_features, tplt_features : array-like of shape (n_nodes, d) and (n_templates, m, d)
     tplt_weights : array-like of shape (n_templates, m)
         Masses of the nodes of each template, positive and with a sum of one.
-    alpha : float or array-like of shape (1,) or (n_templates,), default=0.5
-        Weight of the structure, above 0; the weight of features is ``1 - alpha``.
-    multi_alpha : bool, default=False
-        Whether `alpha` has an entry for each template.
+    alpha, multi_alpha : float or array-like of shape (1,) or (n_templates,), default=0.5, and bool
+        Weight of the structure, above 0, or whether there is a weight for each template.
     batch : array-like of shape (n_nodes,), optional
         The number of the graph of each node; by default there is one graph.
 
     Returns
     -------
     losses : array of shape (n_graphs, n_templates), or (n_templates,) without `batch`
-        Of the library and dtype of the input.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
+    >>> import numpy as np, gwfast
     >>> path = np.eye(4, k=1) + np.eye(4, k=-1)
-    >>> edges = np.array(path.nonzero())
-    >>> templates = np.array([path, 1 - np.eye(4)]), np.zeros((2, 4, 1))
-    >>> weights = np.full((2, 4), 0.25)
-    >>> losses = pot.FGW_distance_to_templates(
-    ...     edges, templates[0], np.zeros((4, 1)), templates[1], weights
-    ... )
-    >>> losses.round(4)
+    >>> graph, features = np.array(path.nonzero()), np.zeros((2, 4, 1))
+    >>> templates, weights = np.array([path, 1 - np.eye(4)]), np.full((2, 4), 0.25)
+    >>> gwfast.pot.FGW_distance_to_templates(graph, templates, features[0], features, weights)
     array([0.    , 0.1875])
     """
     arrays = Arrays(
@@ -297,23 +268,19 @@ def wasserstein_distance_to_templates(
     tplt_weights: ArrayLike,
     batch: ArrayLike | None = None,
 ) -> Any:
-    """Return Wasserstein losses between features of graphs and of templates, as
-    `POT's function <https://pythonot.github.io/gen_modules/ot.gnn.html>`__ of this name, which
-    ``ot.gnn.TWPooling`` calls.
-
-    For other parameters see `FGW_distance_to_templates`.
+    """Return Wasserstein losses between features of graphs and of templates, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TWPooling`` calls it.
+    For parameters see `FGW_distance_to_templates`.
 
     Returns
     -------
     losses : array of shape (n_graphs, n_templates), or (n_templates,) without `batch`
-        With gradients as `FGW_distance_to_templates`.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
+    >>> import numpy as np, gwfast
     >>> nodes, template = np.array([[0.0], [1.0]]), np.array([[[0.0], [3.0]]])
-    >>> pot.wasserstein_distance_to_templates(nodes, template, np.full((1, 2), 0.5))
+    >>> gwfast.pot.wasserstein_distance_to_templates(nodes, template, np.full((1, 2), 0.5))
     array([2.])
     """
     arrays = Arrays(

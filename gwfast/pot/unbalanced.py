@@ -193,28 +193,22 @@ def fused_unbalanced_gromov_wasserstein(
 ) -> tuple[Plan, ...]:  # fmt: skip
     """Return entropic fused unbalanced Gromov-Wasserstein plans, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_unbalanced_gromov_wasserstein>`__.
-
-    Problems without entropy, or with another divergence than "kl", are a NotImplementedError; POT
-    solves these while its function is swapped.
+    Problems without entropy, or with another divergence than "kl", are a NotImplementedError, and
+    left to POT while its function is swapped.
 
     Parameters
     ----------
     Cx, Cy : array-like of shape (ns, ns) and (nt, nt)
     wx, wy : array-like of shape (ns,) and (nt,), optional
         Masses of any totals; by default uniform.
-    reg_marginals : float or pair of floats, default=10
-        The `rho` of `gwfast.gromov_wasserstein`.
-    epsilon : float
-        The `epsilon` of `gwfast.gromov_wasserstein`, here without a factor of two.
-    divergence : {"kl", "l2"}, default="kl"
-    unbalanced_solver : str, default="mm"
-        Without effect: there is one algorithm for POT's "sinkhorn", "sinkhorn_log", "mm", "lbfgsb".
+    reg_marginals, epsilon : float or pair of floats, and float
+        `rho` and `epsilon` of `gwfast.gromov_wasserstein`, here without a factor of two.
+    divergence, unbalanced_solver : {"kl", "l2"} and str
+        There is one algorithm for POT's solvers "sinkhorn", "sinkhorn_log", "mm" and "lbfgsb".
     alpha, M : float, default=0, and array-like of shape (ns, nt), optional
         Weight of ``<M, T>``, which is added to the quadratic term.
-    init_duals : optional
-        Without effect: it changes no solution.
-    init_pi : array-like of shape (ns, nt), optional
-        Where to start, by default ``wx wy'``.
+    init_pi, init_duals : array-like of shape (ns, nt), optional
+        Where to start, by default ``wx wy'``; duals are without effect.
     max_iter, max_iter_ot : int, default=100 and 500
         Limits of iterations that make both plans, and of the iterations for each plan.
     tol, tol_ot : float, default=1e-7
@@ -231,12 +225,11 @@ def fused_unbalanced_gromov_wasserstein(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C = np.abs(np.subtract.outer(x, x))
-    >>> pot.fused_unbalanced_gromov_wasserstein(C, C, None, None, 5, 0.5)[0].argmax(axis=1)
-    array([0, 1, 2, 3, 4])
+    >>> import numpy as np, gwfast
+    >>> C = np.array([[0.0, 2, 9], [2, 0, 5], [9, 5, 0]])
+    >>> plan, _ = gwfast.pot.fused_unbalanced_gromov_wasserstein(C, C[::-1, ::-1], epsilon=1)
+    >>> plan.argmax(axis=1)
+    array([2, 1, 0])
     """
     _check(epsilon, divergence, unbalanced_solver, reg_marginals)
     weight = as_number(_first(alpha), "alpha", zero=True)
