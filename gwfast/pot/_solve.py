@@ -19,6 +19,7 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
 from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
 from ..quadratic.methods import as_method
+from ..quadratic.small_descent import FEW_POINTS
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
 from ..solvers.options import Settings
@@ -222,6 +223,10 @@ def solve_all(
             problem, options = posed.pop(k, None) or _posed(calls[k], method, epsilon, limits[k])
             descent = descend(problem, options.init, options) if max_iter else None
             answers[k] = _answer(calls[k], epsilon, problem, options, descent)
+    for k, call in numbered.items() if verbose else ():
+        print_row = table(every=10)
+        for error in answers[k].errors if max(call.shape) <= FEW_POINTS else ():
+            print_row(error)
     for answer in answers.values() if warn else ():
         if answer.advice or answer.ending not in EXPECTED:
             warn_of(answer.ending, answer.advice)
@@ -271,7 +276,8 @@ def _posed(call, method, epsilon, limits, verbose=False):
         method=as_method(method, problem, as_precision(dtype)),
         dtype=dtype,
         tier="dense",
-        callback=callback if verbose else None,
+        # Small problems are solved in compiled code, and their tables printed in the end.
+        callback=callback if verbose and max(call.shape) > FEW_POINTS else None,
     )
     return problem, settings
 

@@ -1,14 +1,16 @@
 """`gwfast.pot`'s barycenters against POT's, and against what a barycenter is."""
 
+import inspect
+
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow, pairwise
-from helpers.pot_calls import EXACT_BARYCENTERS, Spy, ours, pots
+from helpers.pot_calls import EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS, Spy, ours, pots
 from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import _solve, barycenters
+from gwfast.pot import _solve, _starts, barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -19,6 +21,7 @@ LAMBDAS = [0.5, 0.2, 0.3]
 INIT_C = costs(N, 4)
 INIT_Y = np.random.default_rng(4).normal(size=(N, 2))
 PLAIN, FUSED = "entropic_gromov_barycenters", "entropic_fused_gromov_barycenters"
+SEMIRELAXED, SEMIRELAXED_FUSED = SEMIRELAXED_BARYCENTERS
 CRITERIA = ["barycenter", "loss"]
 LOSSES = ["square_loss", "kl_loss"]
 GIVEN = {"N": N, "Cs": CS, "ps": PS, "p": P, "lambdas": LAMBDAS}
@@ -131,7 +134,7 @@ def test_fused_goes_on_until_both_stand_still():
     assert log["err_feature"][0] == pytest.approx(np.linalg.norm(first))
 
 
-@pytest.mark.parametrize("name", [FUSED, "fgw_barycenters"])
+@pytest.mark.parametrize("name", [FUSED, "fgw_barycenters", SEMIRELAXED_FUSED])
 @pytest.mark.parametrize("fixed", ["structure", "features", "both"])
 def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
     options = {"init_C": INIT_C, "tol": 1e-3, "log": True, "Ys": YS} | GIVEN
@@ -146,9 +149,11 @@ def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
         moved = log["err_feature" if fixed == "structure" else "err_structure"]
         assert len(moved) > 1
         assert moved[-1] <= 1e-3
-    expected_C = structure(log["T"], "square_loss") if fixed == "features" else INIT_C
-    expected_Y = features(log["T"]) if fixed == "structure" else INIT_Y
-    same((C, Y), (expected_C, expected_Y), rtol=1e-7)
+    free_C, free_Y = C, Y
+    if name != SEMIRELAXED_FUSED:
+        free_C, free_Y = structure(log["T"], "square_loss"), features(log["T"])
+    expected = free_C if fixed == "features" else INIT_C, free_Y if fixed == "structure" else INIT_Y
+    same((C, Y), expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("seed", [5, np.random.RandomState(5), None])
@@ -232,6 +237,7 @@ def test_table(capsys):
     [
         pytest.param(PLAIN, {"epsilon": 2e-4, "warn": False}, marks=pytest.mark.slow),
         ("gromov_barycenters", {}),
+        (SEMIRELAXED, {"stop_criterion": "loss", "ps": [weights(7, 1)]}),
     ],
 )
 def test_a_barycenter_of_one_space_is_that_space(name, options):
@@ -240,13 +246,111 @@ def test_a_barycenter_of_one_space_is_that_space(name, options):
     found, log = ours(name)(
         7, [C], init_C=C[np.ix_(order, order)], max_iter=30, log=True, **options
     )
-    matched = log["T"][0].argmax(axis=1)
+    matched = log["T"][0].argmax(axis=0 if name == SEMIRELAXED else 1)
     tolerance = {"atol": 0.02 if name == PLAIN else 1e-12}
     np.testing.assert_allclose(found, C[np.ix_(matched, matched)], **tolerance)
     if name == PLAIN:
         np.testing.assert_array_equal(matched, order)
+    elif name == SEMIRELAXED:
+        assert log["loss"][-1] == pytest.approx(0, abs=1e-12)
     else:
         assert log["err"][-1] <= 1e-9
+
+
+def semirelaxed_call(name, seed, sizes=(9, 5, 3), **options):
+    """Arguments; spaces of more, as many and fewer points than the barycenter."""
+    made = {"N": N, "Cs": [costs(n, seed) for n in sizes], "lambdas": LAMBDAS}
+    made |= {"ps": [weights(n, seed) for n in sizes], "max_iter": 20, "log": True}
+    if name == SEMIRELAXED_FUSED:
+        rng = np.random.default_rng(seed)
+        made |= {"Ys": [rng.normal(size=(n, 2)) for n in sizes], "init_X": INIT_Y}
+    return made | options
+
+
+def agree(name, options, atol=1e-9):
+    with np.errstate(divide="ignore", invalid="ignore"):  # by masses that are zero
+        *theirs, their_log = pots(name)(**options)
+    *found, log = ours(name)(**options)
+    assert log.keys() == their_log.keys()
+    for one, other in zip(found, theirs, strict=True):
+        np.testing.assert_allclose(one, other, atol=atol)
+    for key, entries in their_log.items():
+        assert len(log[key]) == len(entries)
+        for one, other in zip(log[key], entries, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-8, atol=10 * atol)
+    return found, log
+
+
+@pairwise(
+    name=SEMIRELAXED_BARYCENTERS,
+    seed=range(3),
+    loss_fun=LOSSES,
+    stop_criterion=["barycenter", "loss"],
+    warmstartT=[False, True],
+    G0=["product", "random"],
+    init_C=[None, INIT_C],
+)
+def test_semirelaxed_agrees_with_pot(name, seed, loss_fun, stop_criterion, warmstartT, G0, init_C):
+    options = semirelaxed_call(name, seed, loss_fun=loss_fun, stop_criterion=stop_criterion, G0=G0)
+    options |= {"warmstartT": warmstartT, "init_C": init_C, "random_state": seed}
+    found, log = agree(name, options)
+    options["log"] = False
+    again = ours(name)(**options)
+    np.testing.assert_array_equal(again[-1] if name == SEMIRELAXED_FUSED else again, found[-1])
+    # What was returned is the best structure for the plans.
+    weighted = list(zip(LAMBDAS, options["Cs"], log["T"], strict=True))
+    quotient = sum(w * np.outer(q, q) for w, q in zip(LAMBDAS, log["p"], strict=True))
+    mean = sum(w * T.T @ C @ T for w, C, T in weighted)
+    mean = np.divide(mean, quotient, where=quotient > 0, out=np.zeros_like(mean))
+    np.testing.assert_allclose(found[-1], mean, atol=1e-12)
+    for p, q, T in zip(options["ps"], log["p"], log["T"], strict=True):
+        np.testing.assert_allclose(T.sum(axis=1), p, rtol=1e-12)
+        np.testing.assert_allclose(T.sum(axis=0), q, rtol=1e-12, atol=1e-15)
+    if name == SEMIRELAXED_FUSED:
+        expected = [cdist(Y, found[0], "sqeuclidean") for Y in options["Ys"]]
+        np.testing.assert_allclose(log["Ms"][0], expected[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("G0", _starts.PARTITIONS)
+@pytest.mark.parametrize("name", SEMIRELAXED_BARYCENTERS)
+@pytest.mark.filterwarnings("ignore:Both structures have the same size")
+def test_starts_that_cluster_are_pots(name, G0):
+    pytest.importorskip("sklearn")
+    pytest.importorskip("networkx")
+    options = semirelaxed_call(name, 1, (9, 7, 8), G0=G0, random_state=1, max_iter=1)
+    options.pop("init_X", None)
+    agree(name, options)
+
+
+@pytest.mark.parametrize("name", SEMIRELAXED_BARYCENTERS)
+def test_few_points_of_semirelaxed(name):
+    for n in (1, 2):
+        options = semirelaxed_call(name, 0, (2, 4, 3), N=n, random_state=0, max_iter=5)
+        if name == SEMIRELAXED_FUSED:
+            options["init_X"] = INIT_Y[:n]
+        agree(name, options)
+
+
+@pytest.mark.parametrize("name", SEMIRELAXED_BARYCENTERS)
+def test_semirelaxed_keeps_float32_and_takes_masses_of_any_sum(name):
+    options = semirelaxed_call(name, 0, init_C=INIT_C)
+    options["ps"] = [3 * p for p in options["ps"]]
+    right, _ = agree(name, options)
+    for key in {"Cs", "ps", "Ys"} & options.keys():
+        options[key] = [x.astype(np.float32) for x in options[key]]
+    for key in {"init_C", "init_X"} & options.keys():
+        options[key] = options[key].astype(np.float32)
+    *found, log = ours(name)(**options)
+    assert {x.dtype for x in (*found, *log["T"], log["p"])} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(found[-1], right[-1], atol=1e-4)
+
+
+def test_products_of_the_same_features_are_near_to_all():
+    X, C, log = ours(SEMIRELAXED_FUSED)(
+        **semirelaxed_call(SEMIRELAXED_FUSED, 0, init_X=None, max_iter=1, random_state=0)
+    )
+    assert np.isfinite(X).all() and np.isfinite(C).all()
+    assert len(log["T"]) == 3
 
 
 BAD = [
@@ -262,6 +366,8 @@ BAD = [
     ({"lambdas": [1.0]}, r"lambdas must have shape \(3,\)"),
     ({"p": np.array([0.0, 1.0]), "N": 2}, "p must be positive"),
     ({"N": 0}, "N must be at least 1"),
+    ({"G0": "weird"}, "G0='weird'"),
+    ({"solver": "EMD"}, "solver='EMD'"),
 ]
 BAD_FUSED = [
     ({"Ys": [YS[0], YS[0], YS[2]]}, r"Ys\[1\] must have shape \(7, 2\)"),
@@ -269,23 +375,24 @@ BAD_FUSED = [
 ]
 
 
-@pytest.mark.parametrize("name", [PLAIN, FUSED, *EXACT_BARYCENTERS])
+@pytest.mark.parametrize("name", [PLAIN, FUSED, *EXACT_BARYCENTERS, *SEMIRELAXED_BARYCENTERS])
 def test_errors(name):
     options, cases = {"N": N, "Cs": CS}, list(BAD)
-    if "f" in name.partition("gromov")[0]:
+    known = inspect.signature(ours(name)).parameters
+    if "Ys" in known:
         options["Ys"] = YS
-        init = "init_X" if name == "fgw_barycenters" else "init_Y"
+        init = "init_Y" if name == FUSED else "init_X"
         cases += [*BAD_FUSED, ({init: YS[0]}, rf"{init} must have shape \(5, 2\)")]
         cases += [({"fixed_features": True}, f"{init} must be given")]
     if name in EXACT_BARYCENTERS:
         other = PLAIN if name == "gromov_barycenters" else FUSED
         with pytest.raises(TypeError, match=rf"epsilon.* use {other}\(\)"):
             ours(name)(**options, epsilon=0.1)
-    else:
-        cases += [({"solver": "EMD"}, "solver='EMD'")]
     for bad, message in cases:
-        with pytest.raises(ValueError, match=message):
-            ours(name)(**options | bad)
+        # Semi-relaxed functions ignore p.
+        if bad.keys() <= known.keys() and not ("p" in bad and name in SEMIRELAXED_BARYCENTERS):
+            with pytest.raises(ValueError, match=message):
+                ours(name)(**options | bad)
 
 
 def test_errors_are_pots():
