@@ -72,7 +72,7 @@ def plot_dynamics(
     ratios = (3, 2) if curves is None else (3, 3, 2)
     size, shape = (7, 1 + 2 * len(ratios)), (len(ratios), 1)
     figure, panels = _style.start(figure, ax, path, size, shape, ratios, sharex=True)
-    top, bottom = panels[0], panels[-1]
+    top, bottom, longest = panels[0], panels[-1], max(map(len, runs.values()))
     for k, (name, steps) in enumerate(runs.items()):
         style = {"color": _style.colors(len(runs))[k], "marker": _style.SHAPES[k % 6]}
         # Markers of many iterations would merge into a band.
@@ -88,6 +88,9 @@ def plot_dynamics(
             bottom.plot(iterations, values, linestyle=line, **style)
     if isinstance(history, Mapping):
         _style.legend(top, top.lines, list(runs))
+    else:
+        end = longest, runs[""][-1].gw_cost
+        top.annotate(f"{end[1]:.5g}", end, (0, 8), textcoords="offset points", ha="right")
     lines = [Line2D([], [], color=_style.GREY, linestyle=line) for line in ("-", ":")]
     _style.legend(bottom, lines, ("change", "marginal error"))
     # Lines of the title break between scores, not within.

@@ -54,7 +54,7 @@ def closed_figures():
 
 
 CLOUD = np.random.default_rng(0).standard_normal((40, 3))
-# Spaces 0 and 1 are near one another; space 2 is beside them, and space 3 far away.
+# Spaces 0 and 1 are neighbors, space 2 is farther, and space 3 is far away.
 DISTANCES = np.array([[0, 1, 3, 9], [1, 0, 5, 9], [3, 5, 0, 9], [9, 9, 9, 0]], float)
 NAMES = ["es", "pt", "fr", "$fi_1"]
 CANDIDATES = [
@@ -212,22 +212,13 @@ def test_every_plot_takes_the_result_that_it_is_about():
         labels = plot_candidates(result).axes[0].get_yticklabels()
         assert {row.start for row in gw.candidates} <= {label.get_text() for label in labels}
         pyplot.close("all")
-    for result, first, second in (
-        (cells, cells.transform(), cells.y),
-        (words, words.mapped_source, words.mapped_target),
+    for drawn, expected in (
+        (plot_aligned(cells), plot_aligned(cells.transform(), cells.y)),
+        (plot_aligned(words), plot_aligned(words.mapped_source, words.mapped_target)),
+        (plot_slices(slices), plot_slices(slices.a, slices.b, slices.rigid()(slices.a))),
     ):
-        for drawn, expected in zip(
-            plot_aligned(result).axes[0].collections,
-            plot_aligned(first, second).axes[0].collections,
-            strict=True,
-        ):
-            np.testing.assert_array_equal(drawn.get_offsets(), expected.get_offsets())
-    moved = slices.rigid()(slices.a)
-    for drawn, expected in zip(
-        plot_slices(slices).axes, plot_slices(slices.a, slices.b, moved).axes, strict=True
-    ):
-        pairs = zip(drawn.collections, expected.collections, strict=True)
-        assert all(np.array_equal(*(c.get_offsets() for c in pair)) for pair in pairs)
+        for own, other in zip(points_of(drawn), points_of(expected), strict=True):
+            np.testing.assert_array_equal(own, other)
     (image,) = plot_coupling(sparse.csr_array(words.plan)).axes[0].images
     np.testing.assert_allclose(image.get_array(), shares(words.plan), atol=1e-5)
     pairs = gwfast.pairwise_gromov_wasserstein(
@@ -237,6 +228,10 @@ def test_every_plot_takes_the_result_that_it_is_about():
         assert plot(pairs, ["a", "b", "c"]).axes
     (image,) = plot_distances(pairs, ["a", "b", "c"]).axes[0].images
     np.testing.assert_allclose(image.get_array(), pairs.distances)
+
+
+def points_of(figure):
+    return [points.get_offsets() for axes in figure.axes for points in axes.collections]
 
 
 def shares(plan):
@@ -249,13 +244,11 @@ def test_candidates_stand_in_their_lines():
     (axes,) = figure.axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     starts = [row.start for row in CANDIDATES]
-    assert names == [
-        "1500 points, epsilon 0.0003", *starts[:3],
-        "2000 points, epsilon 0.0003", *starts[3:],
-    ]  # fmt: skip
+    levels = [f"{n} points, epsilon 0.0003" for n in (1500, 2000)]
+    assert names == [levels[0], *starts[:3], levels[1], *starts[3:]]
     points = [dots.get_offsets()[0] for dots in axes.collections]
-    assert [x for x, _ in points] == [row.gw_cost for row in CANDIDATES]
-    assert [names[int(y)] for _, y in points] == starts
+    drawn = [(x, names[int(y)]) for x, y in points]
+    assert drawn == [(row.gw_cost, row.start) for row in CANDIDATES]
     assert len(labels_of(figure.legends[0])) == 6
 
 
@@ -521,62 +514,39 @@ def test_large_plans_are_added_up():
 
 
 ONE = np.ones((1, 1))
-BAD = {
-    "no step": (plot_dynamics, ([],), {}, "history must hold at least one step"),
-    "no run": (plot_dynamics, ({},), {}, "history must hold at least one step"),
-    "no step of a run": (plot_dynamics, ({"a": []},), {}, "history must hold at least one step"),
-    "accuracy": (
-        plot_dynamics, (history(3),), {"accuracy_history": [1, 2]},
-        r"accuracy_history must have shape \(3,\), got \(2,\)",
-    ),
-    "accuracy of runs": (
-        plot_dynamics, ({"a": history(3)},), {"accuracy_history": {"b": [1, 2, 3]}},
-        r"names of history, \['a'\], got {'b'",
-    ),
-    "accuracy of one": (
-        plot_dynamics, ({"a": history(3)},), {"accuracy_history": [1, 2, 3]},
-        r"must be a mapping .* got \[1, 2",
-    ),
-    "no candidate": (plot_candidates, ([],), {}, "candidates must hold at least one"),
-    "one row": (plot_distance_histograms, (CLOUD, CLOUD[:1]), {}, "y .* two rows"),
-    "zero row": (plot_distance_histograms, (0 * CLOUD, CLOUD), {}, "no zero rows"),
-    "labels": (
-        plot_distance_histograms, (CLOUD, CLOUD, ["a"]), {}, "2 names, got 1"
-    ),
-    "not square": (plot_distances, (CLOUD, NAMES), {}, "matrix must be square"),
-    "nan": (plot_distances, (np.nan * ONE, ["a"]), {}, "matrix must be finite"),
-    "names": (plot_distances, (DISTANCES, "es"), {}, "names must be 4 names, got 1"),
-    "names of points": (plot_embedding, (DISTANCES, ["a"]), {}, "names must be 4 na"),
-    "one space": (plot_dendrogram, (ONE, ["a"]), {}, "at least two rows, got 1"),
-    "asymmetric": (
-        plot_dendrogram, (np.triu(DISTANCES), NAMES), {},
-        r"symmetric, got 9 at \[0, 3\]",
-    ),
-    "negative": (plot_dendrogram, (-DISTANCES, NAMES), {}, "not be negative, got -9"),
-    "diagonal": (
-        plot_dendrogram, (DISTANCES + np.diag([0, 0, 5, 0]), NAMES), {},
-        r"zero on its diagonal, got 5 at \[2, 2\]",
-    ),
-    "asymmetric embedding": (
-        plot_embedding, (np.triu(DISTANCES),), {}, r"symmetric, got 9 at \[0, 3\]",
-    ),
-    "groups": (
-        plot_embedding, (DISTANCES,), {"groups": "ab"}, "groups must be 4 names, got 1"
-    ),
-    "negative plan": (plot_coupling, (-DISTANCES,), {}, "coupling must not be negat"),
-    "row labels": (plot_coupling, (ONE, ["a", "b"]), {}, "row_labels must be 1 names"),
-    "columns": (plot_aligned, (CLOUD, CLOUD[:, :2]), {}, "equally many columns"),
-    "planes": (plot_slices, (CLOUD, CLOUD[:, :2], CLOUD[:, :2]), {}, "two columns"),
-    "moved": (plot_slices, (CLOUD[:, :2],) * 2 + (CLOUD[:9, :2],), {}, "rows of a"),
-    "labels of y": (
-        plot_aligned, (CLOUD, CLOUD), {"y_labels": NAMES}, "y_labels must be 40 names"
-    ),
-    "no plan": (plot_couplings, ({},), {}, r"of one shape, got \[\]"),
-    "shapes": (plot_couplings, ({"a": ONE, "b": DISTANCES},), {}, "of one shape, got"),
-}  # fmt: skip
+BAD = [
+    (plot_dynamics, ([],), {}, "history must hold at least one step"),
+    (plot_dynamics, ({},), {}, "history must hold at least one step"),
+    (plot_dynamics, ({"a": []},), {}, "history must hold at least one step"),
+    (plot_dynamics, (history(3),), {"accuracy_history": [1, 2]}, r"shape \(3,\), got \(2,\)"),
+    (plot_dynamics, ({"a": history(3)},), {"accuracy_history": {"b": [1]}}, r"\['a'\], got {'b'"),
+    (plot_dynamics, ({"a": history(3)},), {"accuracy_history": [1]}, r"be a mapping .* got \[1\]"),
+    (plot_candidates, ([],), {}, "candidates must hold at least one"),
+    (plot_distance_histograms, (CLOUD, CLOUD[:1]), {}, "y .* two rows"),
+    (plot_distance_histograms, (0 * CLOUD, CLOUD), {}, "no zero rows"),
+    (plot_distance_histograms, (CLOUD, CLOUD, ["a"]), {}, "2 names, got 1"),
+    (plot_distances, (CLOUD, NAMES), {}, "matrix must be square"),
+    (plot_distances, (np.nan * ONE, ["a"]), {}, "matrix must be finite"),
+    (plot_distances, (DISTANCES, "es"), {}, "names must be 4 names, got 1"),
+    (plot_embedding, (DISTANCES, ["a"]), {}, "names must be 4 names"),
+    (plot_dendrogram, (ONE, ["a"]), {}, "at least two rows, got 1"),
+    (plot_dendrogram, (np.triu(DISTANCES), NAMES), {}, r"be symmetric, got 9 at \[0, 3\]"),
+    (plot_embedding, (np.triu(DISTANCES),), {}, r"be symmetric, got 9 at \[0, 3\]"),
+    (plot_dendrogram, (-DISTANCES, NAMES), {}, "not be negative, got -9"),
+    (plot_dendrogram, (DISTANCES + 5 * np.eye(4), NAMES), {}, r"its diagonal, got 5 at \[0, 0\]"),
+    (plot_embedding, (DISTANCES,), {"groups": "ab"}, "groups must be 4 names, got 1"),
+    (plot_coupling, (-DISTANCES,), {}, "coupling must not be negative"),
+    (plot_coupling, (ONE, ["a", "b"]), {}, "row_labels must be 1 names"),
+    (plot_couplings, ({},), {}, r"of one shape, got \[\]"),
+    (plot_couplings, ({"a": ONE, "b": DISTANCES},), {}, "of one shape, got"),
+    (plot_aligned, (CLOUD, CLOUD[:, :2]), {}, "equally many columns"),
+    (plot_aligned, (CLOUD, CLOUD), {"y_labels": NAMES}, "y_labels must be 40 names"),
+    (plot_slices, (CLOUD, CLOUD[:, :2], CLOUD[:, :2]), {}, "two columns"),
+    (plot_slices, (CLOUD[:, :2],) * 2 + (CLOUD[:9, :2],), {}, "rows of a"),
+]
 
 
-@pytest.mark.parametrize("plot, data, options, message", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("plot, data, options, message", BAD)
 def test_bad_input(tmp_path, plot, data, options, message):
     with pytest.raises(ValueError, match=message):
         plot(*data, **options, path=tmp_path / "picture.png")

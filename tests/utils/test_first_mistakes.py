@@ -1,4 +1,4 @@
-"""What is passed on the first day: the message says what to pass instead."""
+"""Mistakes of the first day: messages name the remedy."""
 
 import numpy as np
 import pytest

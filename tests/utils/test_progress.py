@@ -1,4 +1,4 @@
-"""Where events go: to functions, listeners, lines and bars."""
+"""Events go to functions, listeners, lines and bars."""
 
 import logging
 import sys

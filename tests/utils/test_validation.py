@@ -1,5 +1,6 @@
-"""What is checked at the door: harmless input is converted and left alone, anything
-else is an error that names the argument, through every public function."""
+"""Checks of arguments, through every public function: harmless input is converted and not changed,
+and errors name the argument.
+"""
 
 import functools
 from itertools import product
@@ -26,7 +27,7 @@ def spoiled(x, value):
     return x
 
 
-# How the solvers are called but for what is checked.
+# Options of the solvers beside the checked argument.
 LOOSE = {"tol": 1e-3, "max_iter": 1000, "epsilon": 0.5}
 ROUGH = {"tol": 1e-2, "init": "product"}
 solve = functools.partial(gwfast.gromov_wasserstein, epsilon=0.5, **ROUGH)
@@ -66,7 +67,7 @@ def door_of(request):
 
 
 def content(result):
-    """The arrays in what a public function returns."""
+    """Return the arrays in the result of a public function."""
     if hasattr(result, "plan"):
         return [result.plan]
     if hasattr(result, "indices"):
