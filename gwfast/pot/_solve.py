@@ -173,10 +173,10 @@ class Answer:
 
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
         """Return the gradient of `value`, times a number, by names."""
-        if self.method == "ppa":  # which ends at a plan without entropy
-            found = gradients.enveloped(self)
-        else:
+        if self.method == "pgd":
             found = gradients.of_entropic(self, **kind)
+        else:  # plans without entropy
+            found = (gradients.of_exact if self.method == "exact" else gradients.enveloped)(self)
         return {name: upstream * x for name, x in found.items()}
 
     def of_plan(self, upstream: np.ndarray) -> dict[str, Any]:
@@ -346,8 +346,9 @@ def _answer(call, epsilon, problem, options, descent):
         quad, linear = _value_of(problem, plan)
     if method.marginal_terms:
         separable = None
-    found = plan, quad, linear, separable, errors, ending, advice
-    return Answer.of(call, method.name, epsilon, *found)
+    return Answer.of(
+        call, method.name, epsilon, plan, quad, linear, separable, errors, ending, advice
+    )
 
 
 def quadratic_term(problem, objective, linear):

@@ -62,24 +62,19 @@ def entropic_gromov_wasserstein(
         that are not symmetric has one orientation.
     G0 : array-like of shape (ns, nt), optional
         Plan to start from, taken as it is; by default the product of `p` and `q`.
-    max_iter : int, default=1000
-        Limit of outer iterations.
-    tol : float, default=1e-9
-        Change of the plan (Frobenius norm) at which outer iterations stop.
+    max_iter, tol
+        Limit of outer iterations, and change of the plan (Frobenius norm) at which they stop.
     solver : {"PGD", "PPA"}, default="PGD"
         Mirror descent, or proximal points.
     warmstart : bool, default=False
         Without effect: inner iterations always start from the last potentials.
-    verbose : bool, default=False
-        Print the error of every tenth iteration.
-    log : bool, default=False
-        Whether to return the log as well.
-    numItermax : int, default=1000
-        Limit of the Sinkhorn iterations of one outer iteration.
-    stopThr : float, default=1e-9
-        Error of the marginals (Euclidean norm) at which Sinkhorn iterations stop.
+    verbose, log : bool, default=False
+        Whether to print the error of every tenth iteration, and to return the log.
+    numItermax, stopThr
+        Limit of the Sinkhorn iterations of one outer iteration, and error of the marginals
+        (Euclidean norm) at which they stop.
     warn : bool, default=True
-        Whether to raise a `ConvergenceWarning` if the plan should not be trusted as it is. To reach
+        Whether to warn (`ConvergenceWarning`) if the plan should not be trusted as it is. To reach
         `max_iter` is no reason, as in POT.
 
     Returns
@@ -89,11 +84,6 @@ def entropic_gromov_wasserstein(
     log : dict
         If asked for: "err", the change of the plan in every iteration; "gw_dist"; and "status", why
         the solver stopped.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument has the wrong type, shape or value; the message names it.
 
     Examples
     --------

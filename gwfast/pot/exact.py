@@ -18,7 +18,6 @@ from ..problems.graphs import CostLike
 from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
 from ..results.status import Ending
 from ..solvers.search.isomorphism import isomorphisms
-from . import gradients
 from ._solve import SMOOTH, Answer, quadratic_term, stated
 from .call import Call, LossFun, Plan, valued
 
@@ -80,29 +79,20 @@ class ExactAnswer(Answer):
         passes = self.problem.marginals == "semirelaxed" or isinstance(total, float)
         return total if passes or self.problem.arrays.kind != "numpy" else np.array(total)
 
-    def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
-        return {name: upstream * x for name, x in gradients.of_exact(self).items()}
-
     def evidence(self):
-        call, back = self.problem, self.problem.arrays.back
-        entries = {"loss": list(map(back, self.losses))}
+        call, problem, back = self.problem, self.solution.problem, self.problem.arrays.back
+        losses = list(map(back, self.losses))
         if call.marginals != "balanced":
-            return entries
-        u, v = self._potentials()
-        cost = 0.0
-        for x, masses in ((u, call.p), (v, call.q)):
-            cost += float(x[masses > 0] @ masses[masses > 0])
-        entries |= {"u": back(u), "v": back(v), "cost": back(cost)}
-        # POT's solver says 1 of an optimal vertex.
-        return entries | {"warning": None, "result_code": 1}
-
-    def _potentials(self):
-        """Return POT's: for the whole gradient, with one mean, by mass, on both sides."""
-        problem, total = self.solution.problem, self.problem.total
-        u, v = (2 * x for x in self.solution.potentials)
+            return {"loss": losses}
+        # POT's potentials are of the whole gradient, with one mean, by mass, on both sides.
+        u, v = (2 * call.total * x for x in self.solution.potentials)
         rows, cols = problem.p > 0, problem.q > 0
         shift = (v[cols] @ problem.q[cols] - u[rows] @ problem.p[rows]) / 2
-        return total * (u + shift), total * (v - shift)
+        u, v = u + shift, v - shift
+        cost = u[rows] @ call.p[rows] + v[cols] @ call.q[cols]
+        # POT's solver says 1 of an optimal vertex.
+        entries = {"loss": losses, "u": back(u), "v": back(v), "cost": back(cost)}
+        return entries | {"warning": None, "result_code": 1}
 
 
 def exact_limits(call: Call, max_iter: float, tol_rel: float, tol_abs: float) -> ExactLimits:
@@ -148,9 +138,8 @@ def solve_exact(
     plan = solution.plan
     plan[plan < NOTHING * problem.mass] = 0.0
     quad = max(quadratic_term(problem, solution.gw_cost, linear), least)
-    terms = quad, linear, None
     answer = ExactAnswer.of(
-        call, "exact", 0.0, plan, *terms, [], solution.status, "", losses, solution
+        call, "exact", 0.0, plan, quad, linear, None, [], solution.status, "", losses, solution
     )
     if call.marginals == "partial":
         answer.plan = _bounded(answer.plan, call.p, call.q)
@@ -163,9 +152,7 @@ def solve_all_exact(calls: list[Call], **limits: Any) -> list[ExactAnswer]:
 
 
 def _bounded(plan, p, q):
-    """Return a plan whose marginals are not above these by any, from a plan whose marginals are not
-    above them but for rounding.
-    """
+    """Return the plan with marginals that are not above these, not even by rounding."""
     eps = np.finfo(plan.dtype).eps
     for axis, masses in ((1, p), (0, q)):
         sums = plan.sum(axis=axis)

@@ -57,19 +57,17 @@ def cg(
     line_search, numItermaxEmd, nx
         Without effect: steps are the best, linear problems are always solved, and the arrays decide
         on the library.
-    numItermax : int, default=200
-        Limit of iterations.
-    stopThr, stopThr2 : float, default=1e-9
-        Changes of the objective in an iteration, relative and absolute, at which iterations stop.
+    numItermax, stopThr, stopThr2
+        Limit of iterations, and relative and absolute changes of the objective at which they stop.
     verbose, log : bool, default=False
-        Print the objective of every iteration; return a dict as well.
+        Whether to print the objective of every iteration, and to return the log.
 
     Returns
     -------
     T : array of shape (ns, nt)
         Of the library and dtype of the input.
     log : dict
-        If asked for, the log of `fused_gromov_wasserstein`, or without `M` of `gromov_wasserstein`.
+        The log of `fused_gromov_wasserstein`, or without `M` of `gromov_wasserstein`.
 
     Raises
     ------

@@ -48,10 +48,8 @@ HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
 
 
 def _twin(own):
-    """Return what replaces POT's function: `own`, as POT's callers expect it.
-
-    Keywords that POT ignores are a warning. Problems that gwfast does not solve, and gradients that
-    it does not compute, are left to POT; other calls are counted.
+    """Return what replaces POT's function: `own`, but keywords that POT ignores are a warning,
+    and problems and gradients that gwfast does not compute are left to POT.
     """
     name, known = own.__name__, inspect.signature(own).parameters
 
@@ -117,9 +115,7 @@ class _Swap:
                 calls[name] += 1
 
     def change(self, *, asked=None, begins=None, ends=None):
-        """Note what `patch` asks for, and the calls of a context that begins or ends; and swap
-        accordingly.
-        """
+        """Note what `patch` asks for and the context that begins or ends, and swap accordingly."""
         with self._lock:
             asked = self._asked if asked is None else asked
             # By identity: calls may be equal.
@@ -141,23 +137,14 @@ _swap = _Swap()
 
 
 def patch() -> None:
-    """Swap POT's functions for the functions of gwfast in every module that has them.
+    """Swap POT's functions for the functions of gwfast in every module that has them or imports
+    them later. Raise an ImportError without POT; warn if it is of a version that the functions here
+    have not been compared with.
 
-    These modules are POT's own, and any that has imported the functions from POT; a module that
-    imports them later gets gwfast's anyway. A second call changes nothing. Packages with a loop of
-    their own are served if they call `ot.optim.cg` with a Gromov-Wasserstein loss (PASTE does),
-    `ot.sinkhorn` (GWTune) or `ot.emd`; a package that iterates by itself (Pamona) goes on as
-    before. `report` says which calls were served here. For the plans see `patched`.
-
-    Raises
-    ------
-    ImportError
-        If POT is not installed.
-
-    Warns
-    -----
-    UserWarning
-        If the functions here have not been compared with this version of POT.
+    Packages with a loop of their own are served if they call `ot.optim.cg` with a
+    Gromov-Wasserstein loss (PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`; a package that
+    iterates by itself (Pamona) goes on as before. `report` says which calls were served here. For
+    the plans see `patched`.
 
     Examples
     --------
@@ -185,14 +172,11 @@ def unpatch() -> None:
 
 
 def report() -> collections.Counter[str]:
-    """Return the calls of POT's functions that were served here since they were swapped.
+    """Return the counts of calls that were served here since POT's functions were swapped, by
+    function; printed as "nothing" if there were none.
 
-    Returns
-    -------
-    Counter
-        Calls by the name of the function; printed as "nothing" if there were none. A call that POT
-        solves itself, because it asks for gradients for example, does not count; but the calls of
-        functions here that POT makes for it do.
+    A call that POT solves itself, because it asks for gradients for example, does not count; but
+    the calls of functions here that POT makes for it do.
 
     Examples
     --------
@@ -214,11 +198,6 @@ def patched() -> Iterator[collections.Counter[str]]:
     faster, not better: like POT's, these functions descend once, from `G0` or the product of the
     masses, and end at a poor optimum if that leads there. Only the native
     `gwfast.gromov_wasserstein` searches among starts; if a result looks wrong, try that first.
-
-    Raises
-    ------
-    ImportError
-        If POT is not installed.
 
     Examples
     --------

@@ -115,12 +115,7 @@ def gwloss(
     """Return the Gromov-Wasserstein loss of a plan, as POT's `gwloss
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwloss>`_.
 
-    For parameters see `tensor_product`.
-
-    Returns
-    -------
-    loss : scalar
-        ``<tensor_product(constC, hC1, hC2, T), T>``.
+    It is ``<tensor_product(constC, hC1, hC2, T), T>``. For parameters see `tensor_product`.
     """
     const, left, right, plan, back = _operands(constC, hC1, hC2, T)
     return back(((const - left @ plan @ right.T) * plan).sum())
@@ -133,12 +128,7 @@ def gwggrad(
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwggrad>`_: of costs that are
     not symmetric it has one of the two orientations.
 
-    For parameters see `tensor_product`.
-
-    Returns
-    -------
-    grad : array of shape (ns, nt)
-        Twice ``tensor_product(constC, hC1, hC2, T)``.
+    It is ``2 tensor_product(constC, hC1, hC2, T)``. For parameters see `tensor_product`.
     """
     const, left, right, plan, back = _operands(constC, hC1, hC2, T)
     return back(2 * (const - left @ plan @ right.T))
@@ -148,24 +138,21 @@ def _operands(constC, hC1, hC2, T):
     """Return the four as arrays of one library, and a function that returns results in the caller's
     library. Loops have thousands of calls, so arrays with operators of their own pass few checks.
     """
-    given = constC, hC1, hC2, T
+    names, given, back = ("constC", "hC1", "hC2", "T"), (constC, hC1, hC2, T), _as_it_is
     plain = type(constC) is type(hC1) is type(hC2) is type(T) is np.ndarray
     # Their operators are NumPy's, and gradients go through them.
     if not plain and {*map(kind_of, given)} in ({"torch"}, {"jax"}):
-        return *given, _as_it_is
-    back = _as_it_is
+        return *given, back
     if not (plain and T.dtype.kind == "f"):
-        names = "constC", "hC1", "hC2", "T"
         arrays = Arrays(dict(zip(names, given, strict=True)))
-        constC, hC1, hC2, T = (arrays[name].astype(arrays.dtype, copy=False) for name in names)
-        back = arrays.back
-    if constC.shape != hC1.shape[:1] + hC2.shape[:1] or T.shape != hC1.shape[1:] + hC2.shape[1:]:
-        came = ", ".join(str(x.shape) for x in (constC, hC1, hC2, T))
+        given, back = [arrays[name].astype(arrays.dtype, copy=False) for name in names], arrays.back
+    const, left, right, plan = (x.shape for x in given)
+    if const != left[:1] + right[:1] or plan != left[1:] + right[1:]:
         raise ValueError(
             "constC, hC1, hC2 and T must have shapes such as (n, m), (n, n), (m, m) and (n, m), "
-            f"got {came}"
+            f"got {const}, {left}, {right}, {plan}"
         )
-    return constC, hC1, hC2, T, back
+    return *given, back
 
 
 def _as_it_is(x):

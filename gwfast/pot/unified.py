@@ -65,25 +65,11 @@ class OTResult:
     log: dict[str, Any]
     potentials: tuple[Any, Any] | None = None
 
-    @property
-    def potential_a(self) -> Any:
-        return None if self.potentials is None else self.potentials[0]
-
-    @property
-    def potential_b(self) -> Any:
-        return None if self.potentials is None else self.potentials[1]
-
-    @property
-    def marginal_a(self) -> Any:
-        return self.plan.sum(-1)
-
-    @property
-    def marginal_b(self) -> Any:
-        return self.plan.sum(-2)
-
-    @property
-    def marginals(self) -> tuple[Any, Any]:
-        return self.marginal_a, self.marginal_b
+    potential_a = property(lambda self: None if self.potentials is None else self.potentials[0])
+    potential_b = property(lambda self: None if self.potentials is None else self.potentials[1])
+    marginal_a = property(lambda self: self.plan.sum(-1))
+    marginal_b = property(lambda self: self.plan.sum(-2))
+    marginals = property(lambda self: (self.marginal_a, self.marginal_b))
 
     def __repr__(self) -> str:
         return (
@@ -164,8 +150,8 @@ def solve_gromov(
     )  # fmt: skip
     answer: Answer
     if reg is None or reg == 0:
-        tol_abs = 0.0 if marginals == "partial" else tol
-        answer = solve_exact(call, max_iter, tol, tol_abs, verbose=verbose)
+        least = 0.0 if marginals == "partial" else tol
+        answer = solve_exact(call, max_iter, tol, least, verbose=verbose)
     else:
         answer = solve(call, reg, max_iter, tol, solver=method or "PGD", verbose=verbose)
     return _result(answer, alpha)
