@@ -130,7 +130,7 @@ WORDS = [*WORDS, "a b\n", "\ud800é"], ["twice", "twice", *WORDS]
 
 
 def test_words_and_vectors_are_translated(result, tmp_path):
-    """By what was saved as by the result."""
+    """A saved alignment translates like the result."""
     with pytest.raises(ValueError, match="items must be row numbers or vectors, as the source has"):
         result.translate("w3")
     named = result.with_words(*WORDS)

@@ -32,9 +32,7 @@ def test_procrustes_is_the_best_of_all_rotations(d, e):
 
 
 def test_maps_want_pairs():
-    with pytest.raises(
-        ValueError, match=r"y must have 5 rows, a counterpart of each row of x, got 4"
-    ):
+    with pytest.raises(ValueError, match="y must have 5 rows, a counterpart of each row of x"):
         gwfast.procrustes(cloud(5, 3, 7), cloud(4, 3, 8))
     with pytest.raises(ValueError, match="weights must have shape"):
         gwfast.procrustes(cloud(5, 3, 7), cloud(5, 3, 8), weights=np.ones(4))
@@ -83,7 +81,7 @@ def test_refinement_uses_all_rows_and_finds_more(noisy):
 
 
 def test_a_round_with_few_pairs_is_weighted_procrustes_on_the_mutual_matches():
-    """With fewer than two mutual matches a column."""
+    """A round has few pairs with fewer than two mutual matches for each column."""
     x, y, _ = rotated_pair(20, 12, 23, noise=0.25)
     result = gwfast.align(x, y, normalize=("unit",), epsilon=0.02)
     x, y = result.source.rows, result.target.rows
@@ -130,16 +128,6 @@ def test_whitened_refinement_maps_both_sides():
     assert (result.translate(k=1).indices[:, 0] == where).mean() > 0.95
     nearest = gwfast.nearest_neighbors(result.transform(x), result.transform_target(y))
     np.testing.assert_array_equal(nearest.indices, result.translate().indices)
-
-
-@pytest.mark.parametrize("refine, error, message", [
-    ("csls", TypeError, "refine must be an integer, got str"),
-    (True, TypeError, "refine must be an integer, got bool"),
-    (-1, ValueError, "refine must be at least 0, got -1"),
-])  # fmt: skip
-def test_refine_is_checked_before_anything_is_solved(refine, error, message):
-    with pytest.raises(error, match=message):
-        gwfast.align(cloud(9, 3, 26), cloud(9, 3, 27), refine=refine)
 
 
 def test_no_rounds_leave_the_mapping_as_it_is():

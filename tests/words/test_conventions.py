@@ -1,8 +1,8 @@
-"""`evaluate` against the published rules of other evaluators: vecmap's
-``eval_translation.py``, MUSE's ``evaluate.py`` and the paper's ``main_gw_bli.py``.
+"""`evaluate` against the published rules of other evaluators: vecmap's ``eval_translation.py``,
+MUSE's ``evaluate.py`` and the paper's ``main_gw_bli.py``.
 
-The rules are written out again here from what those scripts do, line by line of the
-dictionary and word by word, in float64, with nothing of gwfast: hits must be equal.
+The rules are written out again here from the scripts, line by line of the dictionary and word by
+word, in float64, with nothing of gwfast: hits must be equal.
 """
 
 import functools
@@ -13,7 +13,7 @@ from helpers.marks import pairwise
 from helpers.problems import orthogonal
 
 import gwfast
-from gwfast.words import Embeddings, load_sample, precision_at_k, read_dictionary, read_embeddings
+from gwfast.words import load_sample, precision_at_k, read_dictionary
 
 METHODS = ("nn", "csls")
 
@@ -174,7 +174,7 @@ def check_paper(result, lines, dictionary, source, target):
 
 @functools.cache
 def small_alignment(seed):
-    """90 points, 86 rotated noisy ones, of which the first 60 of each are aligned."""
+    """90 points and 86 rotated noisy points; the first 60 of both are aligned."""
     rng = np.random.default_rng(seed)
     x = rng.standard_exponential((90, 6)) * np.arange(1, 7)
     partner = np.concatenate([rng.permutation(60), 60 + rng.permutation(30)])[:86]
@@ -247,40 +247,16 @@ def test_paper(seed, twice, tmp_path):
     check_paper(result, lines, dictionary, source, target)
 
 
-@pytest.fixture(scope="module")
-def sample():
+@pytest.mark.slow
+def test_sample():
+    """The default is vecmap's rule where no word comes twice."""
     *sides, dictionary = load_sample()
-    spanish, french = (Embeddings(side.words[:1000], side.vectors[:1000]) for side in sides)
-    result = _align(spanish, french)
-    return result, dictionary, spanish, french
-
-
-def _align(source, target):
-    """By any plan."""
-    return gwfast.align(source.vectors, target.vectors, n_words=300, init="product")
-
-
-def check_all(result, lines, dictionary, source, target):
-    """All three evaluators, for the words and vectors of two sides."""
+    words, vectors = zip(*((side.words[:1000], side.vectors[:1000]) for side in sides), strict=True)
+    result = gwfast.align(*vectors, n_words=300, init="product")
+    lines = [f"{word} {other}" for word, others in dictionary.items() for other in others]
     for check in (check_vecmap, check_muse, check_paper):
-        check(result, lines, dictionary, source.words, target.words)
-
-
-@pytest.mark.slow
-def test_sample(sample):
-    result, dictionary, spanish, french = sample
-    lines = [
-        f"{word} {translation}"
-        for word, translations in dictionary.items()
-        for translation in translations
-    ]
-    check_all(result, lines, dictionary, spanish, french)
-
-
-@pytest.mark.slow
-def test_the_default_is_vecmaps_rule_where_no_word_comes_twice(sample):
-    result, dictionary, spanish, french = sample
-    given = result, dictionary, spanish.words, french.words
+        check(result, lines, dictionary, *words)
+    given = result, dictionary, *words
     ours, theirs = (
         evaluate(*given, methods=METHODS, convention=name) for name in ("gwfast", "vecmap")
     )
@@ -289,17 +265,3 @@ def test_the_default_is_vecmaps_rule_where_no_word_comes_twice(sample):
         assert ours[method].coverage == theirs[method].coverage
     found = result.translate(method="csls", k=10).indices
     assert precision_at_k(found, *given[1:]) == ours["csls"]
-
-
-@pytest.mark.slow
-def test_real_words(shared_data):
-    """The vectors of Zhang et al. with the dictionary of MUSE."""
-    folder = shared_data / "ubilexat" / "es-en"
-    source, target = (
-        read_embeddings(folder / f"word2vec.{name}", max_words=800) for name in ("es", "en")
-    )
-    result = _align(source, target)
-    path = shared_data / "muse" / "es-en.0-5000.txt"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    dictionary = read_dictionary(path, format="muse")
-    check_all(result, lines, dictionary, source, target)

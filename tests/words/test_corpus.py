@@ -1,4 +1,4 @@
-"""What fuzzing began with and what it found: every file in every reader.
+"""Files that fuzzing began with and found: each file in each reader.
 
 `tests/heavy/fuzz_readers.py` looks for more.
 """

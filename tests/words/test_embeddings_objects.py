@@ -54,6 +54,17 @@ def test_what_is_no_embeddings(words, vectors, error, message):
         Embeddings(words, vectors)
 
 
+def test_with_counts():
+    embeddings = Embeddings(("a", "b"), points(2, 3))
+    assert embeddings.counts is None
+    counted = embeddings.with_counts({"b": 1, "a": 5.0, "c": 9})
+    assert counted.counts.dtype == np.float64
+    assert counted.counts.tolist() == [5, 1]
+    assert counted.vectors is embeddings.vectors
+    with pytest.raises(ValueError, match="none for 'b'"):
+        embeddings.with_counts({"a": 1})
+
+
 # --- gensim ---------------------------------------------------------------------------
 
 

@@ -67,7 +67,7 @@ def test_what_is_reported():
 
 
 def scored(hits, n):
-    """A `Precision` with so many hits."""
+    """A `Precision` with this number of hits."""
     words = [f"w{i}" for i in range(n)]
     pairs = {word: {"x"} for word in words}
     return precision_at_k([[int(i >= hits)] for i in range(n)], pairs, words, ["x", "y"], ks=(1,))
@@ -107,7 +107,7 @@ PAIRS = {"casa": {"house", "home"}, "Casa": {"House"}, "sol": {"sun", "Sun"}}
 @pytest.mark.parametrize("convention, right, n_words, coverage", [
     ("vecmap", {0: {3}, 1: {4}, 2: {0, 5}}, 3, 1.0),
     ("paper", {0: {3}, 1: {1, 4}, 2: {0, 2, 5}}, 3, 1.0),
-    # Lower case: casa has house and home, sol has sun, of which home is missing.
+    # Lower case: casa has house and home, which is missing, and sol has sun.
     ("muse", {0: {1}, 2: {0}}, 2, 2 / 3),
 ])  # fmt: skip
 def test_conventions_look_words_up(convention, right, n_words, coverage):
@@ -177,8 +177,7 @@ def test_evaluate_scores_what_translate_says(problem):
 
 
 def test_candidates_are_the_conventions_for_the_plan_too(problem):
-    """Of three target words that differ in case the last two are dropped: the next
-    best ones move up."""
+    """The last two of three target words that differ in case are dropped: later words move up."""
     result, _, source, _ = problem
     target = [f"t{j // 3}" if j % 3 else f"T{j // 3}" for j in range(100)]
     pairs = {f"s{i}": {f"t{i % 20}"} for i in range(100)}

@@ -1,4 +1,4 @@
-"""Numbers of text: the float32 next to what `float` reads, in every case."""
+"""Numbers of text: in every case the float32 next to the value of `float`."""
 
 import re
 
@@ -13,7 +13,7 @@ NUMBER = rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
 
 def twin(text, start, values, words):
-    """What `parse_rows` does, with regular expressions."""
+    """Do the work of `parse_rows` by regular expressions."""
     line = re.compile(rb"([^ \n]+)((?: %b){%d})[ \r]*\n" % (NUMBER, values.shape[1]))
     for row in range(len(values)):
         found = line.match(text, start)
@@ -94,7 +94,7 @@ def test_any_decimal(text):
 @given(value=float32s, above=st.booleans(), more=st.text("0123456789", max_size=30))
 @settings(max_examples=200, deadline=None)
 def test_next_to_the_middle_of_two(value, above, more):
-    """Where an approximation does not tell which of two is nearer."""
+    """An approximation does not tell which of two float32 is nearer."""
     with np.errstate(over="ignore"):
         neighbor = np.nextafter(np.float32(value), np.float32(np.inf))
     assume(np.isfinite(neighbor))

@@ -37,8 +37,8 @@ def parse_rows(
 
     An ordinary line ends in a line feed, with single spaces between a word and d finite numbers,
     and spaces or carriage returns, if anything, at its end. Return the number of lines parsed into
-    the first rows of `values`, and where the next line begins. The same rows of `words` are where
-    in `text` the words begin and end.
+    the first rows of `values`, and the position of the next line. The same rows of `words` are the
+    positions in `text` of the first byte of each word and the byte after it.
     """
     if words.shape[0] < values.shape[0] or words.shape[1] != 2:
         raise ValueError("words must have 2 columns and as many rows as values")

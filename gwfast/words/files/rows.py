@@ -49,9 +49,9 @@ class BadRow(ValueError):
 class Rows:
     """Distinct words in order, their vectors, and the numbers of rows that were dropped.
 
-    Memory is set aside at once for `max_rows`, or fewer if there is no room for so many words. If
-    there are more rows, or `max_rows` is None, the buffer grows by an eighth: `ndarray.resize`
-    reallocates, which moves no data for large buffers on Linux.
+    Memory is set aside at once for `max_rows`, at most `max_words`. If there are more rows, or
+    `max_rows` is None, the buffer grows by an eighth: `ndarray.resize` reallocates, which moves no
+    data for large buffers on Linux.
     """
 
     def __init__(self, n_columns, max_rows, options, budget):
