@@ -1,7 +1,4 @@
-"""The command line, and the folder of results that it writes.
+"""The command line, and the folder of results that it writes; needs the extra ``cli``."""
 
-Needs click, rich, matplotlib, jinja2 and joblib (the extra ``cli``), as `gwfast.__main__` checks.
-"""
-
-from .menu import cli as cli
-from .menu import main as main
+from .commands import cli as cli
+from .commands import main as main

@@ -1,159 +1,322 @@
-"""The commands. `report` does the work."""
+"""The commands, which import the library as they run, and errors as one line."""
 
+import contextlib
 import functools
-from pathlib import Path
+import json
+import sys
+from types import SimpleNamespace
 
 import click
 
 import gwfast
 
-from .. import words
-from ..utils.config import config as facts
-from ..words.dictionaries import merge
-from ..words.evaluation import CONVENTIONS
-from .menu import cli
-from .options import FILE, JSON, SPACE, reader_options, solver_options
-from .outputs import check_output
-from .plain import json_line
-from .reading import check_target, read, report_file
-from .report import Input, run
-
-_counts = functools.partial(
-    click.option, type=FILE, help="'word count' lines, for --marginals counts."
-)
+from . import options
 
 
-@cli.command()
-@click.argument("source", metavar="SRC", type=FILE)
-@click.argument("target", metavar="TGT", type=FILE)
-@reader_options()
-@click.option(
-    "--dictionary",
-    "dictionaries",
-    type=FILE,
-    multiple=True,
-    help="Score by this list, 'source target' a line. Several are joined.",
-)
-@click.option(
-    "--reverse-dictionary",
-    "reverse_dictionaries",
-    type=FILE,
-    multiple=True,
-    help="The same with 'target source' lines.",
-)
-@click.option(
-    "--seeds",
-    type=FILE,
-    help="Start from these pairs, 'source target' a line: a few that are known; in"
-    " place of --init.",
-)
-@click.option(
-    "--marginals",
-    type=click.Choice(["uniform", "zipf", "counts"]),
-    default="uniform",
-    help="Weights of the words.",
-)
-@_counts("--source-counts")
-@_counts("--target-counts")
-@solver_options
-def align(
-    source,
-    target,
-    reading,
-    dictionaries,
-    reverse_dictionaries,
-    seeds,
-    marginals,
-    source_counts,
-    target_counts,
-    settings,
-):
-    """Align the vectors in SRC with those in TGT, with no dictionary.
+class Command(click.Command):
+    """A command whose errors are a `ClickException` in terms of its options."""
 
-    Files are word2vec or fastText text or word2vec binary, plain or compressed (gzip,
-    bzip2, xz), .npz with arrays "words" and "vectors", .npy with a word list in the
-    same folder, or .kv and .model files of gensim, if it is installed.
+    def invoke(self, context):
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:
+            raise
+        except (ImportError, MemoryError, OSError, ValueError) as error:
+            message = str(error) or "out of memory"
+            if getattr(error, "filename", None):
+                message = f"{error.filename}: {error.strerror}"
+            raise click.ClickException(options.as_options(message)) from error
+        except KeyboardInterrupt:
+            kept = context.params.get("checkpoint")
+            if kept is None or not kept.is_file():
+                raise
+            message = f"kept in {kept}: the same command goes on from there"
+            raise KeyboardInterrupt(message) from None
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    epilog='Completion in bash (or zsh, fish): eval "$(_GWFAST_COMPLETE=bash_source gwfast)"',
+)
+@click.version_option(gwfast.__version__, prog_name="gwfast")
+@click.pass_context
+def cli(context):
+    """Align two word-embedding spaces by Gromov-Wasserstein optimal transport.
+
+    Exit status: 0; 1 if a word is missing or output is closed; 2 after an error; 130 after Ctrl-C.
     """
-    if len({marginals == "counts", bool(source_counts), bool(target_counts)}) > 1:
-        raise click.UsageError(
-            "--marginals counts, --source-counts and --target-counts go together"
-        )
-    if seeds is not None and settings.init != "auto":
-        raise click.UsageError("--seeds and --init do not go together")
-    vars(settings).update(
-        marginals=marginals,
-        source_counts=source_counts,
-        target_counts=target_counts,
-        dictionary=dictionaries,
-        reverse_dictionary=reverse_dictionaries,
-        seeds=seeds,
-        max_vocab=reading.max_words,
-        lower=reading.lower,
-        encoding=reading.encoding,
-        encoding_errors=reading.errors,
-        max_bytes=reading.max_bytes,
-    )
-    lists = *dictionaries, *reverse_dictionaries
-    check_output(settings, source, target, *lists, seeds, source_counts, target_counts)
-    # The small files first: a mistake in them shows before a minute of reading.
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+cli.command_class = Command
+
+
+def main(argv=None):
+    """Run the command line, and return its exit status; an error is one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
+            stream.reconfigure(errors="replace")
+    if sys.stdout is None:  # closed by the caller, as >&- does
+        click.echo("gwfast: error: standard output is closed", err=True)
+        return 1
+    try:
+        return cli.main(argv, prog_name="gwfast", standalone_mode=False) or 0
+    except click.Abort as error:  # click's name for Ctrl-C
+        why = f"; {error.__cause__}" if str(error.__cause__ or "") else ""
+        click.echo(f"gwfast: interrupted{why}", err=True)
+        return 130
+    except click.ClickException as error:
+        click.echo("gwfast: error: " + error.format_message().replace("\n", " "), err=True)
+        return 2
+
+
+def emit(as_json, value, text):
+    """Print a result, as one line of JSON that any encoding can hold or as text."""
+    from .terminal import show
+
+    if as_json:
+        click.echo(json.dumps(value, allow_nan=False))
+    else:
+        show(text)
+
+
+def read(path, settings):
+    """Return the embeddings of a file."""
+    read_embeddings = gwfast.words.read_embeddings
+    return read_embeddings(path, **options.arguments_of(read_embeddings, settings))
+
+
+def read_dictionaries(settings):
+    """Return the word lists of the options, joined, and translations to start from."""
+    from ..words.dictionaries import merge
+    from ..words.evaluation import CONVENTIONS
+
     first_only = CONVENTIONS[settings.convention].first_only
-    read_list = functools.partial(
-        words.read_dictionary, first_only=first_only, max_bytes=reading.max_bytes
-    )
-    dictionary = merge(
-        *map(read_list, dictionaries),
-        *(read_list(path, reverse=True) for path in reverse_dictionaries),
-    )
-    known = None if seeds is None else read_list(seeds)
-    inputs = []
-    for path, counts in ((source, source_counts), (target, target_counts)):
-        embeddings = read(path, reading, quiet=settings.quiet)
-        if counts is not None:
-            frequencies = words.read_counts(counts, max_bytes=reading.max_bytes)
-            try:
-                embeddings = embeddings.with_counts(frequencies)
-            except ValueError as error:
-                raise click.UsageError(f"{counts}: {error}") from error
-        inputs.append(Input(str(path), embeddings))
-    run(*inputs, dictionary, settings, known)
+    rules = {"first_only": first_only, "max_bytes": settings.max_bytes}
+    read_list = functools.partial(gwfast.words.read_dictionary, **rules)
+    lists = [read_list(path) for path in settings.dictionary]
+    lists += [read_list(path, reverse=True) for path in settings.reverse_dictionary]
+    return merge(*lists), settings.seeds and read_list(settings.seeds)
+
+
+def read_side(path, counts, settings):
+    """Return a `Side` that can be aligned, of a file of vectors and perhaps a file of counts."""
+    from .outcome import Side
+
+    embeddings = read(path, settings)
+    if embeddings.vectors.shape[1] == 1:
+        raise ValueError(f"{path}: vectors have one column: is this an embedding file?")
+    zero = ~embeddings.vectors.any(axis=1)
+    if zero.any():
+        word, share = embeddings.words[int(zero.argmax())], f"{zero.sum():,} of {len(zero):,} rows"
+        raise ValueError(
+            f"{path}: expected vectors with a direction, got 0 for {word!r} ({share});"
+            " --encoding-errors skip leaves such rows out"
+        )
+    if counts is not None:
+        known = gwfast.words.read_counts(counts, max_bytes=settings.max_bytes)
+        try:
+            embeddings = embeddings.with_counts(known)
+        except ValueError as error:
+            raise ValueError(f"{counts}: {error}") from error
+    return Side(str(path), embeddings)
 
 
 @cli.command()
-@solver_options
-def demo(settings):
-    """Align the bundled sample: Spanish and French words of old novels."""
-    settings.marginals, settings.seeds = "uniform", None
-    check_output(settings)
-    source, target, dictionary = words.load_sample()
-    sides = Input("Spanish sample", source), Input("French sample", target)
+@click.argument("source", metavar="SRC", type=options.file)
+@click.argument("target", metavar="TGT", type=options.file)
+@options.reader(200_000)
+@options.dictionaries
+@options.weights
+@options.solver
+def align(source, target, **settings):
+    """Align two files of vectors, and score the translations.
+
+    SRC and TGT are aligned with no dictionary. Files are word2vec or fastText text or word2vec
+    binary, plain or compressed (gzip, bzip2, xz), .npz with arrays "words" and "vectors", .npy with
+    a word list in the same folder, or .kv and .model files of gensim, if it is installed.
+    """
+    from . import outputs
+
+    settings = SimpleNamespace(**settings)
+    counts = settings.source_counts, settings.target_counts
+    if any((path is None) == (settings.marginals == "counts") for path in counts):
+        raise ValueError("--marginals counts, --source-counts and --target-counts go together")
+    if settings.seeds is not None and settings.init != "auto":
+        raise ValueError("--seeds and --init do not go together")
+    lists = *settings.dictionary, *settings.reverse_dictionary
+    outputs.check_output(settings, source, target, *lists, settings.seeds, *counts)
+    # The small files first: a mistake in them shows before a minute of reading.
+    dictionary, seeds = read_dictionaries(settings)
+    sides = [read_side(*pair, settings) for pair in zip((source, target), counts, strict=True)]
+    run(*sides, dictionary, settings, seeds)
+
+
+@cli.command()
+@options.solver
+def demo(**settings):
+    """Align the bundled sample of Spanish and French words."""
+    from . import outcome, outputs
+
+    settings = SimpleNamespace(**settings, marginals="uniform", seeds=None)
+    outputs.check_output(settings)
+    source, target, dictionary = gwfast.words.load_sample()
+    sides = outcome.Side("Spanish sample", source), outcome.Side("French sample", target)
     run(*sides, dictionary, settings)
 
 
+def run(source, target, dictionary, settings, seeds=None):
+    """Align two sides, write all files of `settings.output` or none, and show the result."""
+    from . import outcome, outputs, page
+
+    with contextlib.ExitStack() as stack:
+        if settings.scheduler is not None:
+            from distributed import Client
+
+            client = stack.enter_context(Client(settings.scheduler, timeout=30))
+            stack.enter_context(gwfast.distributed.cluster(client))
+        aligned = outcome.align(source, target, dictionary, settings, seeds)
+        facts = outputs.summary(aligned)
+        if settings.output is not None:
+            with outputs.staged(settings.output) as folder:
+                outputs.write(aligned, facts, folder)
+    text = page.rendered("result.txt", **facts, entries=aligned.entries(aligned.shown))
+    emit(settings.as_json, facts, text)
+    if settings.output is None and not settings.as_json and not settings.quiet:
+        click.echo("nothing was written: --output DIR keeps words, maps and a report", err=True)
+
+
 @cli.command()
-@click.argument("source", metavar="SRC", type=FILE)
-@click.argument("target", metavar="DST", type=click.Path(dir_okay=False, path_type=Path))
-@reader_options(default=None)
-@SPACE
+@options.folder
+@options.dictionaries
+@options.scoring("nn,csls")
+@options.max_bytes
+@options.as_json
+def evaluate(folder, as_json, **settings):
+    """Score the translations of a saved result.
+
+    DIR is a folder of `gwfast align --output`, or a file of Alignment.save. It lacks the plan, and
+    so the methods coupling and barycentric.
+    """
+    from . import outcome, outputs, page
+
+    settings, told = SimpleNamespace(**settings, seeds=None), []
+    dictionary, _ = read_dictionaries(settings)
+    if not dictionary:
+        raise ValueError("--dictionary or --reverse-dictionary is missing")
+    rules = {"methods": settings.methods, "convention": settings.convention}
+    with outcome.shown_warnings(told):
+        precision = gwfast.Alignment.load(folder).evaluate(dictionary, **rules)
+    facts = {"accuracy": outputs.accuracy(precision), "warnings": told}
+    emit(as_json, facts, page.rendered("accuracy.txt", **facts))
+
+
+@cli.command()
+@options.folder
+@click.argument("words", metavar="WORD...", nargs=-1, required=True)
+@options.translating
+def translate(folder, words, k, direction, as_json):
+    """Translate words by a saved result.
+
+    DIR is a folder of `gwfast align --output`. Each WORD has its best translations by CSLS with
+    their scores, whether the first is mutual, and, forward, translations by the plan with their
+    shares of the word's mass. If a word is missing, stderr says so, and the exit status is 1.
+    """
+    from . import outputs, terminal
+
+    side, find = "source", outputs.translations
+    if direction == "backward":
+        side, find = "target", outputs.translations_back
+    found, words = find(folder, words), dict.fromkeys(words)
+    for word in words:
+        if word not in found:
+            message = f"gwfast: {terminal.literal(word)!r} is not among the {side} words"
+            click.echo(message, err=True)
+    found = {word: found[word][:k] for word in words if word in found}
+    rows = [outputs.COLUMNS, *(row.values() for rows in found.values() for row in rows)]
+    if found or as_json:
+        as_objects = {word: outputs.as_object(rows) for word, rows in found.items()}
+        emit(as_json, as_objects, "".join("\t".join(row) + "\n" for row in rows))
+    return int(len(found) < len(words))
+
+
+def check_target(path, force, name):
+    """Refuse a file that vectors cannot be written to, or that exists without --force."""
+    if not path.name.endswith((".vec", ".txt", ".bin", ".npz", ".vec.gz", ".txt.gz", ".bin.gz")):
+        raise ValueError(f"{name} must end in .vec, .txt, .bin or .npz, got {path}")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{name} must be in an existing folder, got {path}")
+    if path.exists() and not force:
+        raise ValueError(f"{name} must not exist without --force, got {path}")
+
+
+def write(path, embeddings, space, as_json):
+    """Write a file of vectors, and print its name and size."""
+    from . import outputs, page
+
+    gwfast.words.write_embeddings(path, embeddings, space=space)
+    facts = {"output": str(path), **outputs.counted(embeddings)}
+    emit(as_json, facts, page.rendered("size.txt", file=facts))
+
+
+@cli.command("map")
+@options.folder
+@click.argument("source", metavar="FILE", type=options.file)
+@options.reader()
+@options.mapping
+def map_vectors(folder, source, output, side, space, force, as_json, **settings):
+    """Map vectors by a saved result.
+
+    DIR is a folder of `gwfast align --output`, or a file of Alignment.save. The vectors of FILE are
+    normalized as the vectors of their side were, and mapped to the space where both sides are
+    comparable.
+    """
+    if output is None and as_json:
+        raise ValueError("--json needs --output")
+    if output is not None:
+        check_target(output, force, "--output")
+    alignment = gwfast.Alignment.load(folder)
+    embeddings = read(source, SimpleNamespace(**settings))
+    use = alignment.transform if side == "source" else alignment.transform_target
+    try:
+        mapped = gwfast.words.Embeddings(embeddings.words, use(embeddings))
+    except ValueError as error:
+        raise ValueError(f"{source}: {error}") from error
+    if output is not None:
+        write(output, mapped, space, as_json)
+        return
+    from ..words.files.writing import write_text
+
+    write_text(sys.stdout.buffer, mapped, space=space)
+
+
+@cli.command()
+@click.argument("source", metavar="SRC", type=options.file)
+@click.argument("target", metavar="DST", type=options.new_file)
+@options.reader()
+@options.space
 @click.option("--force", is_flag=True, help="Replace DST.")
-@JSON
-def convert(source, target, reading, space, force, as_json):
+@options.as_json
+def convert(source, target, space, force, as_json, **settings):
     """Write vectors in another format.
 
-    The vectors of SRC are written to DST in the format that its name says: .vec and
-    .txt are word2vec text, .bin is word2vec binary, .npz is read fastest; with .gz
-    after it each of the first three is compressed.
+    The vectors of SRC are written to DST in the format of its name: .vec and .txt are word2vec
+    text, .bin is word2vec binary, .npz is read fastest; with .gz after it each of the first three
+    is compressed.
     """
     check_target(target, force, "DST")
-    embeddings = read(source, reading)
-    words.write_embeddings(target, embeddings, space=space)
-    report_file(target, embeddings, as_json)
+    write(target, read(source, SimpleNamespace(**settings)), space, as_json)
 
 
 @cli.command()
-@JSON
+@options.as_json
 def config(as_json):
     """Show how gwfast was built and what it runs on."""
+    from ..utils.config import config as facts
+
     if as_json:
-        click.echo(json_line(facts()))
+        emit(as_json, facts(), "")
     else:
         gwfast.show_config()

@@ -1,60 +1,44 @@
-"""The folder of results that `gwfast align --output DIR` writes."""
+"""The folder of results that `gwfast align --output DIR` writes, and its reader."""
 
+import json
+import math
 import os
-import re
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 
+import gwfast
+
 from ..alignment.saving import IN_FOLDER
-from ..results.coupling import shares_of
 from ..utils.atomic_files import check_folder, naming, temporary_folder
 from ..utils.config import versions
 from ..words import Embeddings, write_dictionary, write_embeddings
-from .plain import plain, write_json
-from .wording import METHOD_LABELS, as_options, best_targets, counted
+from .options import METHODS, as_options
+from .page import page
+from .terminal import field, literal, word_of
 
-# All that may be written; the vectors only where they are asked for.
-FILES = (
-    IN_FOLDER,
-    "translations.tsv",
-    "dictionary.txt",
-    "result.json",
-    "report.html",
-    "dynamics.png",
-    "source.vec",
-    "source.bin",
-    "target.vec",
-    "target.bin",
-)
-# The columns of ``translations.tsv``.
-TRANSLATIONS = (
-    "source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual",
+# All files that may be written.
+_FILES = (
+    IN_FOLDER, "translations.tsv", "dictionary.txt", "result.json", "report.html", "dynamics.png",
+    "source.vec", "source.bin", "target.vec", "target.bin",
 )  # fmt: skip
-_SEPARATORS = re.compile("[\t\r\n]")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
-# What ends a field or a line, commands a terminal, or has no place in UTF-8; and what
-# readers of tables take away from the ends of a field.
-_UNSAFE = re.compile("[\x00-\x1f\\\\\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]|^ +| +$")
-# Of the picture of the solve: dots an inch, and characters a line of its note.
-_DPI = 150
+# The columns of ``translations.tsv``.
+COLUMNS = ("source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual")
 
 
 def check_output(settings, *inputs):
-    """Refuse a folder that cannot be written or would be overwritten.
-
-    `inputs` are files that are read, or None, and so are not results to be replaced.
-    """
+    """Refuse a folder that cannot be written to, or in which files or `inputs` would be lost."""
     folder = settings.output
     if folder is None:
-        if settings.write_vectors is not None:
+        if settings.vectors is not None:
             raise ValueError("--vectors needs --output")
         return
     check_folder(folder, "--output")
     if folder.is_dir() and any(folder.iterdir()) and not settings.force:
         raise ValueError(f"--output must be empty without --force, got {folder}")
     inputs = {path.resolve() for path in inputs if path is not None}
-    for path in (folder / name for name in FILES):
+    for path in (folder / name for name in _FILES):
         if path.is_dir():
             raise ValueError(f"--output must not have a folder {path.name}")
         if path.resolve() in inputs:
@@ -64,194 +48,170 @@ def check_output(settings, *inputs):
 @contextmanager
 def staged(output):
     """A folder to write into, whose files move to `output` if all goes well."""
-    given, output = output, output.absolute()
-    # Within an existing folder, as it may be a mount point of its own.
-    holder = output if output.is_dir() else output.parent
-    with naming(given), temporary_folder(holder) as folder:
-        stage = folder / "results"  # has the permissions of any new folder
-        stage.mkdir()
-        yield stage
-        if holder == output:
-            made = sorted(file.name for file in stage.iterdir())
-            ours = (output / "result.json").exists()
-            for name in made:
-                os.replace(stage / name, output / name)
-            # What an earlier run has left would pass for a result of this one.
-            for name in set(FILES).difference(made) if ours else ():
-                (output / name).unlink(missing_ok=True)
-        else:
-            os.rename(stage, output)
+    path = output.absolute()
+    # Inside of an existing folder, as it may be a mount point of its own.
+    with naming(output), temporary_folder(path if path.is_dir() else path.parent) as folder:
+        yield folder
+        names = {file.name for file in folder.iterdir()}
+        # Files of an earlier run would pass for results of this one.
+        stale = {*_FILES} - names if (path / "result.json").exists() else ()
+        path.mkdir(exist_ok=True)
+        for name in names:
+            os.replace(folder / name, path / name)
+        for name in stale:
+            (path / name).unlink(missing_ok=True)
 
 
-def write(outcome, folder):
-    """Write the files.
-
-    - ``mapping.npz`` is the file of `Alignment.save`, with all rows and words.
-    - ``translations.tsv``: a line for each word and rank, with what CSLS says and, for
-      words that took part, the plan: the words that most of their mass goes to, and which share of
-      it. In lines of rank 1, `mutual` says whether the word is in turn CSLS' best for its
-      translation ("yes" or "no"). Control characters, line separators, backslashes and spaces at
-      the ends of words are written as in Python (``\\t``, ``\\x1b``, ``\\u2028``, ``\\\\``), and
-      ``field.encode("latin-1", "backslashreplace").decode("unicode_escape")`` is the word again.
-    - ``dictionary.txt``: the mutual pairs among them, for `read_dictionary`, without
-      words that have control characters.
-    - ``source.vec`` and ``target.vec`` (or ``.bin``), where the settings ask for them:
-      all vectors, normalized and mapped to where those of both sides are comparable;
-      a space within a word is written as ``_``, with more of them where the word
-      would then be another one.
-    - ``result.json``, ``report.html``, ``dynamics.png``.
-
-    `rows` of the outcome are all source rows.
-    """
-    result = outcome.result
-    x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
-    result.save(folder / IN_FOLDER)
-    _write_translations(outcome, x, y, folder / "translations.tsv")
-    _write_dictionary(outcome, x, y, folder / "dictionary.txt")
-    suffix = {"text": "vec", "binary": "bin"}.get(outcome.settings.write_vectors)
-    if suffix is not None:
-        for side, words in (("source", x), ("target", y)):
-            mapped = Embeddings(_tokens(words), getattr(result, f"mapped_{side}"))
-            write_embeddings(folder / f"{side}.{suffix}", mapped)
-    draw_dynamics(outcome, folder / "dynamics.png")
-    write_json(folder / "result.json", summary(outcome))
-    from .page import render  # with matplotlib, which only results on disk need
-
-    # Half a surrogate pair, which arrays of words can hold, has no place in UTF-8.
-    page = render(outcome).encode("utf-8", "backslashreplace")
-    (folder / "report.html").write_bytes(page)
-
-
-def field(word):
-    """A word as a field of a table, from which it can be had again; see `write`."""
-    return _UNSAFE.sub(_escaped, word)
-
-
-def word_of(field):
-    """The word of a field."""
-    return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
-
-
-def draw_dynamics(outcome, path):
-    """Write the picture of the solve."""
-    history = outcome.result.gw.history
-    if not history:  # a time limit may have been up before the first iteration
-        return
-    from matplotlib.figure import Figure
-
+def write(outcome, facts, folder):
+    """Write the files of an `Outcome` and its summary `facts`; ``docs/words.md`` describes them."""
     from ..plot import plot_dynamics
 
-    labels = {**METHOD_LABELS, "coupling": "coupling (the plan)"}
-    accuracy = {
-        f"{labels[method]} P@1": score.at[1]
-        for method, score in outcome.precision.items()
-        if score.n_queries
-    }
-    # Not one of pyplot, which might open a window.
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    plot_dynamics(history, accuracy=accuracy or None, figure=figure)
-    figure.savefig(path, dpi=_DPI)
+    result = outcome.result
+    x, y = outcome.source.embeddings.words, outcome.target.embeddings.words
+    result.save(folder / IN_FOLDER)
+    with open(folder / "translations.tsv", "w", encoding="utf-8", newline="\n") as stream:
+        stream.write("\t".join(COLUMNS) + "\n")
+        stream.writelines(_lines(x, y, outcome.csls, outcome.plan, outcome.mutual))
+    pairs = [(x[row], y[outcome.csls.indices[row, 0]]) for row in np.flatnonzero(outcome.mutual)]
+    # A file of pairs cannot hold every word, and has at least one pair.
+    held = {x: {y} for x, y in pairs if all(literal(w).strip(" ") == w for w in (x, y))}
+    (folder / "dictionary.txt").touch()
+    if held:
+        write_dictionary(folder / "dictionary.txt", held)
+    if outcome.settings.vectors is not None:
+        suffix = {"text": "vec", "binary": "bin"}[outcome.settings.vectors]
+        for side, words in (("source", x), ("target", y)):
+            tokens = [field(word).replace(" ", "_") for word in words]
+            if len({*tokens}) < len(tokens):  # of "a b" and "a_b"
+                tokens = [field(word).replace(" ", r"\x20") for word in words]
+            mapped = Embeddings(tokens, getattr(result, f"mapped_{side}"))
+            write_embeddings(folder / f"{side}.{suffix}", mapped)
+    if result.gw.history:  # a time limit may have ended the solve before the first iteration
+        scores = {name: score for name, score in outcome.precision.items() if score.n_queries}
+        accuracy = {f"{METHODS[name]} P@1": score.at[1] for name, score in scores.items()}
+        plot_dynamics(result.gw, accuracy=accuracy or None, path=folder / "dynamics.png")
+    text = json.dumps(facts, allow_nan=False, ensure_ascii=False, indent=1)
+    for name, content in (("result.json", f"{text}\n"), ("report.html", page(outcome, facts))):
+        # Half a surrogate pair, which words and names of files can hold, has no place in UTF-8.
+        (folder / name).write_bytes(content.encode("utf-8", "backslashreplace"))
 
 
-def _escaped(found):
-    return found[0].encode("unicode_escape").decode().replace(" ", r"\x20")
-
-
-def _write_translations(outcome, x, y, path):
+def _lines(x, y, best, plan, mutual):
+    """Yield lines of ``translations.tsv``: a line for each word of `x` and rank."""
     x, y = ([field(word) for word in words] for words in (x, y))
-    csls, coupling = outcome.csls, outcome.coupling
-    n, k = coupling.indices.shape
-    shares = shares_of(outcome.result.gw.coupling, coupling)
-    with open(path, "w", encoding="utf-8", newline="\n") as stream:
-        stream.write("\t".join(TRANSLATIONS) + "\n")
-        for row, (targets, scores) in enumerate(
-            zip(csls.indices.tolist(), csls.scores.tolist(), strict=True)
-        ):
-            mutual = "yes" if outcome.mutual[row] else "no"
-            for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
-                other = "\t"
-                if row < n and rank < k and coupling.indices[row, rank] >= 0:
-                    share = shares[row, rank]
-                    other = f"{y[coupling.indices[row, rank]]}\t{share:.4g}"
-                stream.write(
-                    f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{other}"
-                    f"\t{'' if rank else mutual}\n"
-                )
+    n, k = plan.indices.shape
+    rows = zip(best.indices.tolist(), best.scores.tolist(), strict=True)
+    for row, (targets, scores) in enumerate(rows):
+        flag = "yes" if mutual[row] else "no"
+        for rank, (target, score) in enumerate(zip(targets, scores, strict=True)):
+            by_plan = "\t"
+            if row < n and rank < k and plan.indices[row, rank] >= 0:
+                by_plan = f"{y[plan.indices[row, rank]]}\t{plan.scores[row, rank]:.4g}"
+            yield f"{x[row]}\t{rank + 1}\t{y[target]}\t{score:.4f}\t{by_plan}\t{flag}\n"
+            flag = ""
 
 
-def _write_dictionary(outcome, x, y, path):
-    """The mutual pairs, but for words that such a file cannot hold."""
-    pairs = {}
-    for i in np.flatnonzero(outcome.mutual).tolist():
-        pair = x[outcome.rows[i]], y[outcome.csls.indices[i, 0]]
-        if all(word == _token(word) and not _CONTROLS.search(word) for word in pair):
-            pairs[pair[0]] = {pair[1]}
-    if pairs:
-        write_dictionary(path, pairs)
-    else:
-        path.touch()
+def rows_of(lines, words):
+    """Return rows of ``translations.tsv`` by word, dicts by column."""
+    wanted, found = {field(word): word for word in words}, {}
+    for line in lines:
+        if (word := wanted.get(line.partition("\t")[0])) is not None:
+            fields = line.rstrip("\n").split("\t")
+            found.setdefault(word, []).append(dict(zip(COLUMNS, fields, strict=True)))
+    return found
 
 
-def _token(word):
-    """A word as a line holds it; no space other than these ends one."""
-    word = _SEPARATORS.sub(" ", word).strip(" \ufeff") or "_"
-    return word.encode("utf-8", "backslashreplace").decode("utf-8")
+def translations(folder, words):
+    """Return rows of ``translations.tsv`` by source word."""
+    path = folder / "translations.tsv"
+    with open(path, encoding="utf-8", newline="\n") as stream:
+        if stream.readline().rstrip("\n").split("\t") != [*COLUMNS]:
+            raise ValueError(f"{path} must begin with the columns {', '.join(COLUMNS)}")
+        return rows_of(stream, words)
 
 
-def _tokens(words):
-    """Words as files of vectors hold them: without spaces, and still distinct."""
-    tokens = [_token(word).replace(" ", "_") for word in words]
-    taken = {word for word, token in zip(words, tokens, strict=True) if word == token}
-    for row, token in enumerate(tokens):
-        if token != words[row]:
-            while token in taken:
-                token += "_"
-            taken.add(token)
-            tokens[row] = token
-    return tuple(tokens)
+def translations_back(folder, words):
+    """Return rows as of `translations` by target word, without the plan."""
+    alignment = gwfast.Alignment.load(folder)
+    known = {*(alignment.words[1] or ())}
+    if not (words := [word for word in dict.fromkeys(words) if word in known]):
+        return {}
+    best = alignment.translate(words, direction="backward")
+    firsts = [sources[0] for sources in best.words]
+    forward = translations(folder, firsts)
+    mutual = [forward[x][0]["csls"] == field(y) for x, y in zip(firsts, words, strict=True)]
+    no_plan = best._replace(indices=best.indices[:0])
+    return rows_of(_lines(words, alignment.words[0], best, no_plan, mutual), words)
+
+
+def as_object(rows):
+    """Return rows of ``translations.tsv`` of a word in JSON's types."""
+    best = [{"word": word_of(row["csls"]), "score": float(row["csls_score"])} for row in rows]
+    plan = [
+        {"word": word_of(row["coupling"]), "share": float(row["coupling_share"])}
+        for row in rows
+        if row["coupling"]
+    ]
+    return {"mutual": rows[0]["mutual"] == "yes", "csls": best, "coupling": plan}
+
+
+def counted(embeddings):
+    """Return the numbers of words, columns and rows that were left out."""
+    n, d = embeddings.vectors.shape
+    return {
+        "words": n, "columns": d, "duplicates_dropped": embeddings.n_duplicates,
+        "undecodable": embeddings.n_undecodable, "skipped": embeddings.n_skipped,
+    }  # fmt: skip
+
+
+def accuracy(precision):
+    """Return scores by method, in JSON's types."""
+    return plain({
+        method: {
+            "convention": score.convention, "coverage": score.coverage,
+            "queries": score.n_queries, "dictionary_words": score.n_words,
+            **{f"P@{k}": fraction for k, fraction in score.at.items()},
+            "intervals_95": {f"P@{k}": score.interval(k) for k in score.at},
+        }
+        for method, score in precision.items()
+    })  # fmt: skip
 
 
 def summary(outcome):
-    """The content of ``result.json``, in JSON's types."""
-    gw = outcome.result.gw
-    x, y = (given.embeddings.words for given in (outcome.source, outcome.target))
-    n_mutual = None if outcome.mutual is None else int(np.sum(outcome.mutual))
+    """Return the content of ``result.json``, in JSON's types."""
+    gw, mutual = outcome.result.gw, outcome.mutual
+    sides = {"source": outcome.source, "target": outcome.target}
+    figures = (
+        "status", "converged", "gw_cost", "reg_cost", "epsilon", "marginal_error", "n_iter",
+        "seconds", "confidence",
+    )  # fmt: skip
     return plain({
         "versions": versions(),
         "folder": os.getcwd(),  # what relative paths are relative to
         "settings": vars(outcome.settings),
         "inputs": {
-            side: {"name": given.name, **counted(given.embeddings)}
-            for side, given in (("source", outcome.source), ("target", outcome.target))
+            name: {"name": side.name, **counted(side.embeddings)} for name, side in sides.items()
         },
-        "plan_shape": outcome.result.gw.coupling.shape,
-        "n_threads": outcome.result.n_threads,
-        "gw": {
-            name: getattr(gw, name)
-            for name in (
-                "status", "converged", "gw_cost", "reg_cost", "epsilon",
-                "marginal_error", "n_iter", "seconds", "confidence",
-            )
-        } | {"advice": as_options(gw.advice)},
-        "candidates": gw.candidates,
-        "refinement": outcome.result.refinement,
-        "mutual_pairs": n_mutual,
-        "translations": {
-            x[row]: [y[target] for target in best_targets(outcome, row)]
-            for row in outcome.shown.tolist()
-        },
-        "accuracy": {
-            method: {
-                "convention": score.convention,
-                "queries": score.n_queries,
-                "dictionary_words": score.n_words,
-                "coverage": score.coverage,
-                **{f"P@{k}": fraction for k, fraction in score.at.items()},
-                "intervals_95": {f"P@{k}": score.interval(k) for k in score.at},
-            }
-            for method, score in outcome.precision.items()
-        },
-        "seconds": outcome.seconds,
-        "warnings": outcome.warnings,
-        "history": gw.history,
+        "plan_shape": gw.coupling.shape, "n_threads": outcome.result.n_threads,
+        "gw": {name: getattr(gw, name) for name in figures} | {"advice": as_options(gw.advice)},
+        "candidates": gw.candidates, "refinement": outcome.result.refinement,
+        "mutual_pairs": None if mutual is None else int(np.sum(mutual)),
+        "translations": {entry.word: entry.best for entry in outcome.entries(outcome.shown)},
+        "accuracy": accuracy(outcome.precision), "seconds": outcome.result.seconds,
+        "warnings": outcome.warnings, "history": gw.history,
     })  # fmt: skip
+
+
+def plain(value):
+    """Return a value in JSON's types: records are objects, NaN and infinity null."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

@@ -70,34 +70,13 @@ def reporting(progress: Progress | ProgressListener) -> Iterator[Reporter]:
 
 
 @contextlib.contextmanager
-def reporting_on_terminal(
-    line: Callable[[ProgressEvent], str | None], *, quiet: bool = False
-) -> Iterator[Reporter]:
-    """Give a function that shows events on stderr: as a bar, or if no bar can be drawn as the lines
-    that `line` makes of some of them; nothing if `quiet`. The log has what is reported below.
-    """
-    err = None if quiet else console(stderr=True)
-    if err is not None and err.is_terminal:
-        with progress_bar() as show:
-            yield show
-        return
-
-    def print_line(event):
-        if err is not None and (text := line(event)) is not None:
-            err.print(text, soft_wrap=True)
-
-    yield print_line
-
-
-@contextlib.contextmanager
 def progress_bar() -> Iterator[Reporter]:
     """Give a function that shows the last event in a bar of rich on stderr, which pulses while the
-    total is unknown; or in lines without rich, and in notebooks without ipywidgets, where rich
-    draws nothing but a warning.
+    total is unknown; or in lines if rich cannot draw a bar: if it is missing, in files and pipes,
+    and in notebooks without ipywidgets.
     """
-    if find_spec("rich") is None or (
-        console(stderr=True).is_jupyter and find_spec("ipywidgets") is None
-    ):
+    err = console(stderr=True) if find_spec("rich") else None
+    if err is None or not (find_spec("ipywidgets") if err.is_jupyter else err.is_terminal):
         yield _print_lines()
         return
     from rich import progress as bars
@@ -107,7 +86,7 @@ def progress_bar() -> Iterator[Reporter]:
     # Names of starts may look like the markup of rich.
     text = bars.TextColumn("{task.description}", markup=False, table_column=one_line)
     columns = (text, bars.BarColumn(16), bars.TimeElapsedColumn())
-    with bars.Progress(*columns, console=console(stderr=True), expand=True) as bar:
+    with bars.Progress(*columns, console=err, expand=True) as bar:
         task = bar.add_task("starting", total=None)
 
         def show(event):
@@ -118,16 +97,26 @@ def progress_bar() -> Iterator[Reporter]:
 
 
 def _print_lines():
-    """Return a function that prints the first event of each kind of work, then one a second."""
-    printed = {}
+    """Return a function that prints the first event of each kind of work, then one in 5 seconds."""
+    began = printed = time.monotonic()
+    stages = set()
 
     def show(event):
+        nonlocal printed
         now = time.monotonic()
-        if now - printed.get(event.stage, -1.0) >= 1.0:
-            printed[event.stage] = now
-            print(event.text, file=sys.stderr, flush=True)
+        if event.number == 1 or event.stage not in stages or now - printed >= 5.0:
+            printed = now
+            stages.add(event.stage)
+            print(f"{event.text} ({duration(now - began)})", file=sys.stderr, flush=True)
 
     return show
+
+
+def duration(seconds: float) -> str:
+    """Return text as exact as a waiting reader needs."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def console(*, stderr: bool = False) -> "Console":

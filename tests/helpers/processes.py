@@ -41,6 +41,18 @@ def run_python(code, *, check=True, **changes):
     )
 
 
+def command(*arguments, cwd, **changes):
+    """Run gwfast in a process whose output is piped."""
+    return subprocess.run(
+        [sys.executable, "-m", "gwfast", *arguments],
+        cwd=cwd,
+        env=environment(**changes),
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
 def on_terminal(*arguments, cwd, stdout=None):
     """Run gwfast on a pseudo-terminal of 80 columns, but for `stdout` if that is given;
     returns the exit status, and the text of the terminal and of the pipe."""

@@ -10,7 +10,7 @@ from helpers.processes import run_python
 
 import gwfast
 from gwfast.utils import progress
-from gwfast.utils.progress import ProgressEvent, ProgressListener, reporting, reporting_on_terminal
+from gwfast.utils.progress import ProgressEvent, ProgressListener, reporting
 from gwfast.words import read_embeddings
 
 EVENTS = [ProgressEvent("start", "first [bold]"), ProgressEvent("solve", "second", 2, 1, 4)]
@@ -41,27 +41,16 @@ def test_bar_takes_text_literally(capsys):
     assert out == "" and "first [bold]" in err
 
 
-def test_lines_of_some_events_where_there_is_no_terminal(capsys):
-    pytest.importorskip("rich")
-    line = {"start": None, "solve": "a line"}
-    with reporting_on_terminal(lambda event: line[event.stage]) as report_progress:
-        for event in EVENTS:
-            report_progress(event)
-    assert capsys.readouterr() == ("", "a line\n")
-    with reporting_on_terminal(lambda event: event.text, quiet=True) as report_progress:
-        report_progress(EVENTS[0])
-    assert capsys.readouterr() == ("", "")
-
-
-def test_lines_without_rich(capsys, monkeypatch):
-    """The first of each kind of work, and then one a second."""
-    monkeypatch.setitem(sys.modules, "rich", None)
-    clock = iter([0.0, 0.5, 0.75, 1.0, 1.5])
+def test_lines_without_a_terminal(capsys, monkeypatch):
+    """The first event of each kind of work, then one in five seconds, with the time so far."""
+    clock = iter([0.0, 0.0, 0.5, 2.75, 5.0, 5.5, 120.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    later = (ProgressEvent("solve", f"at {k}", k) for k in range(2, 6))
     with reporting(True) as report_progress:
-        for event in (*EVENTS, *(ProgressEvent("solve", f"at {k}") for k in range(3))):
+        for event in (*EVENTS, *later):
             report_progress(event)
-    assert capsys.readouterr() == ("", "first [bold]\nsecond\nat 2\n")
+    shown = ["first [bold] (0 s)", "second (0 s)", "at 4 (6 s)", "at 5 (2 min)"]
+    assert capsys.readouterr() == ("", "\n".join(shown) + "\n")
 
 
 def test_all_public_calls_show_lines_without_rich(capsys, monkeypatch):
