@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES, Loss
-from ..utils.validation import (
-    MASS_TOLERANCE,
-    as_matrix,
-    as_table,
-    as_vector,
-    check_masses,
-    check_square,
-)
+from ..utils.validation import MASS_TOLERANCE, as_array, as_matrix, as_vector, check_masses
 from ._starts import named_plan
 from .arrays import Arrays, NoGradients, as_costs, as_limit, as_number, is_traced, pots_choice
 
@@ -89,10 +82,11 @@ class Call:
         dtype = arrays.dtype
         x = checked_costs(arrays[name("C1")], name("C1"), dtype, loss)
         y = checked_costs(arrays[name("C2")], name("C2"), dtype, loss)
-        M, G0 = (_matrix(arrays, name(own), (x.n, y.n)) for own in ("M", "G0"))
+        M, G0 = arrays[name("M")], arrays[name("G0")]
         if M is None:
             alpha = 1.0
         else:
+            M = as_matrix(M, name("M"), shape=(x.n, y.n)).astype(dtype, copy=False)
             alpha = as_weight(arrays[name("alpha")] if "alpha" in given else alpha, name("alpha"))
         p, mass = checked_masses(arrays[name("p")], name("p"), x.n), None
         q = None if is_semirelaxed else checked_masses(arrays[name("q")], name("q"), y.n)
@@ -102,6 +96,7 @@ class Call:
             mass = _partial_mass(m, p, q, name)
         p, q = p.astype(dtype, copy=False), q if q is None else q.astype(dtype, copy=False)
         if G0 is not None:
+            G0 = as_matrix(G0, name("G0"), shape=(x.n, y.n)).astype(dtype, copy=False)
             _check_start(G0, name("G0"), p if is_semirelaxed else None, name("p"))
         total = _total(p.astype(np.float64, copy=False))
         asking = {own: arrays.asking[name(own)] for own in given if name(own) in arrays.asking}
@@ -122,7 +117,7 @@ class Call:
         return self.names.get(own, own)
 
     def number(self, x: Any, own: str, *, zero: bool = False) -> float:
-        """Return a positive (or zero, if asked) argument of a solver."""
+        """Return a positive argument of a solver, or zero if allowed."""
         return as_number(x, self.name(own), zero=zero)
 
     def limit(self, x: Any, own: str, minimum: int = 1) -> int:
@@ -151,9 +146,7 @@ def as_weight(x, name):
 
 def checked_costs(x, name, dtype, loss):
     """Return the costs of a space, in that dtype."""
-    x = as_table(x, name)
-    check_square(x, name)
-    costs = DenseCost.from_checked(x.astype(dtype, copy=False), name)
+    costs = DenseCost(as_array(x, name).astype(dtype, copy=False), name)
     loss.check(costs.matrix, name)
     return costs
 
@@ -179,12 +172,6 @@ def balanced(p, q, name_p, name_q):
 
 def _total(masses):
     return float(np.add.reduce(masses))
-
-
-def _matrix(arrays, name, shape):
-    """Return a matrix between the two spaces, or None."""
-    x = arrays[name]
-    return None if x is None else as_matrix(x, name, shape=shape).astype(arrays.dtype, copy=False)
 
 
 def _partial_mass(m, p, q, name):
