@@ -9,7 +9,6 @@ from helpers.pot_spaces import spaces
 
 import gwfast.pot
 from gwfast.pot import _solve, templates
-from gwfast.pot.call import Call
 from gwfast.pot.patching import HOMES
 
 C1, C2, M, P, Q, G0 = spaces()
@@ -86,14 +85,6 @@ def call(name, given=GIVEN, *, entropy=0.1, mass=0.7, **options):
         if "G0" in made:
             made["G0"] = mass / made["p"].sum() * made["G0"]
     return made | options
-
-
-def checked(given, marginals="balanced"):
-    """The `Call` of the data in a dict of arguments, and a dict of the others."""
-    names = {"C1", "C2", "p", "q", "loss_fun", "symmetric", "G0", "M", "alpha", "m"}
-    data = {key: x for key, x in given.items() if key in names}
-    options = {key: x for key, x in given.items() if key not in names}
-    return Call.of(**data, marginals=marginals), options
 
 
 class Spy:

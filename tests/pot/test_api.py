@@ -421,21 +421,25 @@ def test_no_iteration_is_the_start_and_its_loss(given):
         assert log["gw_dist"] == pytest.approx(pot_log["gw_dist"], rel=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", BALANCED)
-def test_a_plan_that_was_put_right_has_the_loss_that_is_said(name):
+def test_a_plan_that_was_put_right_has_the_loss_that_is_said(name, dtype):
     """Two passes of three linear problems leave marginals that are far off."""
     ot = pytest.importorskip("ot")
     cost_x, cost_y = spaces(40, 30)[:2]
     p, q = np.full(40, 1 / 40), np.full(30, 1 / 30)
     between = np.random.default_rng(1).random((40, 30))
     arrays = {"C1": cost_x, "C2": cost_y, "p": p, "q": q, "M": between}
+    arrays = {key: x.astype(dtype) for key, x in arrays.items()}
     options = dict(max_iter=3, numItermax=2, warn=False, log=True)
     if "fused" in name:
         options["alpha"] = 0.7
     plan, log = ours(name)(**call(name, arrays, entropy=2e-3, **options))
-    np.testing.assert_allclose(plan.sum(axis=1), p, rtol=1e-12)
-    np.testing.assert_allclose(plan.sum(axis=0), q, rtol=1e-12)
+    assert plan.dtype == dtype and (plan >= 0).all()
+    exact = dtype == np.float64
+    for axis, masses in ((1, p), (0, q)):
+        np.testing.assert_allclose(plan.sum(axis=axis), masses, rtol=1e-12 if exact else 1e-5)
     loss = ot.gromov.gwloss(*ot.gromov.init_matrix(cost_x, cost_y, p, q), plan)
     if "fused" in name:
         loss = 0.7 * loss + 0.3 * np.sum(between * plan)
-    assert log[value(name)] == pytest.approx(loss, rel=1e-10)
+    assert log[value(name)] == pytest.approx(loss, rel=1e-10 if exact else 1e-4)

@@ -1,169 +1,127 @@
 """Gradients of losses and plans equal finite differences, and POT's gradients if it has them."""
 
+import functools
+
 import numpy as np
 import pytest
-from helpers.pot_calls import checked
 from helpers.problems import masses
 
 import gwfast
 from gwfast import pot
-from gwfast.pot import gradients
-from gwfast.pot._solve import solve
-from gwfast.pot.exact import solve_exact
 
 N, M, STEP = 7, 6, 1e-5
 NAMES = "C1", "C2", "M", "p", "q", "alpha"
 TIGHT = dict(epsilon=0.05, max_iter=5000, tol=1e-13, stopThr=1e-14, numItermax=10**5)
+PROXIMAL = dict(epsilon=0.02, max_iter=10**5, tol=1e-13)
 EXACT = dict(max_iter=10**4, tol_rel=0.0, tol_abs=0.0)
+PARTIAL = dict(m=0.6, numItermax=10**4, tol=0.0)
 
 
 def costs(n, rng, symmetric):
     points = rng.random((n, 3))
-    made = np.linalg.norm(points[:, None] - points, axis=2) + 0.1
-    return made if symmetric else made + 0.2 * rng.random((n, n))
+    cost = np.linalg.norm(points[:, None] - points, axis=2) + 0.1
+    return cost if symmetric else cost + 0.2 * rng.random((n, n))
 
 
-def data(fused, symmetric=True, seed=0):
-    rng = np.random.default_rng(seed)
+def data(fused, symmetric=True, total=1.0):
+    rng = np.random.default_rng(0)
     made = dict(C1=costs(N, rng, symmetric), C2=costs(M, rng, symmetric))
-    made |= dict(p=masses(N, rng), q=masses(M, rng))
+    made |= dict(p=total * masses(N, rng), q=total * masses(M, rng))
     return made | (dict(M=rng.random((N, M)), alpha=0.6) if fused else {})
 
 
-def check(answer_of, value, gradient, given, names, off):
-    """Compare a gradient with differences of a value along random directions."""
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+def check(torch, value, given, without=()):
+    """Compare the gradients of a function of arrays with differences along random directions."""
     rng = np.random.default_rng(1)
-    found = gradient(answer_of(given))
+    names = [name for name in NAMES if name in given and name not in without]
+    tensors = {name: torch.tensor(x, requires_grad=name in names) for name, x in given.items()}
+    value(**tensors).backward()
     for name in names:
         along = rng.standard_normal(np.shape(given[name]))
         if name in ("C1", "C2") and np.array_equal(given[name], given[name].T):
             along = along + along.T
         if name in ("p", "q"):
             along = 0.1 * (along - along.mean())
-        ends = [
-            value(answer_of(given | {name: given[name] + step * along})) for step in (STEP, -STEP)
-        ]
-        difference = (ends[0] - ends[1]) / (2 * STEP)
-        assert (found[name] * along).sum() == pytest.approx(difference, rel=off), name
+        ends = [value(**given | {name: given[name] + step * along}) for step in (STEP, -STEP)]
+        difference = float(ends[0] - ends[1]) / (2 * STEP)
+        found = float((tensors[name].grad.numpy() * along).sum())
+        assert found == pytest.approx(difference, rel=1e-4), name
+
+
+def with_entropy(C1, C2, p, q, M=None, alpha=0.5, *, loss_fun):
+    loss = {"square_loss": "L2", "kl_loss": "KL"}[loss_fun]
+    options = dict(loss=loss, reg=0.05, max_iter=5000, tol=1e-13)
+    return pot.solve_gromov(C1, C2, M, p, q, alpha=alpha, **options).value
 
 
 @pytest.mark.parametrize("kind", ["value", "with entropy", "plan"])
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("loss", ["square_loss", "kl_loss"])
-def test_gradients_with_entropy(kind, fused, symmetric, loss):
-    weights = np.random.default_rng(2).random((N, M))
+def test_gradients_with_entropy(torch, kind, fused, symmetric, loss):
+    name = f"entropic_{'fused_' if fused else ''}gromov_wasserstein"
 
-    def answer_of(given):
-        call, options = checked(given | TIGHT | dict(loss_fun=loss))
-        return solve(call, **options)
+    def of_plan(**given):
+        return (getattr(pot, name)(**given, **TIGHT, loss_fun=loss) ** 2).sum()
 
-    def value(answer):
-        if kind == "plan":
-            return (weights * answer.plan).sum()
-        entropy = (answer.plan * np.log(answer.plan)).sum()
-        return answer.value + TIGHT["epsilon"] * entropy * (kind == "with entropy")
-
-    def gradient(answer):
-        if kind == "plan":
-            return gradients.of_entropic(answer, in_plan=weights)
-        return gradients.of_entropic(answer, with_entropy=kind == "with entropy")
-
-    given = data(fused, symmetric)
-    names = [name for name in NAMES if name in given]
-    check(answer_of, value, gradient, given, names, 1e-4)
+    value = {
+        "value": functools.partial(getattr(pot, f"{name}2"), **TIGHT, loss_fun=loss),
+        "with entropy": functools.partial(with_entropy, loss_fun=loss),
+        "plan": of_plan,
+    }[kind]
+    check(torch, value, data(fused, symmetric))
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
-def test_gradients_without_entropy(marginals, fused):
-    given = data(fused) | EXACT
-    if marginals == "semirelaxed":
+# Proximal steps end at a plan without entropy.
+@pytest.mark.parametrize("fused", ["", "fused_"])
+@pytest.mark.parametrize(
+    "kind, options, without",
+    [
+        ("", EXACT, ()),
+        ("semirelaxed_", EXACT, ("q",)),
+        ("partial_", PARTIAL, ("p", "q")),
+        ("entropic_", TIGHT | PROXIMAL | {"solver": "PPA"}, ("p", "q")),
+        ("entropic_semirelaxed_", PROXIMAL, ("q",)),
+    ],
+)
+def test_gradients_without_entropy(torch, kind, fused, options, without):
+    given = data(bool(fused))
+    if "semirelaxed" in kind:
         del given["q"]
-    if marginals == "partial":
-        given["m"] = 0.6
-
-    def answer_of(given):
-        call, options = checked(given, marginals)
-        return solve_exact(call, **options)
-
-    names = {"balanced": NAMES, "semirelaxed": set(NAMES) - {"q"}}
-    names = names.get(marginals, ("C1", "C2", "M", "alpha"))
-    names = [name for name in names if name in given]
-    check(answer_of, lambda answer: answer.value, gradients.of_exact, given, names, 1e-4)
+    function = getattr(pot, f"{kind}{fused}gromov_wasserstein2")
+    check(torch, functools.partial(function, **options), given, without)
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
-def test_gradients_of_proximal_steps(marginals, fused):
-    """Of losses; a plan that is asked for would have none."""
-    torch = pytest.importorskip("torch")
-    given = data(fused) | TIGHT | dict(epsilon=0.02, max_iter=10**5)
-    names = [name for name in ("C1", "C2", "M", "alpha") if name in given]
-    function = f"entropic_{'fused_' if fused else ''}gromov_wasserstein"
-    if marginals == "semirelaxed":
-        del given["q"], given["stopThr"], given["numItermax"]
-        names.append("p")
-        function = function.replace("entropic", "entropic_semirelaxed")
-    else:
-        given["solver"] = "PPA"
-
-    def answer_of(given):
-        call, options = checked(given, marginals)
-        return solve(call, **options)
-
-    check(answer_of, lambda one: one.value, gradients.enveloped, given, names, 1e-4)
-    tensors = {
-        name: torch.tensor(x, requires_grad=name in names)
-        for name, x in given.items()
-        if name in NAMES
-    }
-    getattr(pot, f"{function}2")(**given | tensors).backward()
-    found = gradients.enveloped(answer_of(given))
-    for name in names:
-        np.testing.assert_allclose(tensors[name].grad.numpy(), found[name], atol=1e-12)
-    for log in (False, True):
-        with pytest.raises(TypeError, match="asks for gradients"):
-            getattr(pot, function)(**given | tensors, log=log)
+@pytest.mark.parametrize("name, options", [("", EXACT), ("entropic_", TIGHT)])
+def test_gradients_with_masses_of_any_total(torch, name, options):
+    function = getattr(pot, f"{name}fused_gromov_wasserstein2")
+    check(torch, functools.partial(function, **options), data(True, total=2.5))
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_gradients_with_masses_of_any_total(exact):
-    given = data(True) | (EXACT if exact else TIGHT)
-    given |= {name: 2.5 * given[name] for name in "pq"}
-    solver = solve_exact if exact else solve
-    gradient = gradients.of_exact if exact else gradients.of_entropic
-
-    def answer_of(given):
-        call, options = checked(given)
-        return solver(call, **options)
-
-    check(answer_of, lambda answer: answer.value, gradient, given, NAMES, 1e-4)
-
-
-def test_points_without_mass_have_no_part():
+def test_points_without_mass_have_no_part(torch):
     given = data(True)
     for name in "pq":
         given[name][0] = 0.0
         given[name] /= given[name].sum()
-    found = gradients.of_entropic(solve(checked(given)[0], **TIGHT))
+    given = {name: torch.tensor(x, requires_grad=True) for name, x in given.items()}
+    pot.entropic_fused_gromov_wasserstein2(**given, **TIGHT).backward()
     for name in ("C1", "C2", "M"):
-        assert np.isfinite(found[name]).all()
-        assert (found[name][0] == 0).all()
+        assert torch.isfinite(given[name].grad).all()
+        assert (given[name].grad[0] == 0).all()
 
 
-def test_a_tie_has_no_gradients():
+def test_a_tie_has_no_gradients(torch):
     """Of a square and itself all turns are as good, and the product plan is between."""
     square = np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
-    square = np.minimum(square, 4 - square).astype(float)
-    answer = solve(checked(dict(C1=square, C2=square))[0], **TIGHT | dict(max_iter=0))
+    square = torch.tensor(np.minimum(square, 4 - square).astype(float), requires_grad=True)
+    plan = pot.entropic_gromov_wasserstein(square, square.detach(), **TIGHT | dict(max_iter=0))
     with pytest.raises(ValueError, match="strict minimum"):
-        gradients.of_entropic(answer, in_plan=np.eye(4))
-
-
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
+        plan.trace().backward()
 
 
 @pytest.fixture

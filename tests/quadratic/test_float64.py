@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from helpers import twins
 from helpers.marks import pairwise
-from helpers.pot_calls import checked
-from helpers.problems import cloud, distances, gw_objective, masses, random_cost
+from helpers.problems import cloud, distances, masses, random_cost
 
 import gwfast
+import gwfast.pot
 from gwfast import PointCloud
-from gwfast.pot._solve import rounded
-from gwfast.pot._solve import solve as solve_for_pot
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.solvers.search.levels import needs
 from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
@@ -162,91 +160,25 @@ def test_a_callback_may_stop_in_float32():
 # --- The way to POT's functions ---------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rounding_gives_the_marginals_at_little_change(dtype):
-    def check(plan, p, q):
-        before = plan.copy()
-        missed = np.abs(plan.sum(axis=1) - p).sum() + np.abs(plan.sum(axis=0) - q).sum()
-        made = rounded(plan, p, q)
-        assert made.dtype == dtype and (made >= 0).all()
-        np.testing.assert_array_equal(plan, before)
-        digits = 1e-6 if dtype is np.float32 else 1e-15
-        np.testing.assert_allclose(made.sum(axis=1), p, atol=digits)
-        np.testing.assert_allclose(made.sum(axis=0), q, atol=digits)
-        # Lemma 7 of Altschuler, Weed and Rigollet.
-        assert np.abs(made - plan).sum() <= 2 * missed + 10 * digits
-
-    rng = np.random.default_rng(15)
-    p, q = masses(20, 16), masses(30, 17)
-    exact = twins.balanced(rng.uniform(0.5, 1.5, (20, 30)), p, q)
-    for size in (0.0, 1e-5, 1e-2):
-        moved = exact * (1 + size * rng.uniform(-1, 1, exact.shape))
-        check(moved.astype(dtype), p, q)
-    some = np.zeros((3, 2), dtype)
-    some[0, 0] = 0.5
-    check(some, np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.75]))
-
-
-@pairwise(
-    total=[0.25, 8.0],
-    marginals=["balanced", "semirelaxed", "partial"],
-    method=["pgd", "ppa"],
-    fused=[False, True],
-)
-def test_other_total_masses_are_the_same_problem(total, marginals, method, fused):
-    """Objectives are of second degree in the plan, linear problems of first."""
-    cost_x, cost_y, p, q = problem(12, 9)
-    between = np.random.default_rng(18).random((12, 9))
-    mass = 0.5 if marginals == "partial" else None
-
-    def solved(total):
-        given = dict(
-            C1=cost_x,
-            C2=cost_y,
-            p=total * p,
-            q=total * q,
-            epsilon=0.4 * total,
-            m=mass and total * mass,
-            # The linear term is of first degree.
-            M=total * between if fused else None,
-            alpha=0.6,
-            max_iter=40,
-            numItermax=20_000,
-            tol=1e-9 * total,
-        )
-        call, options = checked(given, marginals)
-        return solve_for_pot(call, **options, method=method)
-
-    one, other = solved(1.0), solved(total)
-    np.testing.assert_allclose(other.plan, total * one.plan, atol=1e-8 * total)
-    assert other.quad == pytest.approx(total**2 * one.quad, rel=1e-6)
-    assert other.linear == pytest.approx(total**2 * one.linear, rel=1e-6)
-    few = min(len(one.errors), len(other.errors), 5)
-    np.testing.assert_allclose(other.errors[:few], total * np.array(one.errors[:few]), rtol=1e-4)
-    # POT's value: constC and hC1 T hC2' by the plan, with the marginals of the problem.
-    if marginals == "balanced":
-        expected = gw_objective(one.plan, cost_x, cost_y)
-        assert one.quad == pytest.approx(expected, rel=1e-6)
-        assert one.linear == pytest.approx((one.plan * between).sum() * fused)
-
-
 def test_a_start_of_other_mass_is_scaled():
     cost_x, cost_y, p, q = problem(12, 9)
     start = 4 * twins.balanced(np.random.default_rng(19).random((12, 9)), p, q)
-    given = dict(C1=cost_x, C2=cost_y, p=4 * p, q=4 * q, G0=start)
-    solved = solve_for_pot(checked(given)[0], 0.8, max_iter=1, tol=1e-9, stopThr=1e-12)
+    plan, log = gwfast.pot.entropic_gromov_wasserstein(
+        cost_x, cost_y, 4 * p, 4 * q, epsilon=0.8, G0=start, max_iter=1, stopThr=1e-12, log=True
+    )
     expected = twins.step(start / 4, cost_x, cost_y, p, q, epsilon=0.1)
-    assert np.abs(solved.plan / 4 - expected).sum() < 1e-8
-    assert solved.errors[0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
+    assert np.abs(plan / 4 - expected).sum() < 1e-8
+    assert log["err"][0] == pytest.approx(4 * np.linalg.norm(expected - start / 4))
 
 
 def test_every_tenth_error_is_printed(capsys):
     cost_x, cost_y, p, q = problem(12, 9)
-    call, _ = checked(dict(C1=cost_x, C2=cost_y, p=p, q=q))
-    solved = solve_for_pot(call, 0.4, max_iter=1000, tol=1e-9, verbose=True)
+    _, log = gwfast.pot.entropic_gromov_wasserstein(
+        cost_x, cost_y, p, q, epsilon=0.4, verbose=True, log=True
+    )
     rows = capsys.readouterr().out.splitlines()[2:]
-    assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(solved.errors)][::10]
-    assert solved.errors[-1] <= 1e-9
+    assert rows == [f"{k:5d}|{x:8e}|" for k, x in enumerate(log["err"])][::10]
+    assert log["err"][-1] <= 1e-9
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
