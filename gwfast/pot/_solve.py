@@ -101,16 +101,18 @@ class Answer:
     method: str
     epsilon: float
     plan: np.ndarray
-    quad: float  # the Gromov-Wasserstein term, ``gwloss(constC, hC1, hC2, T)``
-    linear: float  # ``<M, T>``
-    separable: float | None  # ``sum(constC * T)`` if steps have left these terms out
+    quad_loss: float  # the weighted term of the structures, ``alpha gwloss(constC, hC1, hC2, T)``
+    lin_loss: float  # the weighted term of the costs between the spaces, ``(1 - alpha) <M, T>``
+    separable: float | None  # ``alpha sum(constC * T)`` if steps have left these terms out
     errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
     ending: Ending
     advice: str
 
     @classmethod
     def of(cls, call, method, epsilon, plan, quad, linear, separable, errors, *others):
-        """Return the answer to a call from the solution of the same problem of mass one."""
+        """Return the answer to a call from the plan and unweighted terms of the same problem of
+        mass one.
+        """
         total = call.total
         if total != 1.0:
             plan, errors = plan * total, [error * total for error in errors]
@@ -119,18 +121,11 @@ class Answer:
         # Quadratic terms this little below zero are rounding.
         if -1e-9 * top**2 < quad < 0:
             quad = 0.0
-        terms = [x if x is None else float(x) * total**2 for x in (quad, linear, separable)]
-        return cls(call, method, epsilon, plan, *terms, errors, *others)
-
-    @property
-    def lin_loss(self) -> float:
-        """The weighted term of the costs between the two spaces."""
-        return (1 - self.problem.alpha) * self.linear
-
-    @property
-    def quad_loss(self) -> float:
-        """The weighted term of the structures."""
-        return self.problem.alpha * self.quad
+        weight, rest = call.alpha * total**2, (1 - call.alpha) * total**2
+        if separable is not None:
+            separable *= weight
+        losses = float(weight * quad), float(rest * linear), separable
+        return cls(call, method, epsilon, plan, *losses, errors, *others)
 
     @property
     def value(self) -> float:
@@ -168,7 +163,7 @@ class Answer:
         if call.M is not None:
             entries |= {"lin_loss": back(self.lin_loss), "quad_loss": back(self.quad_loss)}
         if self.separable is not None:
-            entries["loss"] = back(self.value - call.alpha * self.separable)
+            entries["loss"] = back(self.value - self.separable)
         return plan, entries | {"status": self.ending.status}
 
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
