@@ -314,7 +314,7 @@ def gromov_wasserstein_dictionary_learning(
     D, nt : int
         Number of atoms, and of points of an atom.
     epochs, batch_size, learning_rate : int, int and float, default=20, 32 and 1
-        Number of epochs, each of which takes all spaces, and of spaces in a batch, drawn at random,
+        Number of epochs, in which all spaces are taken, and of spaces in a batch, drawn at random,
         which are unmixed together; and the length of a step of the atoms.
     Cdict_init : array-like of shape (D, nt, nt), optional
         By default normal numbers with the mean of the costs.

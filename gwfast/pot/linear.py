@@ -40,8 +40,11 @@ def least_plan(program, cost):
 
 def potentials_of(program, shape):
     """Return the last potentials of a `LinearProgram`, minus infinity at points without mass."""
+    u, v = program.transport.potentials()
+    if program.is_whole:
+        return u, v
     f, g = (np.full(size, -np.inf) for size in shape)
-    f[program.rows], g[program.columns] = program.transport.potentials()
+    f[program.rows], g[program.columns] = u, v
     return f, g
 
 

@@ -420,7 +420,7 @@ class LinearProgram:
     def __init__(self, rule):
         self._has_ends = rule.takes_mass
         self.rows, self.columns = np.flatnonzero(rule.p), np.flatnonzero(rule.q)
-        self._is_whole = len(rule.p) == len(self.rows) and len(rule.q) == len(self.columns)
+        self.is_whole = len(rule.p) == len(self.rows) and len(rule.q) == len(self.columns)
         p, q = rule.p[self.rows], rule.q[self.columns]
         if self._has_ends:
             least = np.finfo(np.float64).eps * rule.mass
@@ -430,7 +430,7 @@ class LinearProgram:
 
     def part(self, cost):
         """Return the entries (n, m) between points with mass, and the ends."""
-        part = cost if self._is_whole else cost[np.ix_(self.rows, self.columns)]
+        part = cost if self.is_whole else cost[np.ix_(self.rows, self.columns)]
         if self._has_ends:
             part = np.pad(part, ((0, 1), (0, 1)))
             part[-1, -1] = 4 * np.abs(cost).max()

@@ -10,7 +10,7 @@ from helpers.pot_spaces import costs, weights
 from scipy.spatial.distance import cdist
 
 from gwfast import pot
-from gwfast.pot import _solve, _starts, barycenters
+from gwfast.pot import _solve, barycenters
 
 CS = [costs(9, 0), costs(7, 1), costs(8, 2)]
 PS = [weights(len(C), s) for s, C in enumerate(CS)]
@@ -156,11 +156,12 @@ def test_fixed_parts_stay_and_the_others_move_on(fixed, name):
     same((C, Y), expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize("seed", [5, np.random.RandomState(5), None])
+@pytest.mark.parametrize("seed", [5, "generator", None])
 @pytest.mark.parametrize("name", [PLAIN, FUSED])
 def test_random_starts_are_pots(name, seed, monkeypatch):
     if seed is None:
         monkeypatch.setattr(np.random.mtrand, "_rand", np.random.RandomState(5))
+    seed = np.random.RandomState(5) if seed == "generator" else seed
     points = np.random.RandomState(5).randn(N, 2)
     expected = cdist(points, points, "sqeuclidean")
     expected /= expected.max() if name == PLAIN else 1.0
@@ -311,13 +312,14 @@ def test_semirelaxed_agrees_with_pot(name, seed, loss_fun, stop_criterion, warms
         np.testing.assert_allclose(log["Ms"][0], expected[0], atol=1e-12)
 
 
-@pytest.mark.parametrize("G0", _starts.PARTITIONS)
+@pytest.mark.parametrize("soft", ["", "_soft"])
+@pytest.mark.parametrize("method", ["fluid", "spectral", "kmeans"])
 @pytest.mark.parametrize("name", SEMIRELAXED_BARYCENTERS)
 @pytest.mark.filterwarnings("ignore:Both structures have the same size")
-def test_starts_that_cluster_are_pots(name, G0):
+def test_starts_that_cluster_are_pots(name, method, soft):
     pytest.importorskip("sklearn")
     pytest.importorskip("networkx")
-    options = semirelaxed_call(name, 1, (9, 7, 8), G0=G0, random_state=1, max_iter=1)
+    options = semirelaxed_call(name, 1, (9, 7, 8), G0=method + soft, random_state=1, max_iter=1)
     options.pop("init_X", None)
     agree(name, options)
 
