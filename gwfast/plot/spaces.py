@@ -52,11 +52,13 @@ def plot_aligned(
     """
     orders, pairs = (labels_of(x), labels_of(y)), None
     if words is not None:
-        pairs = [
-            (word, *best) for word, best in zip(words, x.translate(words, k=1).words, strict=True)
-        ]
-        rows = [x.words[side].index(word) for pair in pairs for side, word in enumerate(pair)]
-        x, y = x.mapped_source[rows[::2]], x.mapped_target[rows[1::2]]
+        if not hasattr(x, "translate") or None in x.words:
+            raise ValueError(f"x must be an alignment with words of both sides, got {x!r:.60}")
+        words = [words] if isinstance(words, str) else list(words)
+        best = x.translate(words, k=1)
+        pairs = [(word, *translation) for word, translation in zip(words, best.words, strict=True)]
+        rows = [x.words[0].index(word) for word in words]
+        x, y = x.mapped_source[rows], x.mapped_target[best.indices[:, 0]]
         x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
     elif y is None and hasattr(x, "mapped_source"):
         x, y = x.mapped_source, x.mapped_target

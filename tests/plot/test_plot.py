@@ -385,6 +385,7 @@ def test_words_stand_beside_their_translations():
         ends = np.array([texts[word].xy for word in pair])
         np.testing.assert_allclose(ends, [crosses[k], dots[k]])
         np.testing.assert_allclose(axes.lines[k].get_xydata(), ends)
+    assert len(plot_aligned(alignment, words=words[0]).axes[0].texts) == 2
     with pytest.raises(ValueError, match="items must be words of the source, got 'casa'"):
         plot_aligned(alignment, words=["casa"])
 
@@ -541,6 +542,7 @@ BAD = [
     (plot_couplings, ({"a": ONE, "b": DISTANCES},), {}, "of one shape, got"),
     (plot_aligned, (CLOUD, CLOUD[:, :2]), {}, "equally many columns"),
     (plot_aligned, (CLOUD, CLOUD), {"y_labels": NAMES}, "y_labels must be 40 names"),
+    (plot_aligned, (CLOUD, CLOUD), {"words": ["casa"]}, "be an alignment with words of both sides"),
     (plot_slices, (CLOUD, CLOUD[:, :2], CLOUD[:, :2]), {}, "two columns"),
     (plot_slices, (CLOUD[:, :2],) * 2 + (CLOUD[:9, :2],), {}, "rows of a"),
 ]
