@@ -1,5 +1,4 @@
 """Measurements of gwfast and of its peers: see README.md beside this file.
 
-``common`` (settings, machine, data) is what the folders beside it share; they import it
-and not one another, and `report` puts the tables of kernels and solvers together.
+``common`` (the runner, the list of problems, data) is what the programs beside it share.
 """

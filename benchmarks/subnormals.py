@@ -10,54 +10,47 @@ they are and with flushing set for the whole process, and prints
 - whether an operand of any instruction outside of kernels was subnormal, by the flag that
   the processor raises (x86 only).
 
-The last two are the same on any processor. ``--count`` makes each call once, and prints
-them alone.
+The last two are the same on any processor. ``--rounds 0`` prints them alone.
 """
 
-import argparse
 import functools
 import importlib
-import json
-import subprocess
-import sys
 import time
-import warnings
+from statistics import median
 
 import numpy as np
 
-from .common import markdown
-from .common.machine import processor
-from .common.processes import ROOT, command
+from .common import data, problems, runner
 
-# Problems of ablation/problems.py.
-LISTED = (
-    "words es-en 2000 product", "words es-en 2000 small", "clouds 2000 fused",
-    "graph es-en 1000 product", "graph es-en 1000 least", "cells PBMC 1000",
-    "cells PBMC 1000 float64", "points 500 small", "points 1200 least",
-    "points 400 unbalanced", "points 400 semirelaxed",
-)  # fmt: skip
-TITLES = "call", "time over flushed", "seconds", "subnormal entries", "operands"
-ROUNDS, RUNS = 3, 3
+# Problems of common/problems.py, and POT's function on hops between cells, as SCOT calls it.
+CALLS = (
+    "words es-en 2000 product",
+    "words es-en 2000 small",
+    "clouds 2000 fused",
+    "graph es-en 1000 product",
+    "graph es-en 1000 least",
+    "cells PBMC 1000",
+    "cells PBMC 1000 float64",
+    "points 500 small",
+    "points 1200 least",
+    "points 400 unbalanced",
+    "points 400 semirelaxed",
+    "SCOT",
+)
+RUNS = 3
 MODULES = "_costs", "_exponentials", "_kernels", "_products", "_sparse"
-
-
-def scot():
-    """POT's function on hops between cells, as SCOT calls it."""
-    import gwfast.pot
-
-    from .ablation.problems import cells
-
-    costs = cells("scGEM", 177, 35)
-    masses = [np.full(len(cost), 1 / len(cost)) for cost in costs]
-    call = gwfast.pot.entropic_gromov_wasserstein
-    return functools.partial(call, *costs, *masses, "square_loss", epsilon=1e-3)
 
 
 def solver(name):
     """Return a function that makes the call of this name once, on one thread."""
-    from .ablation.problems import solver as listed
+    if name != "SCOT":
+        return functools.partial(problems.solver(name), n_threads=1)
+    from gwfast import pot
 
-    return scot() if name == "SCOT" else functools.partial(listed(name), n_threads=1)
+    costs = [data.hops(side, 35) for side in data.cells("scGEM")[:2]]
+    masses = [np.full(len(cost), 1 / len(cost)) for cost in costs]
+    call = pot.entropic_gromov_wasserstein
+    return functools.partial(call, *costs, *masses, "square_loss", epsilon=1e-3)
 
 
 def count(call):
@@ -69,7 +62,7 @@ def count(call):
     found = [0]
     kernels = [
         (module, name, kernel)
-        for module in map(importlib.import_module, (f"gwfast.kernels.{one}" for one in MODULES))
+        for module in (importlib.import_module(f"gwfast.kernels.{name}") for name in MODULES)
         for name, kernel in vars(module).items()
         if type(kernel).__name__ == "cython_function_or_method"
     ]
@@ -79,21 +72,20 @@ def count(call):
     _rows.set_float_control(before)
     try:
         call()
-        seen = bool(_rows.float_controls()[0] & _rows.SUBNORMAL_SEEN)
+        return found[0], bool(_rows.float_controls()[0] & _rows.SUBNORMAL_SEEN)
     finally:
         for module, name, kernel in kernels:
             setattr(module, name, kernel)
-    return found[0], seen
 
 
 def _counting(kernel, found):
     """Return a kernel that adds up the subnormal entries of its arrays after a call."""
     from gwfast.kernels import _rows
 
-    def counted(*given, **named):
-        made = kernel(*given, **named)
+    def counted(*arguments, **options):
+        result = kernel(*arguments, **options)
         flags = _rows.float_controls()[0]
-        for x in (*given, *named.values(), made):
+        for x in (*arguments, *options.values(), result):
             if isinstance(x, np.ndarray) and x.dtype in (np.float32, np.float64):
                 # As whole numbers, so that counting raises no flag.
                 bits = np.ascontiguousarray(x).view(f"u{x.itemsize}")
@@ -101,62 +93,59 @@ def _counting(kernel, found):
                 least = np.array(np.finfo(x.dtype).tiny).view(bits.dtype)
                 found[0] += int(((size > 0) & (size < least)).sum())
         _rows.set_float_control(flags)
-        return made
+        return result
 
     return counted
 
 
-def serve(name, flushed, counts):
-    """Print the least seconds of some calls, or what `count` returns."""
+def counted(job, tell):
+    """Tell what `count` returns."""
+    tell(found=count(solver(job["problem"]["name"])))
+
+
+def timed(job, tell):
+    """Tell the least CPU seconds of a few calls, with or without flushing."""
     from gwfast.kernels import _rows
 
-    warnings.simplefilter("ignore")
-    call = solver(name)
-    if counts:
-        print(json.dumps(count(call)))
-        return
-    if flushed:
+    call, seconds = solver(job["problem"]["name"]), []
+    if job["flushed"]:
         _rows.set_float_control(_rows.float_controls()[0] | _rows.FLUSH_BITS)
-    call()
-    seconds = []
-    for _ in range(RUNS):
+    for _ in range(1 + RUNS):
         began = time.process_time()
         call()
         seconds.append(time.process_time() - began)
-    print(json.dumps(min(seconds)))
-
-
-def _asked(name, *options):
-    asked = command(__spec__.name, "--serve", name, *options)
-    done = subprocess.run(asked, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    if done.returncode:
-        sys.exit(f"{name} failed")
-    return json.loads(done.stdout)
+    tell(found=min(seconds[1:]))
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="benchmarks.subnormals", description=__doc__)
-    parser.add_argument("words", nargs="*", help="calls with one of these in their names")
-    parser.add_argument("--count", action="store_true", help="count, and measure no time")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
-    parser.add_argument("--flushed", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(argv)
+    options = runner.parse(__spec__.name, __doc__, CALLS, "rounds", argv=argv, rounds=3)
     if options.serve:
-        serve(options.serve, options.flushed, options.count)
+        runner.serve({"counted": counted, "timed": timed}, options.serve)
         return
     rows = []
-    for name in (*LISTED, "SCOT"):
-        if options.words and not any(word in name for word in options.words):
+    for name in options.parts:
+
+        def ask(task, name=name, **how):
+            job = {"task": task, "problem": {"name": name}, **how}
+            result = runner.ask(options.program, job)
+            return result.get("found", result.get("failed"))
+
+        found = ask("counted")
+        if isinstance(found, str):
+            rows.append([name, found, "", "", ""])
             continue
-        entries, seen = _asked(name, "--count")
-        ratio = seconds = "-"
-        if not options.count:
-            pairs = [(_asked(name), _asked(name, "--flushed")) for _ in range(ROUNDS)]
-            ratio = f"{np.median([plain / flushed for plain, flushed in pairs]):.2f}"
-            seconds = f"{min(plain for plain, _ in pairs):.3f}"
-        rows.append((name, ratio, seconds, entries, "subnormal" if seen else "none"))
-        print(*rows[-1], file=sys.stderr, flush=True)
-    markdown.show(f"subnormal numbers, one thread of {processor()}", TITLES, rows)
+        times = ["", ""]
+        if options.rounds:
+            pairs = [
+                (ask("timed", flushed=False), ask("timed", flushed=True))
+                for _ in range(options.rounds)
+            ]
+            times[0] = f"{median(plain / flushed for plain, flushed in pairs):.2f}"
+            times[1] = f"{min(plain for plain, _ in pairs):.3f}"
+        rows.append([name, *times, found[0], "subnormal" if found[1] else "none"])
+    heads = "call", "time over flushed", "seconds", "subnormal entries", "operands"
+    runner.show("subnormal numbers", heads, rows)
+    print(runner.facts((), 1))
 
 
 if __name__ == "__main__":

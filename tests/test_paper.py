@@ -1,6 +1,5 @@
 """``python -m benchmarks.paper`` on a few words of the bundled sample."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,10 +39,7 @@ def test_an_experiment_of_the_paper(folder, tmp_path, monkeypatch, capsys, argum
     monkeypatch.setenv("MPLBACKEND", "Agg")
     from benchmarks.paper.__main__ import main
 
-    more = ["--data", str(folder), "--output", str(tmp_path), "--threads", "1"]
-    monkeypatch.setattr(sys, "argv", ["paper", *arguments, *more])
-    main()
-    out = capsys.readouterr().out
-    assert told in out
+    main([*arguments, "--data", str(folder), "--output", str(tmp_path), "--threads", "1"])
+    assert told in capsys.readouterr().out
     pictures = {"dynamics": 1, "distances": 2}.get(arguments[0], 0)
     assert len([*tmp_path.glob("*.png")]) == pictures

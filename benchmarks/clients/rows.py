@@ -2,110 +2,88 @@
 
 import functools
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
-from ..pot.timings import in_turns
+from ..common import runner
 
 # Seconds after which calls take no more turns.
 BUDGET = 30
+# Seconds in the functions of a program that gwfast takes the place of, since they were last taken.
+_in_solver = [0.0]
 
 
-class Stopwatch:
-    """Seconds in the functions that are `timed`, since they were last taken."""
-
-    def __init__(self):
-        self._seconds = 0.0
-
-    def timed(self, function):
-        @functools.wraps(function)
-        def wrapper(*args, **kwargs):
-            began = time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._seconds += time.perf_counter() - began
-
-        return wrapper
-
-    def take(self):
-        seconds, self._seconds = self._seconds, 0.0
-        return seconds
-
-
-# Of what a program calls that gwfast takes the place of.
-SOLVER = Stopwatch()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One problem: seconds of each turn, and those in the solver; the program's own
-    objective, and its measure of quality by its name; pairs are theirs and ours.
+class Program(NamedTuple):
+    """A program: a name, the packages to install (none where its calls are written out here), the
+    number of lines of a user's change, and a function of the rounds that yields rows.
     """
 
-    problem: str
-    theirs_s: list[float]
-    ours_s: list[float]
-    theirs_solver_s: list[float]
-    ours_solver_s: list[float]
-    objectives: tuple[float, float]
-    quality: str
-    qualities: tuple[float, float]
+    name: str
+    install: str
+    lines: int
+    rows: Callable
 
 
-def compared(problem, theirs, ours, objective, quality, score, repeats):
-    """A row of two functions that return plans, or what else both judges take.
+def timed(function):
+    """Return a function whose time counts as the solver's."""
 
-    Parameters
-    ----------
-    problem, quality : str
-    theirs, ours : callable
-        Without arguments; they take turns. All that they do is the solver's where they
-        call nothing that `SOLVER` times.
-    objective, score : callable
-        From what these return to a number.
-    repeats : int
-        Turns that count; fewer of calls that take long.
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        began = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _in_solver[0] += time.perf_counter() - began
+
+    return wrapper
+
+
+def compared(problem, theirs, ours, objective, quality, score, rounds):
+    """Return the cells of a row, and the ratios of all seconds and of the solvers' seconds.
+
+    `theirs` and `ours` take turns; all that they do is the solver's if they call nothing `timed`.
+    `objective` and `score`, whose name is `quality`, map what they return to a number.
     """
-    of_solver = [], []
+    in_solver = [], []
 
-    def run(call, some):
-        SOLVER.take()
-        made = call()
-        some.append(SOLVER.take())
-        return made
+    def run(call, seconds):
+        _in_solver[0] = 0.0
+        result = call()
+        seconds.append(_in_solver[0])
+        return result
 
-    pairs = zip((theirs, ours), of_solver, strict=True)
-    calls = [functools.partial(run, *pair) for pair in pairs]
-    seconds, found = in_turns(calls, turns=repeats, budget=BUDGET)
-    of_solver = [
-        some[-len(times) :] if any(some) else times
-        for some, times in zip(of_solver, seconds, strict=True)
+    calls = [functools.partial(run, *pair) for pair in zip((theirs, ours), in_solver, strict=True)]
+    seconds, found = runner.in_turns(calls, rounds, BUDGET)
+    solvers = [
+        part[-len(taken) :] if any(part) else taken
+        for part, taken in zip(in_solver, seconds, strict=True)
     ]
-    objectives, scores = (tuple(float(judge(one)) for one in found) for judge in (objective, score))
-    return Row(problem, *seconds, *of_solver, objectives, quality, scores)
+    ratios = [median(pair[0]) / median(pair[1]) for pair in (seconds, solvers)]
+    cells = [problem, *map(runner.shown, seconds), *(f"{ratio:.2f}" for ratio in ratios)]
+    cells += [f"{float(objective(result)):.6g}" for result in found]
+    return [*cells, quality, *(f"{float(score(result)):.4g}" for result in found)], ratios
 
 
 def quadratic(plan, C1, C2):
-    """The sum of ``(C1[i, k] - C2[j, l])^2 plan[i, j] plan[k, l]`` in float64, of a
+    """Return the sum of ``(C1[i, k] - C2[j, l])^2 plan[i, j] plan[k, l]`` in float64, of a
     plan with any marginals and costs that need not be symmetric.
     """
-    plan, C1, C2 = (np.asarray(one, dtype=np.float64) for one in (plan, C1, C2))
+    plan, C1, C2 = (np.asarray(x, dtype=np.float64) for x in (plan, C1, C2))
     p, q = plan.sum(axis=1), plan.sum(axis=0)
-    constant = p @ np.square(C1) @ p + q @ np.square(C2) @ q
-    return constant - 2 * np.vdot(C1 @ plan @ C2.T, plan)
+    return p @ C1**2 @ p + q @ C2**2 @ q - 2 * np.vdot(C1 @ plan @ C2.T, plan)
 
 
-def fused(plan, M, C1, C2, alpha):
-    """``(1 - alpha) <M, plan>`` and alpha times what is `quadratic`."""
-    plan = np.asarray(plan, dtype=np.float64)
-    return (1 - alpha) * np.vdot(M, plan) + alpha * quadratic(plan, C1, C2)
+def entropy(plan):
+    positive = plan[plan > 0]
+    return -np.vdot(positive, np.log(positive))
 
 
 def coupling(plan):
-    """A plan whose masses are uniform, made of one whose masses nearly are: too much is
-    scaled down, and what is missing spread (Altschuler et al., NeurIPS 2017).
+    """Return a plan with uniform masses, made of a plan that nearly has them: too much is
+    scaled down, and what is missing is spread (Altschuler et al., NeurIPS 2017).
 
     Solvers that stop early would be judged by what they have left out.
     """

@@ -1,1 +1,1 @@
-"""What all benchmarks share: settings, the machine, data, tables, processes."""
+"""What all benchmarks share: the runner, the machine, data, the list of problems."""

@@ -7,62 +7,42 @@ import resource
 import sys
 from pathlib import Path
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-
 
 class Footprint:
-    """The most memory that is held from now on, looked at now and then.
+    """The most memory that is held from now on.
 
-    Linux forgets the largest size so far when asked to. Elsewhere it is the process's
-    from its beginning, and what came before the look it is asked at stays in it.
-
-    Attributes
-    ----------
-    before, most, process : float
-        MB at the beginning, at most in what was looked at, and at most ever.
+    Linux forgets the largest size so far when asked to. Elsewhere it is the size since the process
+    began.
     """
 
     def __init__(self):
-        _return_freed()
-        self.before, most = _sizes()
-        self.process, self.most = most, self.before
-        self.forgets = self.begin()
-
-    def begin(self):
-        """Look from here on; returns whether that is known from what was before."""
+        gc.collect()
         try:
-            CLEAR.write_text("5")
+            # Memory that was freed and not returned could be used again unseen.
+            ctypes.CDLL(None).malloc_trim(0)
+        except (AttributeError, OSError, TypeError):
+            pass
+        try:
+            Path("/proc/self/clear_refs").write_text("5")
         except OSError:
-            return False
-        return True
+            pass
+        self.before = _sizes()[0]
 
-    def look(self):
-        """Take what was held since `begin`."""
-        most = _sizes()[1]
-        self.process = max(self.process, most)
-        self.most = max(self.most, most)
+    @property
+    def process(self):
+        """MB of the whole process."""
+        return _sizes()[1]
 
     @property
     def above(self):
-        """MB beyond those of the beginning."""
-        return self.most - self.before
-
-
-def _return_freed():
-    """Give the system back what was freed, where the C library does that (glibc keeps
-    up to 64 MB): else what is held from now on may lie in it, and is not seen.
-    """
-    gc.collect()
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):
-        pass
+        """MB beyond those at the beginning."""
+        return self.process - self.before
 
 
 def _sizes():
-    """MB held now (elsewhere than on Linux at most so far), and at most."""
+    """Return MB held now (elsewhere than on Linux at most so far), and at most."""
     try:
-        text = STATUS.read_text()
+        text = Path("/proc/self/status").read_text()
     except OSError:
         # Bytes on macOS, KiB elsewhere.
         unit = 1 if sys.platform == "darwin" else 1024

@@ -51,31 +51,28 @@ def find(folder, patterns, x, y=""):
     return None
 
 
-def read(folder, layout, direction, options, fold="test", max_words=None):
+def read(options, layout, direction, fold="test", max_words=None):
     """Return embeddings of both sides and a dictionary; None, with a line, if a file is missing."""
     x, y = direction.split("-")
-    patterns = layout.vectors, layout.vectors, getattr(layout, fold)
-    names = [find(folder, patterns[0], x), find(folder, patterns[1], y)]
-    names.append(find(folder, patterns[2], x, y))
-    if None in names:
-        needs = [
-            patterns[k][0].format(x=(x, y, x)[k], y=y, X=(x, y, x)[k].upper()) for k in range(3)
-        ]
-        absent = ", ".join(need for need, name in zip(needs, names, strict=True) if name is None)
-        print(f"{direction} is not run: no {absent} in {folder}; see {layout.source}")
+    asked = (layout.vectors, x, ""), (layout.vectors, y, ""), (getattr(layout, fold), x, y)
+    files = [find(options.data, *names) for names in asked]
+    if None in files:
+        absent = ", ".join(
+            patterns[0].format(x=x, y=y, X=x.upper())
+            for (patterns, x, y), file in zip(asked, files, strict=True)
+            if file is None
+        )
+        print(f"{direction} is not run: no {absent} in {options.data}; see {layout.source}")
         return None
-    lower = options.convention == "muse"
-    given = {"max_words": max_words or options.max_vocab, "lower": lower, "errors": "replace"}
-    sides = [read_embeddings(name, **given) for name in names[:2]]
-    return *sides, read_dictionary(names[2], lower=lower)
+    lower, most = options.convention == "muse", max_words or options.max_vocab
+    sides = [read_embeddings(x, max_words=most, lower=lower, errors="replace") for x in files[:2]]
+    return *sides, read_dictionary(files[2], lower=lower)
 
 
 def print_table(title, columns, rows, note=""):
     """Print rows of a label and texts by column."""
-    cells = [
-        ["", *columns],
-        *([label, *(texts.get(c, "") for c in columns)] for label, texts in rows),
-    ]
+    cells = [["", *columns]]
+    cells += [[label, *(texts.get(column, "") for column in columns)] for label, texts in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     print(f"\n{title}")
     for label, *texts in cells:

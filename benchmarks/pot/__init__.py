@@ -1,1 +1,1 @@
-"""``gwfast.pot`` beside POT itself."""
+"""``gwfast.pot`` beside POT itself, on the same float64 arrays."""

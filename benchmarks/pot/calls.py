@@ -1,23 +1,159 @@
-"""A call as SCOT and most scripts make it, of either module, and what came of it."""
+"""The same calls in POT and in `gwfast.pot`, in turn, and what came of them."""
 
-import warnings
+import functools
+import itertools
 
 import numpy as np
+import ot
+from scipy.sparse import csgraph
+from scipy.spatial.distance import cdist
+
+import gwfast
+from gwfast import pot
+
+from ..common import data, runner
 
 OURS = "gwfast.pot"
+HEADS = ("ms, POT, median [min]", f"ms, {OURS}", "ratio", "objective, POT", "relative difference")
 
 
-def solved(module, costs, epsilon, **options):
-    """Plan and log, with uniform weights and the square loss."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        p, q = (np.full(len(cost), 1 / len(cost)) for cost in costs)
-        return module.entropic_gromov_wasserstein(
-            *costs, p, q, "square_loss", epsilon=epsilon, log=True, **options
-        )
+def beside(options, call, objective):
+    """Return cells: times of ``call(module)``, their ratio, and both objectives."""
+    calls = [functools.partial(call, module) for module in (ot.gromov, pot)]
+    seconds, results = runner.in_turns(calls, options.rounds)
+    theirs, ours = map(objective, results)
+    times = [runner.shown(taken, 1e3) for taken in seconds]
+    return [*times, runner.ratio(*seconds), f"{theirs:.6g}", f"{ours / theirs - 1:+.1e}"]
 
 
-def marginal_error(plan):
-    n, m = plan.shape
-    rows = np.abs(plan.sum(axis=1) - 1 / n).sum()
-    return float(rows + np.abs(plan.sum(axis=0) - 1 / m).sum())
+# --- Problems -------------------------------------------------------------------------
+
+
+def scaled(cost):
+    return cost / (cost.max() or 1.0)
+
+
+def distances(rng, n):
+    """Return distances between points of a cloud, at most one."""
+    points = rng.standard_normal((n, 3)) * rng.uniform(0.5, 2.0, 3)
+    return scaled(cdist(points, points))
+
+
+def paths(rng, n):
+    """Return steps in a random graph; what cannot be reached is as far as the farthest."""
+    edges = np.triu(rng.random((n, n)) < min(1.0, 6.0 / n), 1)
+    steps = csgraph.shortest_path(edges.astype(float), directed=False, unweighted=True)
+    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max()
+    return scaled(steps)
+
+
+def two_graphs(n):
+    rng = np.random.default_rng(n)
+    return [paths(rng, n) for _ in range(2)]
+
+
+def helix(rng, n, pitch, noise):
+    """Return points around two turns of a helix, with some more of them at its end."""
+    angle = 4 * np.pi * np.sqrt(rng.random(n))
+    points = np.stack([np.cos(angle), np.sin(angle), pitch * angle], axis=1)
+    return points + noise * rng.standard_normal((n, 3))
+
+
+def two_helices(rng, n, m):
+    return helix(rng, n, 0.3, 0.05), helix(rng, m, 0.4, 0.1)
+
+
+# --- Tables ---------------------------------------------------------------------------
+
+
+def entropic(options, costs, epsilon):
+    """Return cells of the call that most scripts make."""
+
+    def call(module):
+        return module.entropic_gromov_wasserstein(*costs, epsilon=epsilon, log=True)
+
+    return beside(options, call, lambda result: float(result[1]["gw_dist"]))
+
+
+def small(options):
+    """Print times on graphs, as for kernels between graphs, then of a step of each function."""
+    rows = []
+    for n in options.sizes or (30, 50, 100):
+        costs = two_graphs(n)
+        mean = np.mean([cost.mean() for cost in costs])
+        for share in (1.0, 0.5, 0.2, 0.1, 0.05):
+            rows.append([n, f"{share:g} of the mean", *entropic(options, costs, share * mean)])
+    for n, epsilon in itertools.product(options.sizes or (5, 20, 50, 100), (0.1, 0.05, 0.005)):
+        rows.append([n, f"{epsilon:g} of the largest", *entropic(options, two_graphs(n), epsilon)])
+    runner.show("a call on small graphs", ("points", "epsilon", *HEADS), rows)
+    rows = []
+    for entropy, rule, fused, value in itertools.product(
+        ("", "entropic_"), ("", "semirelaxed_", "partial_"), ("", "fused_"), ("", "2")
+    ):
+        if entropy or rule != "partial_":  # whose linear problems POT cannot solve so small
+            name = f"{entropy}{rule}{fused}gromov_wasserstein{value}"
+            rows.append([name, *tiny(options, name)])
+    runner.show("a call on 5 points, of one step", ("function", *HEADS[:3]), rows)
+
+
+def tiny(options, name, n=5):
+    """Return times of a function whose limit of iterations is one."""
+    p = np.full(n, 1 / n)
+    between = [np.abs(np.subtract.outer(p, p))] if "fused" in name else []
+    arguments = [*between, *two_graphs(n), *([p] if "semirelaxed" in name else [p, p])]
+    limit = {"numItermax" if "partial" in name else "max_iter": 1}
+    return beside(options, lambda module: getattr(module, name)(*arguments, **limit), lambda _: 1)[
+        :3
+    ]
+
+
+def dense(options):
+    """Print times of calls on graphs and distances of so many points."""
+    rows = []
+    for n in options.sizes or (1000,):
+        points = two_helices(np.random.default_rng(0), n, n)
+        problems = {
+            "graph, 10 neighbors": [data.hops(side, 10) for side in points],
+            "distances": [scaled(cdist(side, side)) for side in points],
+        }
+        for (name, costs), epsilon in itertools.product(problems.items(), (0.1, 0.02, 0.01)):
+            rows.append([f"{name}, {n}", f"{epsilon:g}", *entropic(options, costs, epsilon)])
+    runner.show("POT's defaults", ("costs", "epsilon", *HEADS), rows)
+
+
+def ties(options):
+    """Print losses on hop distances of cells, where many vertices tie, as fractions of POT's."""
+    n = (options.sizes or [300])[0]
+    tables = dict(zip(("RNA", "ATAC"), data.cells("PBMC")[:2], strict=True))
+    calls = {
+        "POT": ot.gromov.gromov_wasserstein2,
+        OURS: pot.gromov_wasserstein2,
+        "gwfast": lambda *costs: (
+            gwfast.gromov_wasserstein(*costs, epsilon=0, init="product").gw_cost
+        ),
+    }
+    rows, everything = [], []
+    for sides in (("RNA", "ATAC"), ("RNA", "RNA"), ("ATAC", "ATAC")):
+        losses = []
+        for seed, k in enumerate(np.geomspace(5, 50, 10).round().astype(int)):
+            rng = np.random.default_rng(seed)
+            orders = {name: rng.permutation(len(table)) for name, table in tables.items()}
+            costs = [
+                data.hops(data.correlated(tables[side][orders[side][i * n :][:n]]), k)
+                for i, side in enumerate(sides)
+            ]
+            losses.append([float(call(*costs)) for call in calls.values()])
+        everything += losses
+        rows.append([", ".join(sides), *_fractions(losses)])
+    heads = [f"loss of {name}, {what}" for name in (OURS, "gwfast") for what in ("mean", "worst")]
+    rows.append(["all", *_fractions(everything)])
+    runner.show(
+        f"hops of {n} cells, no entropy, product start", ("sides", "problems", *heads), rows
+    )
+
+
+def _fractions(losses):
+    losses = np.array(losses)
+    parts = losses[:, 1:] / losses[:, :1]
+    both = zip(parts.mean(axis=0), parts.max(axis=0), strict=True)
+    return [len(losses), *(f"{value:.3f}" for pair in both for value in pair)]

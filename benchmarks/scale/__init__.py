@@ -1,3 +1,1 @@
-"""Large problems beside the machine's limits; see `benchmarks.scale.__main__`."""
-
-WORKER = f"{__name__}.worker"
+"""Large problems beside the machine's limits, OTT-JAX's low-rank solver and Dask's workers."""

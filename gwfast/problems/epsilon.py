@@ -8,7 +8,7 @@ from ..utils.validation import as_positive
 
 # "auto", as a fraction of the mean linearized cost under the product plan. On word vectors of 50
 # and 200 dimensions, five language pairs, accuracy was best between 1.25 and 3 %, and at 1.75 % at
-# most 7 % below the best of each (`python -m benchmarks.optimum epsilon`).
+# most 7 % below the best of each (`python -m benchmarks.search epsilon`).
 AUTO_RELATIVE = 0.0175
 
 

@@ -97,10 +97,10 @@ def test_small_epsilons_find_the_planted_match(name):
 def test_kernels_write_no_subnormal_numbers(shared_data, monkeypatch):
     """The first second of each solve of the ablation's list counts."""
     root = Path(__file__).resolve().parents[2]
-    if not (root / "benchmarks" / "ablation").is_dir():
+    if not (root / "benchmarks").is_dir():
         pytest.skip("the benchmarks are not there")
     monkeypatch.syspath_prepend(root)
-    problems = importlib.import_module("benchmarks.ablation.problems")
+    problems = importlib.import_module("benchmarks.common.problems")
     subnormals = importlib.import_module("benchmarks.subnormals")
     found = {}
     for name, *_ in problems.PROBLEMS:

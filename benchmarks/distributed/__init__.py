@@ -1,1 +1,0 @@
-"""One problem on several local workers."""

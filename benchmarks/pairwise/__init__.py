@@ -1,1 +1,0 @@
-"""All pairs of many small spaces, against loops over other solvers."""

@@ -1,1 +1,0 @@
-"""Which optimum is found, and how good the translations are."""

@@ -1,0 +1,1 @@
+"""gwfast beside POT, OTT-JAX and other peers on the same problems."""

@@ -1,0 +1,1 @@
+"""Whether the search finds the right optimum, and what plans are worth."""

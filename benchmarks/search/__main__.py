@@ -1,0 +1,33 @@
+"""Whether the search finds the right optimum: ``python -m benchmarks.search TABLE ...``.
+
+Tables: ``families`` (nearly 500 problems with known matches, by family; ``--json FILE`` keeps what
+every solve saw, ``--sizes 20`` takes the first 20), ``confidence`` (how well the confidence of
+results is calibrated, from the same file), ``price`` (the default search
+in solves from the product plan, for problems of the list of 500 to 2000 points), ``starts`` (every
+start and ten seeds of the search), ``languages`` (ten pairs, also from 300 known pairs),
+``translations`` (how good they are, and what refinement adds) and ``epsilon`` (accuracy over
+epsilon). Accuracy chooses nothing.
+"""
+
+from ..common import runner
+from . import confidence, optima
+
+TABLES = {
+    "families": confidence.families,
+    "confidence": confidence.calibration,
+    "price": optima.price,
+    "starts": optima.starts,
+    "languages": optima.languages,
+    "translations": optima.translations,
+    "epsilon": optima.epsilon,
+}
+
+
+def main(argv=None):
+    shared = "rounds", "only", "sizes", "json"
+    options = runner.parse(__spec__.name, __doc__, TABLES, *shared, argv=argv, rounds=3)
+    runner.make_tables(options, TABLES, ("scikit-learn",))
+
+
+if __name__ == "__main__":
+    main()

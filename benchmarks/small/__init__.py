@@ -1,1 +1,0 @@
-"""Thousands of small problems, and what a solve costs beside its iterations."""
