@@ -226,14 +226,15 @@ def test_values_are_those_of_the_plan(name):
 
 @pytest.mark.parametrize("name", ENTROPIC)
 def test_limits_and_tolerances_are_heeded(name):
-    options = call(name, entropy=0.05, log=True) | {limit(name): 7}
-    plan, log = ours(name)(**options | {"tol": 0.0})
+    options = call(name, entropy=0.25, log=True) | {limit(name): 7}
+    _, log = ours(name)(**options | {"tol": 0.0})
     assert len(log["err"]) == 7
     _, log = ours(name)(**options | {"tol": 1e9})
-    assert len(log["err"]) == 1
+    assert len(log["err"]) <= 2
     if name in BALANCED:
-        rough, _ = ours(name)(**options | {"tol": 0.0, "numItermax": 1})
-        assert np.abs(rough - plan).max() > 1e-6
+        options |= {"epsilon": 0.05, "tol": 0.0}
+        rough, fine = (ours(name)(**options, numItermax=inner)[0] for inner in (1, 1000))
+        assert np.abs(rough - fine).max() > 1e-6
 
 
 @pytest.mark.parametrize("name", BALANCED)
