@@ -79,8 +79,6 @@ def representation(
         raise TypeError(f"use_rep must be a str, None or a pair of these, got {came}")
     if isinstance(n_components, str):
         one_of(n_components, "n_components", ("auto",))
-    elif n_components is not None:
-        as_count(n_components, "n_components")
     if isinstance(cells, str):
         remedy = "anndata.read_h5ad reads files"
         raise TypeError(f"{name} must be AnnData or a table of cells, got a str: {remedy}")
@@ -92,7 +90,7 @@ def representation(
     if n_components == "auto":
         n_components = None if table.shape[1] <= N_COMPONENTS else N_COMPONENTS
     if called is None and n_components is not None:
-        points, called = components_of(table, n_components), "principal components"
+        points, called = principal_components(table, n_components), "principal components"
     else:
         points = filled(table)
     if len(points) < 2:
@@ -111,12 +109,11 @@ def _warn_of_lengths(table, name):
     # Tables of log counts and of shares had up to 3.1 there, counts 4.5 to 11.
     if long <= 4.0 * short:
         return False
-    times = long / short if short else np.inf
+    times = f"{long / short if short else np.inf:.2g} times between the 5 % and 95 % quantiles"
     warnings.warn(
-        f"{name}: lengths of rows differ {times:.2g} times, from the 5 % to the 95 % quantile, as "
-        "if cells were read more or less deeply. Normalize them first: counts to one total in each "
-        "cell and a log scale (scanpy.pp.normalize_total and log1p), other features to rows of "
-        "length one",
+        f"{name}: lengths of rows differ {times}, as if cells were read more or less deeply; first "
+        "bring counts to one total in each cell and a log scale (scanpy.pp.normalize_total and "
+        "log1p), other features to rows of length one",
         stacklevel=outside(),
     )
     return True
@@ -140,24 +137,17 @@ def principal_components(table: ArrayLike, n_components: int = 30) -> Float64Arr
     >>> principal_components([[0.0, 0.0], [3.0, 4.0]], 1).round(6).tolist()
     [[-2.5], [2.5]]
     """
-    return components_of(as_features(table, "table"), as_count(n_components, "n_components"))
-
-
-def components_of(table: Any, n_components: int) -> Float64Array:
-    """Return the `principal_components` of a table from `as_features`."""
-    n, d = table.shape
-    k = min(n_components, n, d)
-    means = np.asarray(table.mean(axis=0)).ravel()
+    x = as_features(table, "table")
+    n, d = x.shape
+    k, means = min(as_count(n_components, "n_components"), n, d), x.mean(axis=0)
     if n * d <= 1_000_000 or k == min(n, d):
-        left, values, right = np.linalg.svd(filled(table) - means, full_matrices=False)
+        left, values, right = np.linalg.svd(filled(x) - means, full_matrices=False)
     else:
-        table, ones, row = map(linalg.aslinearoperator, (table, np.ones((n, 1)), means[None]))
-        left, values, right = linalg.svds(
-            table - ones @ row, k=k, v0=np.ones(min(n, d)), solver="arpack"
-        )
-        order = np.argsort(-values)
-        left, values, right = left[:, order], values[order], right[order]
-    left, values, right = left[:, :k], values[:k], right[:k]
+        x, ones, row = map(linalg.aslinearoperator, (x, np.ones((n, 1)), means[None]))
+        start = np.ones(min(n, d))
+        left, values, right = linalg.svds(x - ones @ row, k=k, v0=start, solver="arpack")
+    order = np.argsort(-values, kind="stable")[:k]
+    left, values, right = left[:, order], values[order], right[order]
     signs = np.sign(right[np.arange(k), np.abs(right).argmax(axis=1)])
     return left * (values * signs)
 
@@ -234,14 +224,11 @@ def foscttm(x: ArrayLike, y: ArrayLike) -> float:
     x, y = as_matrix(x, "x").astype(np.float64), as_matrix(y, "y").astype(np.float64)
     if x.shape != y.shape:
         raise ValueError(f"y must have the shape of x, {x.shape}, got {y.shape}")
-    return (_closer(x, y) + _closer(y, x)) / 2
-
-
-def _closer(x, y):
     n, total = len(x), 0.0
-    squares = np.einsum("ij,ij->i", y, y)
-    for rows in row_blocks(n, n):
-        near = squares - 2.0 * x[rows] @ y.T
-        own = near[np.arange(len(near)), np.arange(n)[rows]][:, None]
-        total += (near < own).sum() + ((near == own).sum() - len(near)) / 2
-    return float(total) / (n * max(n - 1, 1))
+    for a, b in ((x, y), (y, x)):
+        squares = np.einsum("ij,ij->i", b, b)
+        for rows in row_blocks(n, n):
+            near = squares - 2.0 * a[rows] @ b.T
+            own = near[np.arange(len(near)), np.arange(n)[rows]][:, None]
+            total += (near < own).sum() + ((near == own).sum() - len(near)) / 2
+    return float(total) / (2 * n * max(n - 1, 1))

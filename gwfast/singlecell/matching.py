@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,26 +13,39 @@ from numpy.typing import ArrayLike
 from .._version import __version__
 from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
-from ..results.result import GWResult, LabelTransfer, Projection
+from ..results.result import ConvergenceWarning, GWResult, LabelTransfer, Projection
 from ..results.status import Ending, Status
 from ..results.tables import as_labels, of_tuples
+from ..solvers.gromov import gromov_wasserstein
+from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count
-from .advice import advised, quiet_solve, warn_of
-from .cells import (
-    CellMetric,
-    NComponents,
-    foscttm,
-    is_anndata,
-    names_of,
-    neighbor_costs,
-    representation,
-)
+from . import cells
+from .cells import CellMetric, NComponents, is_anndata, names_of, representation
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# `width` is the argument for the width of a plan, `others` are further arguments to change.
+ADVICE = {
+    Ending.CONVERGED: "",
+    Ending.STOPPED: "",
+    Ending.CYCLE: "try a larger {width}, or compare other {others}",
+    Ending.TIME_LIMIT: "try a larger time_limit, a larger {width}, or fewer points",
+    Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller {width}, or other {others}",
+    Ending.LOST_MASS: "points have lost their mass; try a larger {width}",
+    Ending.TRUNCATED: "try a smaller {width}, or options with a larger n_neighbors or tier='tiled'",
+    Ending.UNCERTAIN: "a lower optimum may exist; compare other {others}",
+    Ending.TIE: "another plan has the same objective, see gw.candidates; compare other {others}",
+}
+UNBALANCED = ADVICE | {
+    Ending.UNCERTAIN: (
+        "which points an unbalanced plan leaves out depends on rho; compare Partial(mass) with the "
+        "mass that both sides share, or 'semirelaxed' if only the first side lacks points"
+    )
+}
 
 
 class Tried(NamedTuple):
@@ -91,8 +105,8 @@ class CellAlignment:
         """Return the mean `foscttm` of both projections, if both sets are the same cells in the
         same order.
         """
-        forth, back = foscttm(self.transform(), self.y), foscttm(self.inverse_transform(), self.x)
-        return (forth + back) / 2
+        forth = cells.foscttm(self.transform(), self.y)
+        return (forth + cells.foscttm(self.inverse_transform(), self.x)) / 2
 
     def to_frame(self) -> pd.DataFrame:
         """Return the tried numbers of neighbors as a table of pandas."""
@@ -127,15 +141,14 @@ def align(
     """Align the cells of two data sets that have no feature in common.
 
     SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of nearest
-    neighbors in each set, steps between cells as costs, the entropic Gromov-Wasserstein plan, and
-    the number of neighbors whose plan has the lowest objective. Unlike SCOT, each plan is the best
-    of several starts.
+    neighbors in each set, steps between cells as costs, the entropic Gromov-Wasserstein plan, here
+    the best of several starts, and the number of neighbors whose plan has the lowest objective.
 
     Parameters
     ----------
     adata_x, adata_y : AnnData, or array-like or sparse matrix of shape (n, genes)
-        The cells. Counts should be normalized and on a log scale, other features to rows of equal
-        length if lengths say nothing.
+        Counts should be normalized and on a log scale, other features to rows of equal length if
+        lengths say nothing.
     p, q : array-like of shape (n,) and (m,) or None, default=None
         Masses of the cells; None is uniform.
     use_rep : str, pair of str or None, default=None
@@ -161,9 +174,9 @@ def align(
         "uncertain".
     key_added : str or None, default="gwfast"
         Write the alignment into AnnData objects under this key; None writes nothing. Both get
-        ``obsm["X_gwfast"]``, coordinates in the representation of `adata_y`; `adata_x` gets
-        ``uns["gwfast"]`` and, with `labels`, ``obs["gwfast_<labels>"]`` and
-        ``obs["gwfast_<labels>_share"]``, the certainty of each label from 0 to 1.
+        ``obsm["X_gwfast"]``, coordinates in the representation of `adata_y`, `adata_x` gets
+        ``uns["gwfast"]`` and, with `labels`, ``obs["gwfast_<labels>"]`` and their shares from 0 to
+        1, ``obs["gwfast_<labels>_share"]``.
 
     Returns
     -------
@@ -173,11 +186,9 @@ def align(
 
     Warns
     -----
-    ConvergenceWarning
-        See `gromov_wasserstein`; of the graph that was chosen.
-    UserWarning
-        If the lengths of rows differ and rows should be normalized; a plan that converged is
-        "uncertain" then.
+    ConvergenceWarning, UserWarning
+        See `gromov_wasserstein`, of the graph that was chosen; and if the lengths of rows differ
+        and rows should be normalized: a plan that converged is "uncertain" then.
 
     Examples
     --------
@@ -187,11 +198,6 @@ def align(
     >>> found = align(x, x[:, ::-1], n_neighbors=8, metric="euclidean")
     >>> found.foscttm() < 0.2  # these are the same cells
     True
-
-    AnnData objects get the alignment::
-
-        gwfast.singlecell.align(rna, atac, labels="cell_type")
-        rna.obs["gwfast_cell_type"], rna.obsm["X_gwfast"]
     """
     deadline = Deadline.after(time_limit)
     pair: Any = use_rep
@@ -211,12 +217,18 @@ def align(
     for k in _numbers(n_neighbors, min(len(x), len(y))):
         if tried and deadline.passed():
             break
-        costs = [neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)]
+        costs = [cells.neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)]
         gw = quiet_solve(
             *costs, p, q, marginals=marginals, epsilon=epsilon, time_limit=deadline.left,
             n_threads=n_threads, seed=seed, progress=progress,
         )  # fmt: skip
-        gw = dataclasses.replace(_doubted(gw, uneven_x or uneven_y), labels=names)
+        unbalanced, uneven = gw.marginals.name == "unbalanced", uneven_x or uneven_y
+        if gw.ending == Ending.CONVERGED and (uneven or unbalanced):
+            # An unbalanced plan has no confidence.
+            gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
+        others = "n_neighbors, metric and use_rep"
+        gw = advised(gw, "epsilon", f"{others}, or normalize the rows" if uneven else others)
+        gw = dataclasses.replace(gw, labels=names)
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         alignments.append(CellAlignment(gw, x, y, k, ()))
         alignments = [min(alignments, key=lambda each: each.gw.gw_cost)]
@@ -226,18 +238,6 @@ def align(
         facts = dict(metric=metric, seed=seed, representation_x=name_x, representation_y=name_y)
         _write(found, adata_x, adata_y, labels, column, key_added, facts)
     return found
-
-
-def _doubted(gw, uneven):
-    """Return the result with advice; "uncertain" if lengths of rows are `uneven`, or if it is
-    unbalanced and has no confidence.
-    """
-    if gw.ending == Ending.CONVERGED and (uneven or gw.marginals.name == "unbalanced"):
-        gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
-        if uneven:
-            advice = "lengths of rows differ and may hide what cells are; normalize the rows first"
-            return dataclasses.replace(gw, advice=advice)
-    return advised(gw, "epsilon", "n_neighbors, metric and use_rep")
 
 
 def _numbers(n_neighbors, n_cells):
@@ -295,3 +295,24 @@ def _write(found, adata_x, adata_y, labels, column, key, facts):
             received = pd.Categorical(received, dtype=dtype)
         adata_x.obs[f"{key}_{labels}"] = received
         adata_x.obs[f"{key}_{labels}_share"] = shares
+
+
+def quiet_solve(*args, **kwargs):
+    """Return the result of `gromov_wasserstein` without its warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return gromov_wasserstein(*args, **kwargs)
+
+
+def advised(gw, width, others):
+    """Return the `GWResult` with advice in the arguments `width` and `others`."""
+    known = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
+    advice = known.get(gw.ending, "try a larger {width}").format(width=width, others=others)
+    return dataclasses.replace(gw, advice=advice)
+
+
+def warn_of(gw):
+    """Warn of a `GWResult` that neither converged nor was stopped."""
+    if gw.ending not in (Ending.CONVERGED, Ending.STOPPED):
+        ended = f"Gromov-Wasserstein ended as {str(gw.status)!r} after {gw.n_iter} iterations"
+        warnings.warn(f"{ended}: {gw.advice}", ConvergenceWarning, stacklevel=outside())

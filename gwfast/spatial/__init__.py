@@ -6,6 +6,6 @@ objects are read without importing anndata.
 
 from .center import center_align
 from .matching import pairwise_align
-from .motions import stack_slices
+from .slices import stack_slices
 
 __all__ = ["center_align", "pairwise_align", "stack_slices"]

@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from ..results.status import Ending
+from ..singlecell.cells import filled
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Float64Array, Progress
 from ..utils.validation import as_count, as_positive, as_weights, one_of
 from .matching import SliceAlignment, pairwise_align
-from .slices import Dissimilarity, Slice, filled, with_common_genes
+from .slices import Dissimilarity, Slice, with_common_genes
 
 # Lower bound of divisors, which are sums that may be zero.
 TINY = 1e-12
@@ -90,7 +91,7 @@ def center_align(
         Slices with non-negative expression, such as counts. Of AnnData the genes are taken that the
         center and all slices have.
     weights : array-like of shape (len(slices),) or None, default=None
-        Weights of the slices; None is uniform.
+        None is uniform.
     alpha, dissimilarity, use_rep, norm, n_threads, seed
         See `pairwise_align`; the factorization minimizes the same `dissimilarity`.
     n_components : int, default=15
@@ -111,10 +112,8 @@ def center_align(
 
     Warns
     -----
-    ConvergenceWarning
-        See `pairwise_align`.
-    UserWarning
-        If not all slices have the same genes; it says how many all have.
+    ConvergenceWarning, UserWarning
+        See `pairwise_align`; and if not all slices have the same genes.
 
     Examples
     --------
@@ -134,8 +133,7 @@ def center_align(
     max_rounds, tol = as_count(max_rounds, "max_rounds"), as_positive(tol, "tol")
     if not len(slices):
         raise ValueError("slices must not be empty")
-    if weights is None:
-        weights = np.ones(len(slices))
+    weights = np.ones(len(slices)) if weights is None else weights
     shares = as_weights(weights, "weights", len(slices))
     start, others = _with_common_genes(center, slices, use_rep)
     table = filled(start.table)
@@ -178,18 +176,14 @@ def _with_common_genes(center, slices, use_rep):
     """Return the center and the slices, with the genes that all of them have."""
     start = Slice.of(center, use_rep, "center")
     others = [Slice.of(data, use_rep, f"slices[{k}]") for k, data in enumerate(slices)]
-    most = max(data.table.shape[1] for data in (start, *others))
-    least = min(data.table.shape[1] for data in (start, *others))
+    sizes = {data.table.shape[1] for data in (start, *others)}
     for data in others:
         start, _ = with_common_genes(start, data)
     others = [with_common_genes(start, data)[1] for data in others]
-    n_genes = start.table.shape[1]
-    if not most == least == n_genes:
-        warnings.warn(
-            f"center and slices must have the same genes, got up to {most}; the {n_genes} that "
-            "all have are taken",
-            stacklevel=outside(),
-        )
+    if sizes != {start.table.shape[1]}:
+        counts = f"up to {max(sizes)}; the {start.table.shape[1]} that all have are taken"
+        text = f"center and slices must have the same genes, got {counts}"
+        warnings.warn(text, stacklevel=outside())
     for data in (start, *others):
         if data.table.min() < 0:
             raise ValueError(f"{data.name} must not be negative, got {data.table.min():.3g}")

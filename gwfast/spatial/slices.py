@@ -1,27 +1,26 @@
-"""Slices of tissue: spots and their expression, from AnnData objects or arrays."""
+"""Slices of tissue: spots and their expression, rigid motions between them, and stacks."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import warnings
 from collections import Counter
-from typing import Any, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
-from ..singlecell.cells import (
-    N_COMPONENTS,
-    as_features,
-    components_of,
-    filled,
-    is_anndata,
-    names_of,
-    table_of,
-)
+from ..results.coupling import ArrayCoupling, Coupling
+from ..results.result import GWResult
+from ..singlecell import cells
+from ..utils.callers import outside
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.types import Float64Array
 from ..utils.validation import as_matrix
@@ -44,8 +43,9 @@ class Slice:
     @classmethod
     def of(cls, data: Any, use_rep: str | None, name: str) -> Slice:
         """Return the slice of an AnnData object, or of a pair of coordinates and a table."""
-        if is_anndata(data):
-            spots, names, (table, at) = _spots_of(data, name), data, table_of(data, use_rep, name)
+        if cells.is_anndata(data):
+            spots, names = _spots_of(data, name), data
+            table, at = cells.table_of(data, use_rep, name)
             genes = None if use_rep in data.obsm else getattr(data, "var_names", None)
         else:
             if not (isinstance(data, tuple | list) and len(data) == 2):
@@ -59,18 +59,18 @@ class Slice:
         columns = labels_of(table, 1)
         if genes is None and isinstance(columns, tuple):
             genes = list(columns)
-        table = as_features(table, at)
+        table = cells.as_features(table, at)
         if len(spots) != table.shape[0]:
             rows = f"{len(spots)} spots, got {table.shape[0]}"
             raise ValueError(f"{at} must have a row for each of {rows}")
-        return cls(at, spots, table, genes, names_of(names))
+        return cls(at, spots, table, genes, cells.names_of(names))
 
 
 def coordinates(data: Any, name: str) -> Float64Array:
     """Return the coordinates (n, d) of an AnnData object, of a pair, or coordinates as they are;
     raise if all spots are at the same place.
     """
-    if is_anndata(data):
+    if cells.is_anndata(data):
         return _spots_of(data, name)
     if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) == 2:
         data, name = data[0], f"{name}[0]"
@@ -119,7 +119,7 @@ def dissimilarities(a: Slice, b: Slice, kind: Dissimilarity) -> Float64Array:
     """Return PASTE's costs (n, m) between spots by their expression: the Kullback-Leibler
     divergence of shares of genes, or Euclidean distances.
     """
-    x, y = filled(a.table), filled(b.table)
+    x, y = cells.filled(a.table), cells.filled(b.table)
     if kind == "euclidean":
         return cdist(x, y)
     _check_counts(a, b)
@@ -137,10 +137,10 @@ def features(a: Slice, b: Slice, kind: Dissimilarity) -> tuple[Float64Array, Flo
     if kind == "kl":
         _check_counts(a, b)
         x, y = _logarithms(x), _logarithms(y)
-    if x.shape[1] <= N_COMPONENTS:
-        return filled(x), filled(y)
+    if x.shape[1] <= cells.N_COMPONENTS:
+        return cells.filled(x), cells.filled(y)
     stack = sparse.vstack if sparse.issparse(x) or sparse.issparse(y) else np.vstack
-    components = components_of(stack([x, y]), N_COMPONENTS)
+    components = cells.principal_components(stack([x, y]), cells.N_COMPONENTS)
     return components[: len(a.spots)], components[len(a.spots) :]
 
 
@@ -188,3 +188,126 @@ def _logarithms(table):
     if sparse.issparse(table):
         return (sparse.diags_array(factors) @ table).log1p().tocsr()
     return np.log1p(table * factors[:, None])
+
+
+class RigidMotion(NamedTuple):
+    """A motion: a `rotation` (d, d), perhaps with a reflection, and then a `shift` (d,)."""
+
+    rotation: Float64Array
+    shift: Float64Array
+
+    def __call__(self, points: ArrayLike) -> Float64Array:
+        """Return points (n, d) after the motion."""
+        return as_matrix(points, "points").astype(np.float64) @ self.rotation + self.shift
+
+    def inverse(self) -> RigidMotion:
+        """Return the inverse motion."""
+        return RigidMotion(self.rotation.T, -self.shift @ self.rotation.T)
+
+    @property
+    def angle(self) -> float:
+        """Degrees by which points of the plane turn, counterclockwise; NaN for other dimensions."""
+        if self.rotation.shape != (2, 2):
+            return float("nan")
+        return float(np.rad2deg(np.arctan2(self.rotation[0, 1], self.rotation[0, 0])))
+
+    @property
+    def is_reflection(self) -> bool:
+        """True if the slice is turned over as well."""
+        return bool(np.linalg.det(self.rotation) < 0)
+
+
+def rigid_motion(
+    coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool, name: str
+) -> RigidMotion:
+    """Return the motion of the spots `a` that is nearest to the spots `b`, by the mean square over
+    all pairs, weighted by the plan (Procrustes, as in PASTE). A warning names a slice that has to
+    be turned over.
+    """
+    rows, cols = coupling.marginals
+    mass = rows.sum()
+    if not mass > 0:
+        raise ValueError("the plan must have mass for a rigid motion, got none")
+    center, goal = rows @ a / mass, cols @ b / mass
+    a, b = a - center, b - goal
+    moments = a.T @ coupling.apply(b).astype(np.float64)
+    left, sizes, right = np.linalg.svd(moments / mass)
+    if not reflection and np.linalg.det(left @ right) < 0:
+        left[:, -1] *= -1.0
+        total = float(rows @ np.square(a).sum(axis=1) + cols @ np.square(b).sum(axis=1)) / mass
+        best, more = max(total - 2 * sizes.sum(), 0.0), 4 * sizes[-1]
+        # Spots in a line, and plans that match nothing, fit either way.
+        if more > max(best, 0.01 * total):
+            warnings.warn(
+                f"{name} fits better turned over: its spots are off by {math.sqrt(best):.3g} with "
+                f"a reflection, by {math.sqrt(best + more):.3g} without; pass reflection=True",
+                stacklevel=outside(),
+            )
+    rotation = left @ right
+    return RigidMotion(rotation, goal - center @ rotation)
+
+
+def stack_slices(
+    slices: Sequence[Any],
+    alignments: Sequence[Any],
+    *,
+    reflection: bool = False,
+    key_added: str | None = "spatial_aligned",
+) -> list[Float64Array]:
+    """Bring successive slices into the frame of the first.
+
+    The rigid motion that is best for the plan between two slices moves each slice onto the slice
+    before (PASTE: Zeira, Land, Strzalkowski and Raphael, Nature Methods 2022).
+
+    Parameters
+    ----------
+    slices : sequence of k AnnData objects, pairs, or arrays of shape (n_i, d)
+        The slices, or the coordinates of their spots.
+    alignments : sequence of k - 1 SliceAlignment, GWResult, or arrays
+        Alignment of each slice with the next slice, from `pairwise_align`; or plans of
+        shape (n_i, n_(i + 1)).
+    reflection : bool, default=False
+        Whether slices may be turned over; a warning names a slice that would fit far better so.
+    key_added : str or None, default="spatial_aligned"
+        Write the coordinates into ``obsm[key_added]`` of AnnData objects; None writes nothing.
+
+    Returns
+    -------
+    list of (n_i, d) float64 ndarrays
+        Coordinates of all slices; the first slice stays where it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gwfast.spatial import stack_slices
+    >>> spots = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    >>> turned = spots @ [[0.0, 1.0], [-1.0, 0.0]] + 7.0
+    >>> first, second = stack_slices([spots, turned], [np.eye(3) / 3])
+    >>> bool(np.allclose(first, second))
+    True
+    """
+    if len(slices) < 2 or len(alignments) != len(slices) - 1:
+        numbers = f"at least two, got {len(alignments)} and {len(slices)}"
+        raise ValueError(f"alignments must be one fewer than slices, and slices {numbers}")
+    spots = [coordinates(data, f"slices[{k}]") for k, data in enumerate(slices)]
+    moved = [spots[0]]
+    for k, alignment in enumerate(alignments):
+        name, shape = f"alignments[{k}]", (len(spots[k]), len(spots[k + 1]))
+        orders = cells.names_of(slices[k]), cells.names_of(slices[k + 1])
+        plan = in_order(alignment, name, *orders, of=f"slices[{k}] and slices[{k + 1}]")
+        plan = getattr(plan, "gw", plan)
+        if isinstance(plan, GWResult):
+            coupling = plan.coupling
+        else:
+            plan = np.ascontiguousarray(as_matrix(plan, name), dtype=np.float64)
+            coupling = ArrayCoupling(plan, 1)
+        if coupling.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {coupling.shape}")
+        # The next slice onto this slice, where it is in the stack.
+        motion = rigid_motion(coupling.T, spots[k + 1], moved[k], reflection, f"slices[{k + 1}]")
+        moved.append(motion(spots[k + 1]))
+    if key_added is not None:
+        for data, places in zip(slices, moved, strict=True):
+            if cells.is_anndata(data):
+                data.obsm[key_added] = places
+    return moved

@@ -25,8 +25,11 @@ def clouds(n=260, m=240, d=8, noise=0.05, metric="cosine", seed=0):
     return PointCloud(x[:n], metric), PointCloud(y[:m], metric)
 
 
-def solve(problem, engine=None, n_shards=3, min_points=100, **options):
-    options = dict(init="product", epsilon=gwfast.Epsilon(relative=0.01)) | options
+def solve(
+    problem, engine=None, n_shards=3, min_points=100, *, tier="auto", relative=0.01, **options
+):
+    options = dict(init="product", options=gwfast.SolverOptions(tier=tier)) | options
+    options["epsilon"] = gwfast.Epsilon(relative=relative)
     if engine is None:
         return gwfast.gromov_wasserstein(*problem, **options)
     with placing(Cluster(engine, n_shards, min_points)):
@@ -39,10 +42,7 @@ def solve(problem, engine=None, n_shards=3, min_points=100, **options):
 )
 @pytest.mark.parametrize("tier", ["dense", "tiled"])
 def test_it_ends_where_one_place_does(metric, tier, relative):
-    problem = clouds(metric=metric)
-    options = dict(
-        options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=relative)
-    )
+    problem, options = clouds(metric=metric), dict(tier=tier, relative=relative)
     here, there = solve(problem, **options), solve(problem, Workers(), **options)
     assert there.status == here.status == "converged"
     assert isinstance(there.coupling, ShardedCoupling)
@@ -58,12 +58,12 @@ def test_it_ends_where_one_place_does(metric, tier, relative):
 
 @pytest.mark.parametrize("relative", [0.02, 0.002])
 def test_any_number_of_shards_comes_to_the_same_plan(relative):
-    problem, options = clouds(), dict(epsilon=gwfast.Epsilon(relative=relative))
-    found = [solve(problem, Workers(), n, **options) for n in (1, 2, 3, 7)]
-    for one in found[1:]:
-        assert one.gw_cost == pytest.approx(found[0].gw_cost, rel=1e-5)
-        assert np.abs(one.plan - found[0].plan).sum() < 1e-4
-    again = solve(problem, Workers(5), 3, **options)
+    problem = clouds()
+    found = [solve(problem, Workers(), n, relative=relative) for n in (1, 2, 3, 7)]
+    for other in found[1:]:
+        assert other.gw_cost == pytest.approx(found[0].gw_cost, rel=1e-5)
+        assert np.abs(other.plan - found[0].plan).sum() < 1e-4
+    again = solve(problem, Workers(5), 3, relative=relative)
     assert_array_equal(again.plan, found[2].plan)
 
 
@@ -75,12 +75,10 @@ def test_more_shards_than_rows():
 
 @pytest.mark.parametrize("tier, relative", [("dense", 0.02), ("dense", 0.002), ("tiled", 0.02)])
 def test_workers_may_die(tier, relative):
-    problem = clouds()
-    options = dict(
-        options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=relative)
+    problem, quiet, deadly = clouds(), Workers(3), Workers(3, dying=0.05)
+    expected, found = (
+        solve(problem, engine, tier=tier, relative=relative) for engine in (quiet, deadly)
     )
-    quiet, deadly = Workers(3), Workers(3, dying=0.05)
-    expected, found = (solve(problem, one, **options) for one in (quiet, deadly))
     assert quiet.died == 0 and deadly.died > 3
     assert {one for _, one in quiet.begun} == {tier}
     steps, its_steps = ([s[:-1] for s in one.history] for one in (found, expected))
@@ -171,31 +169,41 @@ def test_shards_move_to_workers_that_join():
     assert begun == ["worker 0001"] * 4 + ["worker 0002"] * 2
 
 
-def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever():
-    class Dead(Workers):
-        def _answer(self, handle, method, args):
-            return super()._answer((None, "nowhere"), method, args)
+class Dead(Workers):
+    """Workers that are gone whenever something is asked."""
 
+    def _answer(self, handle, method, args):
+        return super()._answer((None, "nowhere"), method, args)
+
+
+def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever():
     engine = Dead()
     with pytest.raises(NoWorkers, match=r"^shard 0 of 3 was lost .* run out of memory"):
         solve(clouds(), engine)
     assert len(engine.asked) <= 3 * (MAX_LOSSES + 1)
 
 
+class Dying(Workers):
+    """A worker that dies of every so many iterations, which another worker replaces."""
+
+    def __init__(self, every):
+        super().__init__(1)
+        self.every = every
+
+    def _answer(self, handle, method, args):
+        answer = super()._answer(handle, method, args)
+        if method == "iterate" and not isinstance(answer, Exception):
+            assert self.asked.count(method) < 1000
+            if self.asked.count(method) % self.every == 0:
+                self.die(handle[1])
+                self.join()
+                return Lost()
+        return answer
+
+
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_shard_that_is_lost_after_few_answers_is_not_begun_for_ever(every):
-    class Dying(Workers):
-        def _answer(self, handle, method, args):
-            answer = super()._answer(handle, method, args)
-            if method == "iterate" and not isinstance(answer, Exception):
-                assert self.asked.count(method) < 1000
-                if self.asked.count(method) % every == 0:
-                    self.die(handle[1])
-                    self.join()
-                    return Lost()
-            return answer
-
-    engine = Dying(1)
+    engine = Dying(every)
     with pytest.raises(NoWorkers, match=r"^shard 0 of 1 .* workers .* with a checkpoint"):
         solve(clouds(), engine, 1)
     assert engine.died <= 3 * MAX_LOSSES
@@ -235,11 +243,7 @@ def test_what_is_left_when_a_worker_dies_stores_no_more_than_it_has_room_for():
 def pair(request):
     """A plan on workers, and the same as an array."""
     tier, relative = request.param
-    options = dict(
-        options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=relative)
-    )
-    engine = Workers(dying=0.02)
-    coupling = solve(clouds(), engine, **options).coupling
+    coupling = solve(clouds(), Workers(dying=0.02), tier=tier, relative=relative).coupling
     return coupling, coupling.toarray().astype(np.float64)
 
 
@@ -311,7 +315,7 @@ class Killed(Exception):
 @pytest.mark.parametrize("tier, at", [("dense", 2), ("tiled", 5)])
 def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     file, problem = tmp_path / "kept", clouds()
-    options = dict(options=gwfast.SolverOptions(tier=tier), epsilon=gwfast.Epsilon(relative=0.002))
+    options = dict(tier=tier, relative=0.002)
     expected = solve(problem, Workers(), **options)
     assert expected.n_iter > at + 1
 

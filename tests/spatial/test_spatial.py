@@ -49,6 +49,7 @@ SPOTS = grid_of(9, 7)
 COUNTS = counts_of(SPOTS, 1)
 OTHERS = moved(SPOTS), counts_of(SPOTS, 2)
 PAIR = SPOTS, COUNTS
+FAR = 100 * OTHERS[0], OTHERS[1]
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +94,9 @@ def test_reflections_are_taken_where_they_are_allowed():
     np.testing.assert_allclose(motion(SPOTS), over, atol=0.2)
 
 
-def test_norm_makes_units_of_no_matter(found):
-    far = pairwise_align(
-        (100 * SPOTS, COUNTS), (100 * OTHERS[0], OTHERS[1]), norm=True, init="product"
-    )
+@pytest.mark.parametrize("unit, options", [(100, {"init": "product"}), (1, {})])
+def test_norm_makes_units_of_no_matter(found, unit, options):
+    far = pairwise_align((unit * SPOTS, COUNTS), FAR, norm=True, **options)
     assert far.objective == pytest.approx(found.objective, rel=0.01)
 
 
@@ -143,16 +143,14 @@ def test_slices_that_overlap_in_part_are_found(blur, bend, alpha):
     assert found.gw.status == "converged"
 
 
-def test_an_overlap_that_starts_disagree_about_is_uncertain():
+@pytest.mark.parametrize("options", [{}, {"blur": 2, "alpha": 0.5}])
+def test_an_overlap_that_starts_disagree_about_is_uncertain(options):
     """Spots and counts at random: there is nothing to find."""
     rng = np.random.default_rng(0)
     slices = [(rng.uniform(0, 17, (300, 2)), rng.poisson(3.0, (300, 8))) for _ in "ab"]
     with pytest.warns(gwfast.ConvergenceWarning, match="compare other alpha"):
-        found = pairwise_align(*slices, overlap=0.5)
+        found = pairwise_align(*slices, overlap=0.5, **options)
     assert found.gw.status == "uncertain" and len(found.gw.candidates) == 3
-    with pytest.warns(gwfast.ConvergenceWarning, match="compare other alpha"):
-        found = pairwise_align(*slices, overlap=0.5, blur=2, alpha=0.5)
-    assert found.gw.status == "uncertain"
 
 
 def test_both_methods_agree():
@@ -172,38 +170,36 @@ def test_both_methods_agree():
 
 
 @pytest.mark.slow
-def test_levels_lead_where_all_spots_do():
-    """Whether kernels keep all entries or those of neighbors."""
+@pytest.mark.parametrize("tier, atol", [("auto", 0.05), ("tiled", 0.05), ("neighbors", 0.1)])
+def test_levels_lead_where_all_spots_do(tier, atol):
     spots = grid_of(60, 50)
-    given = (spots, counts_of(spots, 1)), (moved(spots), counts_of(spots, 2))
-    kind = dict(blur=2)
-    found = pairwise_align(*given, **kind)
-    assert [one.n_points for one in found.gw.candidates][-2:] == [1500, 3000]
-    alone = pairwise_align(*given, init="product", **kind)
-    for one in (found, pairwise_align(*given, options=gwfast.SolverOptions(tier="tiled"), **kind)):
-        assert one.gw.status in ("converged", "uncertain")
-        assert one.gw.left_out < 0.01
-        assert one.objective == pytest.approx(alone.objective, rel=2e-3)
-        np.testing.assert_allclose(one.transform(), alone.transform(), atol=0.05)
+    slices = (spots, counts_of(spots, 1)), (moved(spots), counts_of(spots, 2))
+    kept = {"n_neighbors": 232} if tier == "neighbors" else {}
+    options = gwfast.SolverOptions(tier=tier, **kept)
+    found = pairwise_align(*slices, blur=2, options=options)
+    assert [row.n_points for row in found.gw.candidates][-2:] == [1500, 3000]
+    assert found.gw.status in ("converged", "uncertain") and found.gw.left_out < 0.01
+    alone = pairwise_align(*slices, blur=2, init="product")
+    assert found.objective == pytest.approx(alone.objective, rel=2e-3)
+    np.testing.assert_allclose(found.transform(), alone.transform(), atol=atol)
 
 
-def test_stacks_of_slices_without_sides_say_nothing():
-    """Spots in a line, and plans that match nothing, fit either way."""
-    line = SPOTS[:, :1] * [1.0, 0.5]
-    stack_slices([line, line * [1, -1]], [np.eye(63) / 63])
-    plan = np.random.default_rng(0).random((63, 63))
-    stack_slices([SPOTS, SPOTS * [1, -1]], [plan / plan.sum()])
+@pytest.mark.parametrize("spots, plan", [
+    (SPOTS[:, :1] * [1.0, 0.5], np.eye(63) / 63),
+    (SPOTS, np.random.default_rng(0).random((63, 63)) / 63**2),
+], ids=["in a line", "matching nothing"])  # fmt: skip
+def test_slices_that_fit_either_way_say_nothing(spots, plan):
+    stack_slices([spots, spots * [1, -1]], [plan])
 
 
-def test_slices_in_other_units_are_warned_of(found):
-    far = 100 * OTHERS[0], OTHERS[1]
-    for blur in (0, 2):
-        with pytest.warns(UserWarning, match="units of slice_a, got 100 times its size"):
-            pairwise_align(PAIR, far, blur=blur, init="product")
-    with pytest.warns(UserWarning, match="about 1 apart for alpha, got 100, .* 1e\\+04"):
-        pairwise_align((100 * SPOTS, COUNTS), far, init="product")
-    close = pairwise_align(PAIR, far, norm=True)
-    assert close.objective == pytest.approx(found.objective, rel=0.01)
+@pytest.mark.parametrize("slices, blur, message", [
+    ((PAIR, FAR), 0, "units of slice_a, got 100 times its size"),
+    ((PAIR, FAR), 2, "units of slice_a, got 100 times its size"),
+    (((100 * SPOTS, COUNTS), FAR), 0, "about 1 apart for alpha, got 100, .* 1e\\+04"),
+])  # fmt: skip
+def test_slices_in_other_units_are_warned_of(slices, blur, message):
+    with pytest.warns(UserWarning, match=message):
+        pairwise_align(*slices, blur=blur, init="product")
 
 
 def test_stacks_are_in_the_frame_of_the_first(found):
@@ -256,17 +252,10 @@ def test_frames_go_by_their_labels(found):
         pairwise_align(*slices, p.set_axis(["a", *names[1:]]))
 
 
-def test_real_anndata(found, tmp_path):
+def test_slices_of_anndata_are_written_to(found, tmp_path):
     anndata = pytest.importorskip("anndata")
-    pandas = pytest.importorskip("pandas")
-    index = [f"spot{k}" for k in range(63)]
-    a, b = (
-        anndata.AnnData(
-            counts.astype(np.float32),
-            obs=pandas.DataFrame(index=index), obsm={"spatial": spots},
-        )
-        for spots, counts in ((SPOTS, COUNTS), OTHERS)
-    )  # fmt: skip
+    a, b = (anndata.AnnData(counts.astype(np.float32)) for counts in (COUNTS, OTHERS[1]))
+    a.obsm["spatial"], b.obsm["spatial"] = SPOTS, OTHERS[0]
     again = pairwise_align(a, b)
     assert again.objective == pytest.approx(found.objective)
     assert list(again.to_frame().columns) == ["source", "target", "mass", "share"]
@@ -322,11 +311,11 @@ def test_a_center_is_less_noisy_than_its_slices(kind):
     assert weighted.objectives == (weighted.alignments[0].objective,)
 
 
-def test_it_ends_in_time():
-    for blur in (0, 2):
-        with pytest.warns(gwfast.ConvergenceWarning, match="larger time_limit"):
-            late = pairwise_align((SPOTS, COUNTS), OTHERS, blur=blur, time_limit=1e-9)
-        assert late.gw.status == "time_limit"
+@pytest.mark.parametrize("blur", [0, 2])
+def test_it_ends_in_time(blur):
+    with pytest.warns(gwfast.ConvergenceWarning, match="larger time_limit"):
+        late = pairwise_align(PAIR, OTHERS, blur=blur, time_limit=1e-9)
+    assert late.gw.status == "time_limit"
 
 
 BARE = Fake(None, COUNTS)
