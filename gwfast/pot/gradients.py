@@ -34,23 +34,16 @@ class Loss:
 
     def in_data(self, T):
         """Return the gradient in the costs and alpha by names, with the plan held still."""
-        C1, C2 = self._in_costs(T)
+        C1, C2 = (self._alpha * x for x in self._costs.in_costs(T))
         if self._M is None:
             return dict(C1=C1, C2=C2)
         alpha = float(np.vdot(self._costs.cost(T) - self._M, T))
         return dict(C1=C1, C2=C2, M=(1 - self._alpha) * T, alpha=alpha)
 
     def in_plan_in_data(self, T, Z):
-        """Return the gradient of ``<in_plan(T), Z>``, in which quadratic terms are polarized."""
-        terms = zip(*map(self._in_costs, (T + Z, T, Z)), strict=True)
-        C1, C2 = (both - first - second for both, first, second in terms)
-        if self._M is None:
-            return dict(C1=C1, C2=C2)
-        alpha = float(np.vdot(2.0 * self._costs.cost(T) - self._M, Z))
-        return dict(C1=C1, C2=C2, M=(1 - self._alpha) * Z, alpha=alpha)
-
-    def _in_costs(self, T):
-        return [self._alpha * x for x in self._costs.in_costs(T)]
+        """Return the gradient of ``<in_plan(T), Z>``: central differences of quadratic terms."""
+        above, below = self.in_data(T + Z), self.in_data(T - Z)
+        return {name: (above[name] - below[name]) / 2 for name in above}
 
 
 class Potentials:
