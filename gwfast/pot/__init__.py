@@ -20,7 +20,6 @@ from .exact import *
 from .linear import *
 from .optim import *
 from .patching import *
-from .semirelaxed_barycenters import *
 from .templates import *
 from .terms import *
 from .unbalanced import *

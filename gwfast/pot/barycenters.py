@@ -4,6 +4,7 @@ barycenter to every space, and the barycenter that suits these plans.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
@@ -17,16 +18,18 @@ from ..problems.graphs import CostLike
 from ..utils.validation import as_count, as_matrix, as_vector
 from ._solve import solve_all, table
 from ._spaces import Spaces, exact_plans, listed, one_by_one
-from ._starts import random_generator
+from ._starts import PARTITIONS, STARTS, feature_centers, named_plan, random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
-from .call import LossFun, Plan, Solver
-from .exact import exact
+from .call import Call, LossFun, Plan, Solver
+from .exact import exact, solve_all_exact
 
 __all__ = [
     "entropic_fused_gromov_barycenters",
     "entropic_gromov_barycenters",
     "fgw_barycenters",
     "gromov_barycenters",
+    "semirelaxed_fgw_barycenters",
+    "semirelaxed_gromov_barycenters",
 ]
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 
@@ -177,6 +180,74 @@ def _undefined(message):
     return type("UndefinedParameter", (ValueError, utils.UndefinedParameter), {})(message)
 
 
+class SemirelaxedBarycenter(Barycenter):
+    """A barycenter with other masses in each space: plans are from the spaces to it, and they
+    stand side by side transposed.
+    """
+
+    keeps_plans, field, side = False, "y", "C2"
+
+    def _begin(self, options, random_state, G0, C, Y=None):
+        """Begin as POT: plans by a name, and from them the rest."""
+        pots_choice(G0, "G0", STARTS + PARTITIONS)
+        self._weigh(takes_logs=False)
+        n, clusters = len(self.p), G0 in PARTITIONS
+        named = options | dict(G0=G0, random_state=random_state, use_target=C is not None)
+        if Y is None and self.has_features and clusters:
+            Y = feature_centers(self.Ys, n, random_state).astype(self.dtype, copy=False)
+        starts, structure = [None] * len(self.costs), C
+        if C is None:
+            structure = np.zeros((n, n), dtype=self.dtype)
+            starts = [np.zeros((len(cost), n), dtype=self.dtype) for cost in self.costs]
+        # Smaller spaces are matched to the clusters of the larger spaces.
+        for expands in (False, True):
+            for s, cost in enumerate(self.costs):
+                if expands == (len(cost) <= n):
+                    starts[s] = self.call(s, structure, Y if clusters else None, {}, **named).G0
+            if C is None:
+                structure = self.mean_structure(self.joined(starts))
+        if C is None and G0 in ("product", "random_product"):
+            # A constant structure would stay constant.
+            noise = random_generator(random_state).uniform(-0.01, 0.01, size=(n, n))
+            noise = (noise + noise.T) / 2 if options["symmetric"] else noise
+            structure = (structure + noise).astype(self.dtype, copy=False)
+        if Y is None and self.has_features:
+            Y = self.mean_features(self.joined(starts))
+        self.C, self.Y, self.starts, self._method = structure, Y, starts, G0
+        self.begin(structure, Y, {}, **options)
+
+    def call(self, s, C, Y, names, **options):
+        cost, _, masses = self._names[s]
+        names = {"C1": cost, "C2": "init_C", "p": masses}
+        sides, M = (self.costs[s], C, self._masses[s]), self.costs_between(Y, s)
+        return Call.of(*sides, M=M, marginals="semirelaxed", names=names, **options)
+
+    def calls_at(self, Cs, Ys, starts, some):
+        # As in POT, plans by name are made again for each barycenter.
+        return [
+            call
+            if call.G0 is not None
+            else dataclasses.replace(call, G0=named_plan(call, self._method, 0, True))
+            for call in super().calls_at(Cs, Ys, starts, some)
+        ]
+
+    def costs_between(self, Y, s):
+        M = super().costs_between(Y, s)
+        return None if M is None else np.ascontiguousarray(M.T)
+
+    def _divisors(self, plans):
+        masses = self.masses(plans)
+        points, pairs = self._lambdas @ masses, (self._lambdas * masses.T) @ masses
+        # Points that no space gives mass to are zero.
+        return tuple(np.where(x > 0, x, 1.0) for x in (points, pairs))
+
+    def masses(self, plans):
+        return np.add.reduceat(plans, [part.start for part in self.parts], axis=1).T
+
+    def joined(self, plans):
+        return np.concatenate([plan.T for plan in plans], axis=1)
+
+
 def entropic_gromov_barycenters(
     N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
     p: ArrayLike | None = None, lambdas: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
@@ -192,25 +263,21 @@ def entropic_gromov_barycenters(
 
     Parameters
     ----------
-    N : int
-        Number of points of the barycenter.
-    Cs, init_C : S arrays of shape (ns, ns), or graphs, and array of shape (N, N), optional
-        The first barycenter has by default squared distances of random points.
-    ps, p, lambdas : S arrays of shape (ns,), array of shape (N,), and S floats, optional
-        Masses of the spaces and of the barycenter, and weights of the spaces, uniform by default.
+    N, Cs, ps, p, lambdas : int, S arrays (ns, ns) or graphs, S arrays (ns,), array (N,), S floats
+        Number of points of the barycenter, the spaces, masses of both and weights of the spaces,
+        uniform by default.
     max_iter, tol, stop_criterion : int, float, {"barycenter", "loss"}
         Limit of updates, and of outer iterations for the plans of an update; and the change of the
         barycenter (Frobenius norm), or relative change of the loss, at which updates stop.
     warmstartT : bool, default=False
         Whether the plans of an update start from the plans of the last update.
-    random_state : int, RandomState or None, default=None
-        Seed of POT's random numbers.
+    init_C, random_state : array of shape (N, N), optional, and int, RandomState or None
+        Default are squared distances of random points, by POT's random numbers.
 
     Returns
     -------
-    C : array of shape (N, N)
-    log : dict
-        If asked for: "err", with the criterion "loss" also "loss", the plans "T", and "p".
+    C, log : array of shape (N, N), and if asked for a dict
+        It has "err", with the criterion "loss" also "loss", the plans "T", and "p".
 
     Examples
     --------
@@ -243,19 +310,16 @@ def entropic_fused_gromov_barycenters(
 
     Parameters
     ----------
-    Ys, init_Y : S arrays of shape (ns, d), and array of shape (N, d), optional
-        Features of the points, and of the first barycenter, zeros by default.
-    alpha : float, default=0.5
-        Weight of the structures.
+    Ys, init_Y, alpha : S arrays (ns, d), array (N, d), optional, and float, default=0.5
+        Features of the points, and of the first barycenter (zeros); weight of the structures.
     fixed_structure, fixed_features : bool, default=False
         Whether `init_C`, or `init_Y`, stays as it is.
 
     Returns
     -------
-    Y, C : arrays of shape (N, d) and (N, N)
-    log : dict
-        If asked for: "err_feature", "err_structure" and "Ts_iter", or with the criterion "loss"
-        "loss" and "err_rel_loss"; the plans "T", "p", and "Ms", the costs between features.
+    Y, C, log : arrays of shape (N, d) and (N, N), and if asked for a dict
+        It has "err_feature", "err_structure" and "Ts_iter", or with the criterion "loss" "loss" and
+        "err_rel_loss"; the plans "T", "p", and "Ms", the costs between features.
 
     Examples
     --------
@@ -343,4 +407,84 @@ def fgw_barycenters(
     return spaces.update(
         exact_plans(spaces, max_iter, 1e-5, verbose), max_iter, tol, stop_criterion, warmstartT,
         verbose, log, fixed_structure, fixed_features,
+    )  # fmt: skip
+
+
+def semirelaxed_gromov_barycenters(
+    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
+    lambdas: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True, max_iter: float = 1000, tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
+    log: bool = False, init_C: ArrayLike | None = None, G0: str = "product",
+    random_state: int | np.random.RandomState | None = None,
+) -> Plan:  # fmt: skip
+    """Return the semi-relaxed Gromov-Wasserstein barycenter of spaces without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_barycenters>`__.
+    For other parameters see `entropic_gromov_barycenters`.
+
+    Parameters
+    ----------
+    G0, init_C : str, default="product", and array of shape (N, N), optional
+        Plans to start from: "product", "random_product" or "random", or by clusters (with POT)
+        "fluid", "spectral", "kmeans", "fluid_soft", "spectral_soft" or "kmeans_soft". Default is
+        the structure of these plans, with a little noise if they are products.
+
+    Returns
+    -------
+    C, log : array of shape (N, N), zero between points that no space takes together, and dict
+        As of `entropic_gromov_barycenters`, with plans "T" of shape (ns, N), and "p" of shape
+        (S, N), the masses that each space gives.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> gwfast.pot.semirelaxed_gromov_barycenters(4, [1 - np.eye(5)], random_state=0).shape
+    (4, 4)
+    """
+    spaces = SemirelaxedBarycenter(
+        N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, G0=G0
+    )
+    solve = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol, verbose=verbose)
+    return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
+
+
+def semirelaxed_fgw_barycenters(
+    N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
+    lambdas: ArrayLike | None = None, alpha: float = 0.5, fixed_structure: bool = False,
+    fixed_features: bool = False, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True, max_iter: float = 100, tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
+    log: bool = False, init_C: ArrayLike | None = None, init_X: ArrayLike | None = None,
+    G0: str = "product", random_state: int | np.random.RandomState | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the semi-relaxed fused Gromov-Wasserstein barycenter without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fgw_barycenters>`__.
+    For other parameters see `semirelaxed_gromov_barycenters` and `fgw_barycenters`.
+
+    Parameters
+    ----------
+    p, init_X : arrays of shape (N,) and (N, d), optional
+        `p` is without effect, as in POT. Features are by default the features of the plans, or with
+        clusters centers by scikit-learn.
+
+    Returns
+    -------
+    X, C, log
+        As of `fgw_barycenters`, with "T" and "p" of `semirelaxed_gromov_barycenters`.
+
+    Examples
+    --------
+    >>> import numpy as np, gwfast
+    >>> spaces = [np.eye(5)] * 2, [1 - np.eye(5)] * 2
+    >>> gwfast.pot.semirelaxed_fgw_barycenters(4, *spaces, random_state=0)[0].shape
+    (4, 5)
+    """
+    spaces = SemirelaxedBarycenter(
+        N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,
+        "init_X", G0,
+    )  # fmt: skip
+    solve = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol, verbose=verbose)
+    return spaces.update(
+        solve, max_iter, tol, stop_criterion, warmstartT, verbose, log, fixed_structure,
+        fixed_features,
     )  # fmt: skip

@@ -250,9 +250,8 @@ def co_optimal_transport(
 
     Parameters
     ----------
-    X, Y : array-like of shape (nx, dx) and (ny, dy)
-    wx_samp, wx_feat, wy_samp, wy_feat : array-like of shape (nx,), (dx,), (ny,), (dy,)
-        Masses of rows and columns, uniform by default.
+    X, Y, wx_samp, wx_feat, wy_samp, wy_feat : arrays (nx, dx), (ny, dy), (nx,), (dx,), (ny,), (dy,)
+        Data, and masses of rows and columns, uniform by default.
     epsilon, alpha, M_samp, M_feat : float or pair of floats, and arrays (nx, ny) and (dx, dy)
         Weight of the entropy of each plan, and of ``<M_samp, P>`` and ``<M_feat, Q>``; default 0.
     warmstart : dict, optional
@@ -260,20 +259,17 @@ def co_optimal_transport(
     nits_bcd, eval_bcd, tol_bcd, early_stopping_tol
         Limit of iterations, how many there are between two looks at the objective, and the change
         of the plan of samples (L1), or of the objective, at which iterations stop.
-    nits_ot, tol_sinkhorn
+    nits_ot, tol_sinkhorn, method_sinkhorn
         Limit of Sinkhorn iterations of each plan, and error of the marginals (Euclidean norm) at
-        which they stop; linear problems without entropy are always solved.
-    method_sinkhorn : {"sinkhorn", "sinkhorn_log"}
-        Without effect: there is one algorithm.
+        which they stop, by one algorithm; problems without entropy are always solved.
     log, verbose : bool, default=False
 
     Returns
     -------
-    pi_samp, pi_feat : arrays of shape (nx, ny) and (dx, dy)
-        Plans that miss their marginals are mended, with a ConvergenceWarning.
-    log : dict
-        If asked for: "duals_sample" and "duals_feature", pairs of potentials, with entropy
-        logarithms of scalings; "distances", the objectives; and "status".
+    pi_samp, pi_feat, log : arrays of shape (nx, ny) and (dx, dy), and if asked for a dict
+        Plans that miss their marginals are mended, with a ConvergenceWarning. The log has
+        "duals_sample" and "duals_feature", pairs of potentials, with entropy logarithms of
+        scalings; "distances", the objectives; and "status".
 
     Examples
     --------

@@ -45,26 +45,23 @@ class Dictionary(Spaces):
         self.max_iter_outer = as_limit(max_iter_outer, "max_iter_outer")
         self.max_iter_inner = as_limit(max_iter_inner, "max_iter_inner")
         self._alpha = 1.0 if alpha is None else as_weight(alpha, "alpha")
-        means, self._shapes = [list(map(np.mean, self.costs))], [(n, n)]
-        masses = [self._alpha * np.outer(self.q, self.q)]
+        sides = [(self._alpha * np.outer(self.q, self.q), self.costs)]
         if alpha is not None:
-            means.append([Y.mean(axis=0) for Y in self.features])
-            self._shapes.append((n, len(means[1][0])))
-            masses.append((1 - self._alpha) * np.outer(self.q, np.ones(len(means[1][0]))))
-        parts = []
-        for shape, name, mean in zip(self._shapes, inits, means, strict=False):
-            x, shape = arrays[name], (size, *shape)
+            masses = (1 - self._alpha) * self.q
+            sides.append((np.outer(masses, np.ones(self.features[0].shape[1])), self.features))
+        self._shapes, parts = [weights.shape for weights, _ in sides], []
+        for name, (weights, values) in zip(inits, sides, strict=False):
+            x, shape = arrays[name], (size, *weights.shape)
             if x is None:
-                # In this order, for POT's random numbers.
-                mean, scale = np.mean(mean, axis=0), np.std(mean, axis=0)
-                x = self.rng.normal(loc=mean, scale=scale, size=shape)
+                # Means of all costs, or of each feature, in this order, for POT's random numbers.
+                means = [x.mean(axis=0) if parts else x.mean() for x in values]
+                x = self.rng.normal(np.mean(means, axis=0), np.std(means, axis=0), shape)
             elif x.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
             parts.append(as_matrix(x.reshape(size, -1), name).astype(np.float64))
-        self.values = np.concatenate(parts, axis=1)
-        self.ends = tuple(x.shape[1] for x in parts)
+        self.values, self.ends = np.concatenate(parts, axis=1), [x.shape[1] for x in parts]
         # The weight of every entry in the squared distance of two rows.
-        self._weights = np.concatenate([x.ravel() for x in masses])
+        self._weights = np.concatenate([weights.ravel() for weights, _ in sides])
         C, *Y = (x[0] for x in self.apart(self.values))
         names = {"C1": inits[0], "p": "q"}
         self.begin(C, Y[0] if Y else None, names, symmetric=symmetric, alpha=self._alpha)
@@ -234,23 +231,19 @@ def gromov_wasserstein_linear_unmixing(
 
     Parameters
     ----------
-    C, Cdict : arrays of shape (ns, ns), or a graph, and (D, nt, nt)
-        The space, and structures of the atoms.
+    C, Cdict, p, q : arrays of shape (ns, ns), or a graph, (D, nt, nt), (ns,) and (nt,)
+        The space, and structures of the atoms; masses of both, of one total, uniform by default.
     reg : float, default=0
         Factor of the squared norm of the weights, which is taken from the loss.
-    p, q : array-like of shape (ns,) and (nt,), optional
-        Masses of the space, and of all atoms, of one total; uniform by default.
     tol_outer, tol_inner, max_iter_outer, max_iter_inner
         Relative change of the loss at which turns, and the descents of a turn, end; their limits.
-    symmetric : bool, optional
-        Whether costs are symmetric; None looks.
-    numItermaxEmd
-        Without effect: linear problems are always solved.
+    symmetric, numItermaxEmd : bool, optional, and int
+        Whether costs are symmetric; None looks. Linear problems are always solved.
 
     Returns
     -------
-    w, Cembedded : array of shape (D,), of sum one, and the mean of the atoms, of shape (nt, nt)
-    T, loss : array of shape (ns, nt), and scalar
+    w, Cembedded, T, loss : arrays of shape (D,), (nt, nt) and (ns, nt), and scalar
+        Weights of sum one, the mean of the atoms, and the plan.
 
     Examples
     --------
@@ -310,27 +303,22 @@ def gromov_wasserstein_dictionary_learning(
 
     Parameters
     ----------
-    Cs, ps : S arrays of shape (ns, ns), or graphs, and of shape (ns,)
-    D, nt : int
-        Number of atoms, and of points of an atom.
-    epochs, batch_size, learning_rate : int, int and float, default=20, 32 and 1
-        Number of epochs, in which all spaces are taken, and of spaces in a batch, drawn at random,
-        which are unmixed together; and the length of a step of the atoms.
+    Cs, ps, D, nt : S arrays of shape (ns, ns), or graphs, S arrays of shape (ns,), int and int
+        The spaces and their masses; number of atoms, and of points of an atom.
+    epochs, batch_size, learning_rate, use_adam_optimizer, random_state
+        An epoch takes all spaces, in batches that are drawn by POT's random numbers and unmixed
+        together; after a batch atoms make a step of this length, by Adam or along the gradient.
     Cdict_init : array-like of shape (D, nt, nt), optional
         By default normal numbers with the mean of the costs.
     projection : str, default="nonnegative_symmetric"
         What atoms are made after every step: "nonnegative", "symmetric", both, or neither.
-    use_log, use_adam_optimizer, verbose : bool
-        Whether to fill the log, to make steps by Adam, and to print the loss of every epoch.
-    random_state : int, RandomState or None, default=None
-        Seed of POT's random numbers.
+    use_log, verbose : bool
+        Whether to fill the log, and to print the loss of every epoch.
 
     Returns
     -------
-    Cdict : array of shape (D, nt, nt)
-        Of the end of the epoch with the least loss.
-    log : dict
-        "loss_batches" and "loss_epochs", sums of the losses.
+    Cdict, log : array of shape (D, nt, nt), and dict
+        The atoms of the epoch with the least loss; sums of losses, "loss_batches", "loss_epochs".
 
     Examples
     --------

@@ -117,10 +117,8 @@ def emd(
 
     Parameters
     ----------
-    a, b : array-like of shape (ns,) and (nt,)
-        Masses with one total; None and an empty list are uniform.
-    M : array-like of shape (ns, nt)
-        Costs, dense and finite.
+    a, b, M : array-like of shape (ns,), (nt,) and (ns, nt)
+        Masses with one total (None and an empty list are uniform), and costs.
     numItermax, numThreads, check_marginals, potentials_init
         Without effect: problems are always solved, from a plan by a greedy rule.
     log, center_dual : bool, default=False and True
@@ -128,10 +126,8 @@ def emd(
 
     Returns
     -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "cost", the potentials "u" and "v", and "warning" and "result_code" as POT has
-        them if a problem is solved.
+    T, log : array of shape (ns, nt), and if asked for a dict
+        It has "cost", the potentials "u" and "v", and POT's "warning" and "result_code".
 
     Examples
     --------
@@ -189,10 +185,8 @@ def sinkhorn(
 
     Parameters
     ----------
-    reg : float
-        Weight of the entropy.
-    method : {"sinkhorn", "sinkhorn_log"}, default="sinkhorn"
-        One algorithm for both, whose plans do not underflow.
+    reg, method : float, and {"sinkhorn", "sinkhorn_log"}, default="sinkhorn"
+        Weight of the entropy; there is one algorithm, whose plans do not underflow.
     numItermax, stopThr, warn : int, float and bool, default=1000, 1e-9 and True
         Limit of iterations, whether to warn if it is reached, and the error of the marginals
         (Euclidean norm) at which iterations stop.
@@ -200,10 +194,9 @@ def sinkhorn(
 
     Returns
     -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "err", the error in the end; "niter"; "log_u" and "log_v", potentials as
-        fractions of `reg`, and their exponentials "u" and "v".
+    T, log : array of shape (ns, nt), and if asked for a dict
+        It has "err", the error in the end; "niter"; "log_u" and "log_v", potentials as fractions of
+        `reg`, and their exponentials "u" and "v".
 
     Examples
     --------

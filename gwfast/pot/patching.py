@@ -21,7 +21,6 @@ from . import (
     exact,
     linear,
     optim,
-    semirelaxed_barycenters,
     templates,
     unbalanced,
     unified,
@@ -33,7 +32,7 @@ __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
 FAMILIES = (
     barycenters, batch, coot, dictionary, entropic, exact, linear, optim,
-    semirelaxed_barycenters, templates, unbalanced, unified,
+    templates, unbalanced, unified,
 )  # fmt: skip
 FUNCTIONS = {
     name: getattr(family, name)

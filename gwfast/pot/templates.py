@@ -215,16 +215,13 @@ def FGW_distance_to_templates(
 
     Parameters
     ----------
-    G_edges : array-like of shape (2, n_edges)
-        Numbers of the nodes that each edge joins; edges of both directions.
-    tplt_adjacencies : array-like of shape (n_templates, m, m)
-    G_features, tplt_features : array-like of shape (n_nodes, d) and (n_templates, m, d)
-    tplt_weights : array-like of shape (n_templates, m)
-        Masses of the nodes of each template, positive and with a sum of one.
+    G_edges, G_features, batch : arrays of shape (2, n_edges), (n_nodes, d) and (n_nodes,)
+        Numbers of the nodes that edges join, of both directions; features of nodes, and the number
+        of the graph of each, by default one graph.
+    tplt_adjacencies, tplt_features, tplt_weights : arrays (n_templates, m, ...)
+        Costs (m, m), features (m, d) and masses (m,) of templates, positive and of sum one.
     alpha, multi_alpha : float or array-like of shape (1,) or (n_templates,), default=0.5, and bool
         Weight of the structure, above 0, or whether there is a weight for each template.
-    batch : array-like of shape (n_nodes,), optional
-        The number of the graph of each node; by default there is one graph.
 
     Returns
     -------

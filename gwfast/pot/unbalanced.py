@@ -198,9 +198,8 @@ def fused_unbalanced_gromov_wasserstein(
 
     Parameters
     ----------
-    Cx, Cy : array-like of shape (ns, ns) and (nt, nt)
-    wx, wy : array-like of shape (ns,) and (nt,), optional
-        Masses of any totals; by default uniform.
+    Cx, Cy, wx, wy : array-like of shape (ns, ns), (nt, nt), (ns,) and (nt,)
+        Costs, and masses of any totals, uniform by default.
     reg_marginals, epsilon : float or pair of floats, and float
         `rho` and `epsilon` of `gwfast.gromov_wasserstein`, here without a factor of two.
     divergence, unbalanced_solver : {"kl", "l2"} and str
@@ -209,19 +208,16 @@ def fused_unbalanced_gromov_wasserstein(
         Weight of ``<M, T>``, which is added to the quadratic term.
     init_pi, init_duals : array-like of shape (ns, nt), optional
         Where to start, by default ``wx wy'``; duals are without effect.
-    max_iter, max_iter_ot : int, default=100 and 500
-        Limits of iterations that make both plans, and of the iterations for each plan.
-    tol, tol_ot : float, default=1e-7
-        Change of the first plan, in L1, and error of the linear problems to stop at.
+    max_iter, max_iter_ot, tol, tol_ot : int, default=100 and 500, and float, default=1e-7
+        Limits of iterations that make both plans, and of the iterations for each plan; and the
+        change of the first plan, in L1, and the error of the linear problems to stop at.
     log, verbose : bool, default=False
 
     Returns
     -------
-    pi_samp, pi_feat : arrays of shape (ns, nt)
-        The plan, and the plan that it was linearized at: the same once the solver has settled.
-    log : dict
-        If asked for: "error", "duals", "linear_cost", "fugw_cost", "backend" (None without POT) and
-        "status".
+    pi_samp, pi_feat, log : arrays of shape (ns, nt), and if asked for a dict
+        The plan, and the plan that it was linearized at: the same once the solver has settled. The
+        log has "error", "duals", "linear_cost", "fugw_cost", "backend" (or None) and "status".
 
     Examples
     --------
