@@ -23,6 +23,7 @@ _PHRASES = {
     "SolverOptions(max_inner=...)": None,
     "the smaller steps of SolverOptions(method='ppa'), the proximal point method": None,
     "a larger marginal_tol of SolverOptions": None,
+    "a linear_cost,": None,
     "at max_inner": "at their limit",
     "PointCloud.scaled_by, or matrices over their means": "--normalize unit,center,unit,mean",
     "(tol ": "(--tol ",
@@ -38,6 +39,8 @@ _PHRASES = {
     "; max_words=": "; --max-vocab ",
     "; max_bytes sets": "; --max-bytes sets",
     "; see space": "; see --space",
+    "Timed out trying to connect": "--scheduler: timed out trying to connect",
+    "No module named 'distributed'": "--scheduler needs dask: pip install 'gwfast-ot[distributed]'",
 }
 
 

@@ -80,8 +80,7 @@ class Outcome:
 def align(source, target, dictionary, settings, seeds=None):
     """Return the `Outcome` of two sides; warnings are shown, and kept in it.
 
-    `settings` are the options of the command. There are no scores if `dictionary` is empty. `seeds`
-    are translations to start from, or None.
+    `settings` are the options of the command, `seeds` translations to start from, or None.
     """
     x, y, told = source.embeddings, target.embeddings, []
     known, right, precision = None, {}, {}

@@ -39,10 +39,8 @@ def check_output(settings, *inputs):
         raise ValueError(f"--output must be empty without --force, got {folder}")
     inputs = {path.resolve() for path in inputs if path is not None}
     for path in (folder / name for name in _FILES):
-        if path.is_dir():
-            raise ValueError(f"--output must not have a folder {path.name}")
-        if path.resolve() in inputs:
-            raise ValueError(f"--output must not hold what is read: {path} would be replaced")
+        if path.is_dir() or path.resolve() in inputs:
+            raise ValueError(f"--output must not hold folders or inputs, got {path} in it")
 
 
 @contextmanager

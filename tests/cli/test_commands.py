@@ -181,6 +181,15 @@ def test_without_the_extra(monkeypatch, capsys, names):
     assert err == f"gwfast: error: {needed}\n"
 
 
+def test_a_scheduler_needs_dask(run, files, monkeypatch):
+    missing = "raise ImportError(\"No module named 'distributed'\")"
+    (files / "distributed.py").write_text(missing)
+    monkeypatch.syspath_prepend(files)
+    monkeypatch.delitem(sys.modules, "distributed", raising=False)
+    status, out, err = run("demo", "--scheduler", "tcp://127.0.0.1:1", "--quiet")
+    assert (status, out) == (2, "") and "--scheduler needs dask: pip install" in err
+
+
 @pytest.mark.process
 def test_words_need_no_extra():
     code = (

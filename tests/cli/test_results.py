@@ -399,15 +399,6 @@ def test_words_are_translated(run, saved, direction, letters):
     assert run(*arguments, "nothing")[:2] == (1, "")
 
 
-def test_a_folder_is_loaded(saved):
-    """It maps and translates, words and vectors, in Python as on the command line."""
-    spaces = gwfast.Alignment.load(saved)
-    x = read_embeddings(saved.parent / "a.vec")
-    assert spaces.words[0] == x.words
-    for asked in (["s7", "%"], x.vectors[[7, 2]]):
-        assert spaces.translate(asked, k=1).words == [["t7"], ["t2"]]
-
-
 def test_a_folder_is_evaluated(run, saved):
     arguments = "evaluate", saved, "--dictionary", "pairs.txt"
     status, out, err = run(*arguments)
