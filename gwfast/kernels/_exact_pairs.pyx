@@ -216,7 +216,7 @@ cdef class ExactPairs:
         t.left[0], t.right[0] = x.values, y.transposed
         t.left[1], t.right[1] = x.transposed, y.values
         t.n_products = count_products(x, y)
-        t.row_losses = t.col_losses = t.linear = NULL
+        t.losses[0] = t.losses[1] = t.linear = NULL
         if x.features != NULL:
             self.compare(x, y)
             t.linear = &self.linear[0]

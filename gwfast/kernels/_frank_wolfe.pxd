@@ -3,7 +3,7 @@ cimport cython
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t
 
-from ._transport cimport Transport
+from ._transport cimport Transport, Vertex
 
 
 # A quadratic function of plans (n, m), with the mean of one or two products, and the plans; an
@@ -13,18 +13,10 @@ cdef struct Terms:
     const double *left[2]
     const double *right[2]
     const double *linear
-    const double *row_losses
-    const double *col_losses
+    const double *losses[2]
     const double *p
     const double *q
     double mass
-
-
-# Entries of a vertex by rows, in units of mass.
-cdef struct Vertex:
-    ptrdiff_t *start
-    ptrdiff_t *col
-    int64_t *flow
 
 
 # When steps end, see `FrankWolfe.advance`.

@@ -17,15 +17,14 @@ from libc.string cimport memcpy, memset
 from ._rows cimport (
     begin_flush, check_matrix, chunk_rows, count_chunks, end_flush, isa, seconds, team
 )
-from ._transport cimport Transport
+from ._transport cimport Transport, Vertex, mend, sum_plan
 
 import numpy as np
 
 from ._rows import aligned_empty
 from ._transport import ROUNDING, UNITS
 
-cdef double ROUNDING_ = ROUNDING
-cdef double UNITS_ = UNITS
+cdef double ROUNDING_ = ROUNDING, UNITS_ = UNITS
 # Multiplications of a product below which another thread is not worth waking.
 cdef double LEAST_WORK = 1e6
 # Changed rows of a vertex whose product is made at a time: it stays in cache.
@@ -34,8 +33,6 @@ cdef ptrdiff_t BLOCK = 512
 cdef ptrdiff_t ANEW = 32
 # Nodes that the pivots of one call may touch, at most: a fraction of a second.
 cdef ptrdiff_t TOUCHED = 1 << 26
-# In place of a sum of nothing.
-cdef double LEAST = 1e-300
 # Results of `advance`.
 MORE, CONVERGED, STALLED = range(3)
 
@@ -72,8 +69,8 @@ cdef class FrankWolfe:
         terms.n, terms.m, terms.p, terms.q, terms.mass = n, m, &p[0], &q[0], mass
         terms.left[0], terms.right[0] = address("left", left, n, n), address("right", right, m, m)
         terms.linear = address("linear", linear, n, m)
-        terms.row_losses = address("losses[0]", losses[0], n, n)
-        terms.col_losses = address("losses[1]", losses[1], m, m)
+        terms.losses[0] = address("losses[0]", losses[0], n, n)
+        terms.losses[1] = address("losses[1]", losses[1], m, m)
         terms.left[1] = address("others[0]", others[0], n, n)
         terms.right[1] = address("others[1]", others[1], m, m)
         terms.n_products = 1 if terms.left[1] == NULL else 2
@@ -217,7 +214,8 @@ cdef class FrankWolfe:
         """Begin at the plan that is there, mended."""
         cdef const Terms *t = &self.terms
         cdef ptrdiff_t n = self.n, m = self.m, i, k, begin = 0
-        mend(self)
+        if self.transport is not None:
+            mend(self.plan_, t.p, t.q, t.mass, self.row_sums, self.col_sums, self.weights, n, m)
         for i in range(n):
             self.changed[i] = i
         while begin < n:
@@ -286,14 +284,13 @@ cdef double over_vertex(FrankWolfe steps, const double *matrix) noexcept nogil:
 
 cdef void begin_steps(FrankWolfe steps) noexcept nogil:
     """Begin at the plan; `gradient_` is its product with the matrices."""
-    cdef ptrdiff_t n = steps.n, m = steps.m, i
-    sum_plan(steps)
+    cdef ptrdiff_t n = steps.n, m = steps.m
+    sum_plan(steps.plan_, steps.row_sums, steps.col_sums, steps.weights, n, m)
     add_losses(steps, steps.gradient_)
-    if steps.terms.linear != NULL:
-        for i in range(n * m):
-            steps.gradient_[i] += steps.terms.linear[i]
-    # A move by nothing, for the largest value alone.
-    steps.largest = isa.f64.move_row(steps.gradient_, steps.gradient_, NULL, 0.0, n * m)
+    # A move from the product to its sum with the linear costs.
+    steps.largest = isa.f64.move_row(
+        steps.gradient_, steps.gradient_, steps.terms.linear, 1.0, n * m
+    )
     sum_up(steps)
     steps.has_product, steps.n_steps, steps.gap, steps.change = False, 0, INFINITY, INFINITY
     steps.value = steps.at_plan + steps.linear_at_plan
@@ -301,69 +298,18 @@ cdef void begin_steps(FrankWolfe steps) noexcept nogil:
         steps.transport.begin(transport_cost(steps))
 
 
-cdef void mend(FrankWolfe steps) noexcept nogil:
-    """Give the plan its marginals: cut down rows, then columns, and share out the rest (Altschuler,
-    Weed and Rigollet, NIPS 2017, algorithm 2).
-    """
-    cdef const Terms *t = &steps.terms
-    cdef ptrdiff_t n = steps.n, m = steps.m, i, j
-    cdef double lacking, total, rows = 0.0, cols = 0.0
-    if steps.transport is None:
-        return
-    total = sum_plan(steps)
-    for i in range(n):
-        # In units of the plan's mass, which is to be `mass`.
-        steps.row_sums[i] = min(t.mass / max(total, LEAST), t.p[i] / max(steps.row_sums[i], LEAST))
-        for j in range(m):
-            steps.plan_[i * m + j] *= steps.row_sums[i]
-    sum_plan(steps)
-    for j in range(m):
-        steps.col_sums[j] = min(1.0, t.q[j] / max(steps.col_sums[j], LEAST))
-    for i in range(n):
-        for j in range(m):
-            steps.plan_[i * m + j] *= steps.col_sums[j]
-    lacking = t.mass - sum_plan(steps)
-    # Rounding would leave no entry of a sparse plan zero.
-    if lacking <= 1e-14 * t.mass:
-        return
-    for i in range(n):
-        steps.row_sums[i] = max(t.p[i] - steps.row_sums[i], 0.0)
-        rows += steps.row_sums[i]
-    for j in range(m):
-        steps.col_sums[j] = max(t.q[j] - steps.col_sums[j], 0.0)
-        cols += steps.col_sums[j]
-    lacking /= max(rows * cols, LEAST)
-    for i in range(n):
-        for j in range(m):
-            steps.plan_[i * m + j] += lacking * steps.row_sums[i] * steps.col_sums[j]
-
-
-cdef double sum_plan(FrankWolfe steps) noexcept nogil:
-    """Leave the sums of the plan in `row_sums` and `col_sums`; return the whole."""
-    cdef ptrdiff_t i
-    cdef double total = 0.0
-    memset(steps.col_sums, 0, steps.m * sizeof(double))
-    isa.f64.sum_rows(steps.plan_, NULL, NULL, steps.row_sums, steps.weights, steps.col_sums,
-                     steps.n, steps.m)
-    for i in range(steps.n):
-        total += steps.row_sums[i]
-    return total
-
-
 cdef void add_losses(FrankWolfe steps, double *out) noexcept nogil:
     """Add the losses of `row_sums` and `col_sums`."""
-    cdef const Terms *t = &steps.terms
-    cdef ptrdiff_t n = steps.n, m = steps.m, i, j
-    if t.row_losses != NULL:
-        isa.f64.dot_each_row(t.row_losses, steps.row_sums, steps.losses, n, n)
+    cdef ptrdiff_t n = steps.n, m = steps.m, k, i, j, size
+    for k in range(2):
+        size = m if k else n
+        if steps.terms.losses[k] == NULL:
+            continue
+        isa.f64.dot_each_row(steps.terms.losses[k], steps.col_sums if k else steps.row_sums,
+                             steps.losses, size, size)
         for i in range(n):
             for j in range(m):
-                out[i * m + j] += steps.losses[i]
-    if t.col_losses != NULL:
-        isa.f64.dot_each_row(t.col_losses, steps.col_sums, steps.losses, m, m)
-        for i in range(n):
-            for j in range(m):
-                out[i * m + j] += steps.losses[j]
+                out[i * m + j] += steps.losses[j if k else i]
 
 
 cdef void sum_up(FrankWolfe steps) noexcept nogil:
@@ -382,7 +328,7 @@ cdef bint minimize(FrankWolfe steps) noexcept nogil:
     if steps.transport is not None:
         pivots = steps.transport.solve_for(transport_cost(steps), ROUNDING_ * steps.largest, most)
         if pivots >= 0:
-            collect(steps)
+            steps.transport.collect(out, n, m)
         return pivots >= 0
     memset(steps.losses, 0, m * sizeof(double))
     for i in range(n):
@@ -404,26 +350,6 @@ cdef const double *transport_cost(FrankWolfe steps) noexcept nogil:
     # Mass that stays must not go to mass that stays.
     steps.padded[n * (m + 1) + m] = 4 * steps.largest
     return steps.padded
-
-
-cdef void collect(FrankWolfe steps) noexcept nogil:
-    """Take the entries of the tree, by rows."""
-    cdef ptrdiff_t nodes = steps.transport.tree.n + steps.transport.tree.m, node, i, j, filled
-    cdef const int64_t *flow = steps.transport.tree.flow
-    cdef ptrdiff_t *start = steps.vertex.start
-    memset(start, 0, (steps.n + 1) * sizeof(ptrdiff_t))
-    # Rows are counted first, then filled from their ends, which move to the starts.
-    for filled in range(2):
-        for node in range(nodes - 1, -1, -1):
-            i = j = 0
-            if not flow[node] or not steps.transport.arc(node, &i, &j):
-                continue
-            if i < steps.n and j < steps.m:
-                start[i] += -1 if filled else 1
-                if filled:
-                    steps.vertex.col[start[i]], steps.vertex.flow[start[i]] = j, flow[node]
-        for i in range(0 if filled else steps.n):
-            start[i + 1] += start[i]
 
 
 cdef void multiply(FrankWolfe steps) noexcept nogil:

@@ -22,6 +22,22 @@ cdef extern from "network_simplex.h" nogil:
     ptrdiff_t gwf_tree_solve(gwf_tree *, const double *, double, ptrdiff_t, const gwf_f64 *)
 
 
+# Entries of a plan by rows, in units of mass.
+cdef struct Vertex:
+    ptrdiff_t *start
+    ptrdiff_t *col
+    int64_t *flow
+
+
+cdef double sum_plan(
+    double *plan, double *rows, double *cols, double *room, ptrdiff_t n, ptrdiff_t m
+) noexcept nogil
+cdef void mend(
+    double *plan, const double *p, const double *q, double mass, double *rows, double *cols,
+    double *room, ptrdiff_t n, ptrdiff_t m,
+) noexcept nogil
+
+
 @cython.final
 cdef class Transport:
     cdef gwf_tree tree
@@ -35,6 +51,7 @@ cdef class Transport:
     cdef ptrdiff_t solve_for(
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil
+    cdef void collect(self, Vertex *out, ptrdiff_t n, ptrdiff_t m) noexcept nogil
     cdef inline bint arc(self, ptrdiff_t node, ptrdiff_t *i, ptrdiff_t *j) noexcept nogil:
         """Row and column of the arc below which a node is; False for the root."""
         cdef ptrdiff_t up = self.tree.parent[node], n = self.tree.n

@@ -3,6 +3,7 @@ cimport cython
 from libc.float cimport DBL_MAX
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint64_t
+from libc.string cimport memset
 
 from ._rows cimport begin_flush, check_matrix, end_flush, isa
 
@@ -13,6 +14,8 @@ UNITS = 1 << 60
 cdef double UNITS_ = UNITS
 # Rounding of potentials in some thousand pivots, as a fraction of the largest cost.
 ROUNDING = 2.0**-44
+# In place of a sum of nothing.
+cdef double LEAST = 1e-300
 
 
 cdef double total(const double *masses, ptrdiff_t n) noexcept nogil:
@@ -46,6 +49,55 @@ cdef void lessen(int64_t *units, ptrdiff_t n, int64_t by) noexcept nogil:
         if units[k] > units[largest]:
             largest = k
     units[largest] -= by
+
+
+cdef double sum_plan(
+    double *plan, double *rows, double *cols, double *room, ptrdiff_t n, ptrdiff_t m
+) noexcept nogil:
+    """Write the sums of a plan (n, m), given room for m numbers; return the whole."""
+    cdef ptrdiff_t i
+    cdef double mass = 0.0
+    memset(cols, 0, m * sizeof(double))
+    isa.f64.sum_rows(plan, NULL, NULL, rows, room, cols, n, m)
+    for i in range(n):
+        mass += rows[i]
+    return mass
+
+
+cdef void mend(
+    double *plan, const double *p, const double *q, double mass, double *rows, double *cols,
+    double *room, ptrdiff_t n, ptrdiff_t m,
+) noexcept nogil:
+    """Give a plan (n, m) its marginals and its mass: cut down rows, then columns, and share out the
+    rest (Altschuler, Weed and Rigollet, NIPS 2017, algorithm 2).
+    """
+    cdef ptrdiff_t i, j
+    cdef double lacking, share = mass / max(sum_plan(plan, rows, cols, room, n, m), LEAST)
+    cdef double of_rows = 0.0, of_cols = 0.0
+    for i in range(n):
+        rows[i] = min(share, p[i] / max(rows[i], LEAST))
+        for j in range(m):
+            plan[i * m + j] *= rows[i]
+    sum_plan(plan, rows, cols, room, n, m)
+    for j in range(m):
+        cols[j] = min(1.0, q[j] / max(cols[j], LEAST))
+    for i in range(n):
+        for j in range(m):
+            plan[i * m + j] *= cols[j]
+    lacking = mass - sum_plan(plan, rows, cols, room, n, m)
+    # Rounding would leave no entry of a sparse plan zero.
+    if lacking <= 1e-14 * mass:
+        return
+    for i in range(n):
+        rows[i] = max(p[i] - rows[i], 0.0)
+        of_rows += rows[i]
+    for j in range(m):
+        cols[j] = max(q[j] - cols[j], 0.0)
+        of_cols += cols[j]
+    lacking /= max(of_rows * of_cols, LEAST)
+    for i in range(n):
+        for j in range(m):
+            plan[i * m + j] += lacking * rows[i] * cols[j]
 
 
 @cython.final
@@ -113,6 +165,23 @@ cdef class Transport:
         self, const double *cost, double tolerance, ptrdiff_t most
     ) noexcept nogil:
         return gwf_tree_solve(&self.tree, cost, tolerance, most, isa.f64)
+
+    cdef void collect(self, Vertex *out, ptrdiff_t n, ptrdiff_t m) noexcept nogil:
+        """Take the entries with mass in the first n rows and m columns of the tree, by rows."""
+        cdef ptrdiff_t nodes = self.tree.n + self.tree.m, node, i, j, filled
+        cdef const int64_t *flow = self.tree.flow
+        memset(out.start, 0, (n + 1) * sizeof(ptrdiff_t))
+        # Rows are counted first, then filled from their ends, which move to the starts.
+        for filled in range(2):
+            for node in range(nodes - 1, -1, -1):
+                i = j = 0
+                if not flow[node] or not self.arc(node, &i, &j) or i >= n or j >= m:
+                    continue
+                out.start[i] += -1 if filled else 1
+                if filled:
+                    out.col[out.start[i]], out.flow[out.start[i]] = j, flow[node]
+            for i in range(0 if filled else n):
+                out.start[i + 1] += out.start[i]
 
     def solve(self, const double[:, ::1] cost):
         """Go on to the optimum for these finite costs (n, m); return the number of pivots."""
