@@ -6,8 +6,7 @@
  *
  * Every function is compiled for the ABI's floor unless it stands between the target pragmas below,
  * and those are reached only after the processor (and the operating system: the builtin checks
- * XSAVE too) said that it can run them.
- */
+ * XSAVE too) said that it can run them. */
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
@@ -15,9 +14,7 @@
 
 #include "gwfast.h"
 
-#define GWF_JOIN3_(a, b, c) a##_##b##_##c
-#define GWF_JOIN3(a, b, c) GWF_JOIN3_(a, b, c)
-#define GWF_NAME(f) GWF_JOIN3(f, GWF_ISA, GWF_TYPE)
+#define GWF_NAME(f) GWF_JOIN(GWF_JOIN(f, GWF_ISA), GWF_TYPE)
 #define GWF_LANES (GWF_BYTES / (ptrdiff_t)sizeof(real))
 #define GWF_TEXT_(a) #a
 #define GWF_TEXT(a) GWF_TEXT_(a)

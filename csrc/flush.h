@@ -5,8 +5,7 @@
  *
  * GWF_FLUSH_BITS are the bits of the control register that flush, GWF_FLAGS its exception flags,
  * and GWF_SUBNORMAL_SEEN the flag for a subnormal operand. The memory clobbers keep
- * compilers from moving loads and stores, and with them arithmetic on memory, across a change.
- */
+ * compilers from moving loads and stores, and with them arithmetic on memory, across a change. */
 #ifndef GWFAST_FLUSH_H
 #define GWFAST_FLUSH_H
 

@@ -5,8 +5,7 @@
  * and instruction set; dispatch.c has the tables and picks one at run time.
  *
  * Matrices are C-contiguous, `rows` x `m`; indices are ptrdiff_t because n * m passes 2^31 at
- * n = m = 46341.
- */
+ * n = m = 46341. */
 #ifndef GWFAST_H
 #define GWFAST_H
 
@@ -27,15 +26,15 @@ enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS }
  * quadratic/small_descent.py). */
 /* clang-format off */
 #define GWF_LIMITS(X)                                                                            \
-    X(rule) X(mass) X(proximal) X(alternating) X(marginal_terms) X(epsilon) X(first_epsilon)     \
-    X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor) X(stalled) X(rounding)          \
-    X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every) X(least) X(marginal)         \
-    X(exact) X(rough) X(relative) X(max_inner) X(first_limit) X(max_outer) X(max_tightening)     \
-    X(stalled_after) X(clearly_less) X(most_stands) X(look_every) X(stalled_rate) X(most_omega)  \
-    X(level_ratio) X(level_iterations) X(level_settled) X(most_kernels) X(all_moves)             \
-    X(farthest) X(newton_below) X(newton_leaves) X(newton_price) X(newton_price_of_point)        \
-    X(accelerates) X(depth) X(turn_floor) X(singular) X(max_change) X(clear) X(max_foretold)     \
-    X(max_growth) X(first_reach) X(max_reach) X(shrinks)
+    X(rule) X(mass) X(row_capped) X(col_capped) X(proximal) X(alternating) X(marginal_terms)     \
+    X(epsilon) X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor)     \
+    X(stalled) X(rounding) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius) X(every)       \
+    X(least) X(marginal) X(exact) X(rough) X(fraction) X(max_inner) X(first_limit) X(max_outer)  \
+    X(max_tightening) X(stalled_after) X(clearly_less) X(look_every) X(stalled_rate)             \
+    X(most_omega) X(level_ratio) X(level_iterations) X(level_settled) X(most_kernels)            \
+    X(farthest) X(newton_below) X(newton_leaves) X(newton_price) X(accelerates) X(depth)         \
+    X(turn_floor) X(singular) X(max_change) X(clear) X(max_foretold) X(max_growth)               \
+    X(first_reach) X(max_reach) X(shrinks)
 /* clang-format on */
 #define GWF_FIELD(name) double name;
 #define GWF_QUOTED(name) #name,

@@ -22,10 +22,9 @@ typedef struct {
     ptrdiff_t row; /* the next to look at */
 } gwf_tree;
 
-/* Make the tree of rows taking, one after another, the best of the columns that are left, beside
- * the means of these (a variant of Vogel's rule: Reinfeld and Vogel 1958). First is the row that
- * costs most more at a mean column than at its best: this is the optimum between points on two
- * lines. */
+/* Make the tree of rows that take in turn the best of the columns that are left, beside the means
+ * of the columns (a variant of Vogel's rule, Reinfeld and Vogel 1958), first the row that costs
+ * most more at a mean column than at its best: the optimum between points on two lines. */
 void gwf_tree_greedy(gwf_tree *tree, const double *cost, const gwf_f64 *with);
 
 /* Pivot to the optimum for the costs (n x m), where no arc is worth more than `tolerance`; return

@@ -3,8 +3,7 @@
  *
  * GNU's OpenMP ends the process where a thread that it wants cannot be started, and waits for ever
  * where a forked process begins a region with threads that stayed in its parent. Either depends on
- * the thread that leads the region: each keeps a team of its own from one region to the next.
- */
+ * the thread that leads the region: each keeps a team of its own from one region to the next. */
 #ifndef GWFAST_TEAMS_H
 #define GWFAST_TEAMS_H
 

@@ -36,7 +36,6 @@ class Descent:
         shift: float,
         stride: int,
         change: float,
-        fraction: float,
         limits: dict[str, Any],
     ) -> None: ...
     @property

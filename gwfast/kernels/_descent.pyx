@@ -23,28 +23,26 @@ cdef extern from "gwfast.h" nogil:
     const char **gwf_limit_names
     ctypedef struct gwf_limits:
         pass
+    ctypedef struct gwf_side_any:
+        const double *masses
+        const void *losses
+        double *own
+        double *sums
+        double *cost
+        double weight, middle
     ctypedef struct gwf_descent_any:
         ptrdiff_t n, m, stride, done
         gwf_limits limits
+        gwf_side_any sides[2]
         const void *left
         const void *right
         const void *left_t
         const void *right_t
         const void *linear
-        const void *row_losses
-        const void *col_losses
         void *plan
         void *cost
-        const double *p
-        const double *q
-        double *row_cost
-        double *col_cost
-        double *f
-        double *g
-        double *rows
-        double *cols
         double *steps
-        double row_weight, col_weight, shift, change, fraction
+        double change
         int has_potentials, is_away
 
 # Columns of `Descent.steps`.
@@ -80,9 +78,9 @@ cdef class Descent:
         To begin with.
     losses : tuple of ((n, n) ndarray, float) and ((m, m) ndarray, float), or None
         Of free marginals, what makes `row_cost` and `col_cost` of sums: matrices and weights.
-    shift, stride, change, fraction : float and int
+    shift, stride, change : float and int
         Added to linearized costs, half of a constant linear cost; of the rows that acceleration
-        goes by; the last change; tolerance of the first linear problems, as a fraction of it.
+        goes by; the last change.
     limits : dict
         All of `GWF_LIMITS` of csrc/gwfast.h; `rule` is one of `RULES`.
 
@@ -107,7 +105,7 @@ cdef class Descent:
         self, left, Panels right, left_t, Panels right_t, linear, plan, cost,
         const double[::1] p, const double[::1] q, const double[::1] row_cost,
         const double[::1] col_cost, potentials, losses, *, double shift, ptrdiff_t stride,
-        double change, double fraction, dict limits,
+        double change, dict limits,
     ):
         cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1]
         cdef double *fields = <double *>&self.d.limits
@@ -133,11 +131,12 @@ cdef class Descent:
             self.f[:], self.g[:] = potentials
         self.given = left, left_t, linear, losses, p, q, terms, col_terms
         self.d.n, self.d.m, self.d.stride = n, m, stride
-        self.d.shift, self.d.change, self.d.fraction = shift, change, fraction
-        self.d.has_potentials, self.d.p, self.d.q = potentials is not None, &p[0], &q[0]
-        self.d.f, self.d.g = address(self.f), address(self.g)
-        self.d.rows, self.d.cols = address(self.rows), address(self.cols)
-        self.d.row_cost, self.d.col_cost = address(terms), address(col_terms)
+        self.d.change, self.d.has_potentials = change, potentials is not None
+        self.d.sides[0].masses, self.d.sides[1].masses = &p[0], &q[0]
+        self.d.sides[0].own, self.d.sides[1].own = address(self.f), address(self.g)
+        self.d.sides[0].sums, self.d.sides[1].sums = address(self.rows), address(self.cols)
+        self.d.sides[0].cost, self.d.sides[1].cost = address(terms), address(col_terms)
+        self.d.sides[0].middle = shift
         for k, name in enumerate(LIMITS):
             fields[k] = limits[name]
         self.shown = np.empty((0, GWF_STEP_FIELDS))
@@ -245,7 +244,7 @@ cdef point(
     if linear is not None:
         d.linear = &linear[0, 0]
     if losses is not None:
-        (row_losses, d.row_weight), (col_losses, d.col_weight) = losses
+        (row_losses, d.sides[0].weight), (col_losses, d.sides[1].weight) = losses
         check_matrix("losses", row_losses.shape[0], row_losses.shape[1], d.n, d.n)
         check_matrix("losses", col_losses.shape[0], col_losses.shape[1], d.m, d.m)
-        d.row_losses, d.col_losses = &row_losses[0, 0], &col_losses[0, 0]
+        d.sides[0].losses, d.sides[1].losses = &row_losses[0, 0], &col_losses[0, 0]

@@ -76,7 +76,6 @@ class FrobeniusChange(RelativeChange):
         precision = linearization.precision
         return judged | dict(
             frobenius=True,
-            relative=True,
             every=LOOK_EVERY,
             tol=limits.tol,
             least=precision.inner_tol,

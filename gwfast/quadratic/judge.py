@@ -68,15 +68,14 @@ class RelativeChange:
         `cost_scale`, or None if that cannot judge by the rule.
         """
         precision = linearization.precision
-        floor = precision.rounding / epsilon
+        floor, exact = precision.rounding / epsilon, self.inner_tol(limits.tol, math.inf, precision)
         if floor > UNSTABLE:
             return None
         return dict(
             tol=max(limits.tol, floor),
             still=precision.cost_rounding * magnitude / linearization.cost_scale,
-            exact=self.inner_tol(limits.tol, math.inf, precision),
-            least=0.0,
-            relative=False,
+            exact=exact,
+            least=exact,
             frobenius=False,
             every=1,
         )
@@ -105,7 +104,7 @@ class Unjudged(RelativeChange):
 
     def in_kernel(self, limits, linearization, magnitude, epsilon):
         made = super().in_kernel(limits, linearization, magnitude, epsilon)
-        kind = dict(tol=linearization.precision.inner_tol, still=math.inf, relative=True)
+        kind = dict(tol=linearization.precision.inner_tol, still=math.inf, least=0.0)
         return made and made | kind
 
     def judge(self, history, tol, cost_tol, *, confirms, precision):

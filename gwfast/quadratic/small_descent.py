@@ -38,11 +38,8 @@ SHARED = dict(
     level_iterations=log_domain.LEVEL_ITERATIONS,
     level_settled=log_domain.SETTLED,
     most_kernels=sinkhorn_solver.MOST_KERNELS,
-    all_moves=rules.ALL_MOVES,
     farthest=newton.FARTHEST,
     newton_leaves=newton.LEAVES,
-    newton_price=newton.PRICE,
-    newton_price_of_point=newton.PRICE_OF_POINT,
     depth=acceleration.DEPTH,
     turn_floor=acceleration.FLOOR,
     singular=acceleration.SINGULAR,
@@ -93,7 +90,6 @@ def _in_own_type(descent, limits):
     judged |= dict(
         marginal=limits.marginal_tol,
         rough=MARGIN * at.precision.rough,
-        most_stands=2,
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
         newton_below=newton.NEAR if at.precision is DOUBLE else 0.0,
     )
@@ -113,8 +109,8 @@ def _in_float32(descent, limits):
     if tol > judge.UNSTABLE:
         return None
     judged = dict(
-        tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=0.0, relative=False,
-        frobenius=False, every=1, marginal=np.inf, most_stands=1, newton_below=newton.NEAR,
+        tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=DOUBLE.rough,
+        frobenius=False, every=1, marginal=np.inf, newton_below=newton.NEAR,
     )  # fmt: skip
     return _compiled(descent, limits, SINGLE, judged)
 
@@ -127,12 +123,17 @@ def _compiled(descent, limits, precision, judged):
     epsilon, warm = (
         in_units(each, unit, precision) for each in (epsilons.last, epsilons.at(first))
     )
+    # Caps are not needed if all mass of a side moves.
+    is_partial, all_moves = rule.name == "partial", (1.0 + rules.ALL_MOVES) * rule.mass
     numbers = dict(
         epsilon=epsilon,
         first_epsilon=warm,
         cooling=epsilons.factor,
         mass=rule.mass,
         rule=RULES[rule.name],
+        row_capped=is_partial and problem.p.sum() > all_moves,
+        col_capped=is_partial and problem.q.sum() > all_moves,
+        newton_price=newton.PRICE + newton.PRICE_OF_POINT * min(problem.shape),
         proximal=method.proximal,
         alternating=method.alternating,
         marginal_terms=method.marginal_terms and (method.alternating or not problem.is_balanced),
@@ -148,6 +149,7 @@ def _compiled(descent, limits, precision, judged):
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
+        fraction=MARGIN * at.inner_fraction,
     )
     orientations = at.orientations
     if dtype != at.precision.dtype:
@@ -164,9 +166,8 @@ def _compiled(descent, limits, precision, judged):
         start.plan.astype(dtype), start.moments.matrix.astype(dtype), problem.p, problem.q,
         *(cost / unit for cost in start.separable),
         potentials and (potentials.f, potentials.g), losses,
-        shift=at.fused_middle / unit, stride=at.sample_stride * at.accelerates,
-        change=descent.going.change, fraction=MARGIN * at.inner_fraction,
-        limits=SHARED | numbers | judged,
+        shift=at.fused_middle / unit, stride=at.sample_stride,
+        change=descent.going.change, limits=SHARED | numbers | judged,
     )  # fmt: skip
 
 
