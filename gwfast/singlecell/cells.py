@@ -68,9 +68,7 @@ def filled(table: Any) -> Float64Array:
     return table.toarray() if sparse.issparse(table) else table
 
 
-def representation(
-    cells: Any, use_rep: str | None, n_components: NComponents, name: str
-) -> tuple[Float64Array, str, bool]:
+def representation(cells, use_rep, n_components, name):
     """Return coordinates to compare cells by, see `align`, the name of their table, and whether
     there was a warning of rows that should be normalized first.
     """

@@ -388,17 +388,15 @@ def _first(part, solve, first, last, least, deadline):
     gw = solve(part, epsilon=Epsilon(last, anneal_from=first / last), time_limit=deadline.left)
     if part.is_balanced or part.alpha == 1.0:
         return gw, gw.candidates
+    schedule = Epsilon(last, anneal_from=first / last, anneal_by=0.5)
     field = [(_winner(gw.candidates), gw)]
     for factor in (0.1 * least, 0.3 * least):
-        led = solve(
-            part.replace(alpha=factor * part.alpha), init="product", epsilon=factor * first,
-            time_limit=deadline.left,
-        )  # fmt: skip
+        led, epsilon = part.replace(alpha=factor * part.alpha), factor * first
+        start = solve(led, init="product", epsilon=epsilon, time_limit=deadline.left)
         if deadline.passed():
             break
-        schedule = Epsilon(last, anneal_from=first / last, anneal_by=0.5)
-        led = solve(part, init=led, epsilon=schedule, time_limit=deadline.left)
-        field.append((f"alpha={factor * part.alpha:.2g}", led))
+        gw = solve(part, init=start, epsilon=schedule, time_limit=deadline.left)
+        field.append((f"alpha={led.alpha:.2g}", gw))
     field.sort(key=lambda pair: pair[1].gw_cost)
     fates = ["won", "lost", "lost"]
     return field[0][1], [_row(*pair, fate) for pair, fate in zip(field, fates, strict=False)]

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 
 from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
-from ..results.coupling import ArrayCoupling, Coupling
+from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult
 from ..singlecell import cells
 from ..utils.callers import outside
@@ -44,7 +44,7 @@ class Slice:
     def of(cls, data: Any, use_rep: str | None, name: str) -> Slice:
         """Return the slice of an AnnData object, or of a pair of coordinates and a table."""
         if cells.is_anndata(data):
-            spots, names = _spots_of(data, name), data
+            spots, names = coordinates(data, name), data
             table, at = cells.table_of(data, use_rep, name)
             genes = None if use_rep in data.obsm else getattr(data, "var_names", None)
         else:
@@ -71,21 +71,16 @@ def coordinates(data: Any, name: str) -> Float64Array:
     raise if all spots are at the same place.
     """
     if cells.is_anndata(data):
-        return _spots_of(data, name)
-    if isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) == 2:
+        if "spatial" not in data.obsm:
+            keys = sorted(data.obsm)
+            raise ValueError(f"a slice must have spots: {name}.obsm has {keys}, not 'spatial'")
+        data, name = data.obsm["spatial"], f"{name}.obsm['spatial']"
+    elif isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) == 2:
         data, name = data[0], f"{name}[0]"
     spots = as_matrix(data, name).astype(np.float64)
     if len(spots) < 2 or not np.ptp(spots, axis=0).any():
         raise ValueError(f"{name} must have spots at two places at least")
     return spots
-
-
-def _spots_of(adata, name):
-    """Return the coordinates of an AnnData object."""
-    if "spatial" not in adata.obsm:
-        keys = sorted(adata.obsm)
-        raise ValueError(f"a slice must have spots: {name}.obsm has {keys}, not 'spatial'")
-    return coordinates(adata.obsm["spatial"], f"{name}.obsm['spatial']")
 
 
 def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
@@ -151,9 +146,7 @@ def spacing(spots: list[Float64Array]) -> float:
     return float(np.median(distances[distances > 0])) if distances.any() else 1.0
 
 
-def geometries(
-    spots: list[Float64Array], rows: list[Float64Array]
-) -> tuple[PointCloud, PointCloud, CrossCost]:
+def geometries(spots, rows):
     """Return squared distances within both slices and between their features, which are means over
     the 7 nearest spots, in units of the difference of neighbors.
     """
@@ -217,9 +210,7 @@ class RigidMotion(NamedTuple):
         return bool(np.linalg.det(self.rotation) < 0)
 
 
-def rigid_motion(
-    coupling: Coupling, a: Float64Array, b: Float64Array, reflection: bool, name: str
-) -> RigidMotion:
+def rigid_motion(coupling, a, b, reflection, name):
     """Return the motion of the spots `a` that is nearest to the spots `b`, by the mean square over
     all pairs, weighted by the plan (Procrustes, as in PASTE). A warning names a slice that has to
     be turned over.
