@@ -188,7 +188,7 @@ solver = group(
     click.option("--output", type=click.Path(path_type=Path), metavar="DIR",
         help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
         " report.html, dynamics.png."),
-    click.option("--vectors", type=click.Choice(["text", "binary"]),
+    click.option("--vectors", "write_vectors", type=click.Choice(["text", "binary"]),
         help="Write the mapped vectors of both sides there as well."),
     click.option("--force", is_flag=True, help="Replace these files in --output."),
     as_json,

@@ -31,7 +31,7 @@ def check_output(settings, *inputs):
     """Refuse a folder that cannot be written to, or in which files or `inputs` would be lost."""
     folder = settings.output
     if folder is None:
-        if settings.vectors is not None:
+        if settings.write_vectors is not None:
             raise ValueError("--vectors needs --output")
         return
     check_folder(folder, "--output")
@@ -76,8 +76,8 @@ def write(outcome, facts, folder):
     (folder / "dictionary.txt").touch()
     if held:
         write_dictionary(folder / "dictionary.txt", held)
-    if outcome.settings.vectors is not None:
-        suffix = {"text": "vec", "binary": "bin"}[outcome.settings.vectors]
+    if outcome.settings.write_vectors is not None:
+        suffix = {"text": "vec", "binary": "bin"}[outcome.settings.write_vectors]
         for side, words in (("source", x), ("target", y)):
             tokens = [field(word).replace(" ", "_") for word in words]
             if len({*tokens}) < len(tokens):  # of "a b" and "a_b"
@@ -195,7 +195,7 @@ def summary(outcome):
         "candidates": gw.candidates, "refinement": outcome.result.refinement,
         "mutual_pairs": None if mutual is None else int(np.sum(mutual)),
         "translations": {entry.word: entry.best for entry in outcome.entries(outcome.shown)},
-        "accuracy": accuracy(outcome.precision), "seconds": outcome.result.seconds,
+        "accuracy": accuracy(outcome.precision), "seconds": {"align": outcome.result.seconds},
         "warnings": outcome.warnings, "history": gw.history,
     })  # fmt: skip
 
