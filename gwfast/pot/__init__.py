@@ -5,7 +5,7 @@ its names, arguments, conventions and answers.
 functions of an installed POT for these. DIFFERENCES.md in this folder has the differences.
 """
 
-# The modules list their public names in their own `__all__`.
+# Each module lists its public names in `__all__`.
 # ruff: noqa: F403
 
 from typing import TYPE_CHECKING

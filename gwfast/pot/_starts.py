@@ -4,8 +4,8 @@ import numpy as np
 
 from .arrays import pots_choice
 
-# Names of the plans that are made here, and of the plans that POT makes by clustering one space
-# into as many parts as the other has points.
+# Names of the plans that are made here, and of the plans that POT makes by clustering a space into
+# a part for each point of the other.
 STARTS = ("product", "random_product", "random")
 PARTITIONS = (
     "fluid", "fluid_soft", "spectral", "spectral_soft", "kmeans", "kmeans_soft",

@@ -105,8 +105,8 @@ def tensor_product(
     tens : array of shape (ns, nt)
         ``constC - hC1 T hC2'``.
     """
-    const, left, right, plan, back = _operands(constC, hC1, hC2, T)
-    return back(const - left @ plan @ right.T)
+    product, _, back = _product(constC, hC1, hC2, T)
+    return back(product)
 
 
 def gwloss(
@@ -117,8 +117,8 @@ def gwloss(
 
     It is ``<tensor_product(constC, hC1, hC2, T), T>``. For parameters see `tensor_product`.
     """
-    const, left, right, plan, back = _operands(constC, hC1, hC2, T)
-    return back(((const - left @ plan @ right.T) * plan).sum())
+    product, plan, back = _product(constC, hC1, hC2, T)
+    return back((product * plan).sum())
 
 
 def gwggrad(
@@ -130,29 +130,33 @@ def gwggrad(
 
     It is ``2 tensor_product(constC, hC1, hC2, T)``. For parameters see `tensor_product`.
     """
-    const, left, right, plan, back = _operands(constC, hC1, hC2, T)
-    return back(2 * (const - left @ plan @ right.T))
+    product, _, back = _product(constC, hC1, hC2, T)
+    return back(2 * product)
 
 
-def _operands(constC, hC1, hC2, T):
-    """Return the four as arrays of one library, and a function that returns results in the caller's
-    library. Loops have thousands of calls, so arrays with operators of their own pass few checks.
+def _product(constC, hC1, hC2, T):
+    """Return the tensor product, the plan in the same library, and a function that returns results
+    in the caller's library. Loops have thousands of calls, so arrays with operators of their own
+    pass few checks.
     """
-    names, given, back = ("constC", "hC1", "hC2", "T"), (constC, hC1, hC2, T), _as_it_is
+    given, back = (constC, hC1, hC2, T), _as_it_is
     plain = type(constC) is type(hC1) is type(hC2) is type(T) is np.ndarray
-    # Their operators are NumPy's, and gradients go through them.
+    # Operators of torch and JAX are NumPy's, and gradients go through them.
     if not plain and {*map(kind_of, given)} in ({"torch"}, {"jax"}):
-        return *given, back
+        return constC - hC1 @ T @ hC2.T, T, back
     if not (plain and T.dtype.kind == "f"):
+        names = "constC", "hC1", "hC2", "T"
         arrays = Arrays(dict(zip(names, given, strict=True)))
-        given, back = [arrays[name].astype(arrays.dtype, copy=False) for name in names], arrays.back
-    const, left, right, plan = (x.shape for x in given)
-    if const != left[:1] + right[:1] or plan != left[1:] + right[1:]:
+        constC, hC1, hC2, T = (arrays[name].astype(arrays.dtype, copy=False) for name in names)
+        back = arrays.back
+    try:
+        return constC - hC1 @ T @ hC2.T, T, back
+    except ValueError as error:
+        came = ", ".join(str(x.shape) for x in (constC, hC1, hC2, T))
         raise ValueError(
             "constC, hC1, hC2 and T must have shapes such as (n, m), (n, n), (m, m) and (n, m), "
-            f"got {const}, {left}, {right}, {plan}"
-        )
-    return *given, back
+            f"got {came}"
+        ) from error
 
 
 def _as_it_is(x):
