@@ -422,6 +422,11 @@ def test_a_header_with_a_wrong_number_of_rows(tmp_path, name, n_rows):
     check(read_embeddings(path, errors="skip"), "abc", vectors)
 
 
+def test_a_cut_row_is_skipped(tmp_path):
+    found = read_embeddings(write(tmp_path / "v.bin", CUT), errors="skip")
+    assert (found.words, found.n_skipped) == (("a",), 1)
+
+
 @FORMATS
 def test_skipped_rows_in_every_format(tmp_path, name):
     """A good row follows of a word whose first row cannot be used."""

@@ -3,6 +3,7 @@
 import gzip
 import os
 import stat
+import time
 
 import numpy as np
 import pytest
@@ -79,15 +80,18 @@ def test_the_format_may_be_given(tmp_path):
     assert (tmp_path / "v.vec").read_bytes().startswith(b"PK")
 
 
-def test_equal_vectors_make_equal_files(tmp_path):
-    for name in ("v.vec.gz", "v.bin.gz"):
-        contents = []
-        for folder in ("one", "other"):
-            (tmp_path / folder).mkdir(exist_ok=True)
-            write_embeddings(tmp_path / folder / name, Embeddings(ONE_PART, points(9, 3)))
-            contents.append((tmp_path / folder / name).read_bytes())
-        assert contents[0] == contents[1]
-        assert gzip.decompress(contents[0]).startswith(b"9 3\ncasa ")
+@pytest.mark.parametrize("end", [".vec.gz", ".bin.gz"])
+def test_equal_vectors_make_equal_files(tmp_path, monkeypatch, end):
+    """Under any name and at any time."""
+    contents = []
+    for seconds in (10**9, 2 * 10**9):
+        path = tmp_path / f"{seconds}{end}"
+        with monkeypatch.context() as context:
+            context.setattr(time, "time", lambda seconds=seconds: seconds)
+            write_embeddings(path, Embeddings(ONE_PART, points(9, 3)))
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+    assert gzip.decompress(contents[0]).startswith(b"9 3\ncasa ")
 
 
 @pytest.mark.parametrize("word, formats, message", [

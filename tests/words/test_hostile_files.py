@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import re
+import struct
 import sys
 from pathlib import Path
 
@@ -85,10 +86,14 @@ def test_what_a_file_claims_is_checked(tmp_path, name):
 @pytest.mark.parametrize("descr, shape", [("<f4", (1, 4)), ("<f8", (2, 1))])
 def test_vectors_that_are_not_all_there(tmp_path, descr, shape):
     words = npy_bytes(shape[:1], "<U1", "ab".encode("utf-32-le")[: 4 * shape[0]])
-    content = npz_bytes(words=words, vectors=npy_bytes(shape, descr, b"\0" * 8))
-    path = write(tmp_path / "v.npz", content)
+    vectors = npy_bytes(shape, descr, b"\0" * 8)
+    content = npz_bytes(words=words, vectors=vectors)
     with pytest.raises(EmbeddingsFileError, match="got 8 bytes"):
-        read_embeddings(path)
+        read_embeddings(write(tmp_path / "v.npz", content))
+    # The archive claims that they are there.
+    size, more = (struct.pack("<I", len(vectors) + n) for n in (0, 8))
+    with pytest.raises(EmbeddingsFileError, match=r"expected|cannot be read"):
+        read_embeddings(write(tmp_path / "v.npz", content.replace(size, more)))
 
 
 LONG = b"x" * (34 << 20)  # lines may have 32 MiB
@@ -132,14 +137,21 @@ def test_an_array_that_is_there_twice(tmp_path, reader, array, alias):
 @pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy", "v.gz"])
 def test_max_bytes(tmp_path, name):
     """A file within the limit is read as without a limit."""
-    words, vectors = [f"w{i}" for i in range(300)], points(300, 20)
+    words, vectors = [f"w{i}" for i in range(300)], points(300, 100)
     path = write_as(tmp_path / name, words, vectors)
     if name == "v.gz":
         write(path, gzip.compress(path.read_bytes()))
-    check(read_embeddings(path, max_bytes=1 << 17), words, vectors)
-    pattern = re.escape(str(path)) + ".*expected at most 9999 bytes once unpacked"
+    check(read_embeddings(path, max_bytes=1 << 20), words, vectors)
+    pattern = re.escape(str(path)) + ".*expected at most 99999 bytes once unpacked"
     with pytest.raises(EmbeddingsFileError, match=pattern):
-        read_embeddings(path, max_bytes=9999)
+        read_embeddings(path, max_bytes=99_999)
+
+
+def test_a_short_row_counts_32_bytes(tmp_path):
+    path = write(tmp_path / "v", b"".join(b"w%d 1\n" % i for i in range(300_000)))
+    assert len(read_embeddings(path)) == 300_000
+    with pytest.raises(EmbeddingsFileError, match=f"at most {3 << 20} bytes"):
+        read_embeddings(path, max_bytes=3 << 20)
 
 
 @pytest.mark.parametrize("read", [read_dictionary, read_counts])
