@@ -144,13 +144,9 @@ class ExactDescents:
     def __init__(self, limits, weight):
         self._pairs = []
         self._options = dict(
-            max_outer=limits.max_outer,
-            tol=limits.tol,
-            rounding=ROUNDING,
-            linear=weight,
-            least_change=limits.min_change,
-            least_relative=limits.min_relative,
-        )
+            max_outer=limits.max_outer, tol=limits.tol, rounding=ROUNDING, linear=weight,
+            least_change=limits.min_change, least_relative=limits.min_relative,
+        )  # fmt: skip
 
     def solve(self, firsts, seconds, plans, parts, is_warm, potentials=None):
         """Return the losses of pairs of `exact_space`; their plans go to parts of `plans`, and

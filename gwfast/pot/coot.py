@@ -43,15 +43,13 @@ class CoOptimal:
 
     def __init__(
         self, data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
-        method_sinkhorn, early_stopping_tol, verbose, smooth=(),
+        method_sinkhorn, early_stopping_tol, verbose, smooth=frozenset(),
     ):  # fmt: skip
         pots_choice(method_sinkhorn, "method_sinkhorn", ("sinkhorn", "sinkhorn_log"))
         named = dict(zip(ENVELOPED, data, strict=True)) | _starts(warmstart)
         self.arrays = arrays = Arrays(named, traces=True)
-        self.asking = arrays.asking
-        for name in self.asking:
-            if name not in smooth:
-                raise NoGradients(name)
+        for name in arrays.asking.keys() - smooth:
+            raise NoGradients(name)
         self._X, self._Y = X, Y = _matrix(arrays, "X"), _matrix(arrays, "Y")
         limits = as_limit(nits_ot, "nits_ot"), as_number(tol_sinkhorn, "tol_sinkhorn", zero=True)
         of_plans = _pair(epsilon, "epsilon"), _pair(alpha, "alpha"), STARTS[:2], STARTS[2:]
@@ -316,7 +314,7 @@ def co_optimal_transport2(
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
     found = CoOptimal(
         data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
-        method_sinkhorn, early_stopping_tol, verbose, ENVELOPED,
+        method_sinkhorn, early_stopping_tol, verbose, frozenset(ENVELOPED),
     )  # fmt: skip
-    value = traced(found.arrays.back(found.distances[-1]), found, found.gradient)
+    value = traced(found.arrays.back(found.distances[-1]), found.arrays, found.gradient)
     return (value, found.log()) if log else value

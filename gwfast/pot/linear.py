@@ -213,15 +213,11 @@ def sinkhorn(
         cost, total, reg = neutral(cost, p, q), float(p.sum()), as_number(reg, "reg")
         max_iter, tol = as_limit(numItermax, "numItermax"), as_number(stopThr, "stopThr")
         rule = Balanced(p / total, q / total)
+        n_threads = resolve_n_threads(None, work=cost.size)
+        # Tolerance of the L1 error, which evenly spread is that much larger.
+        inner_tol = max(tol / total * np.sqrt(min(cost.shape)) / 2, MIN_TOL)
         plan, (f, g), (rows, cols), n_iter, _ = entropic_plan(
-            cost,
-            rule,
-            reg,
-            resolve_n_threads(None, work=cost.size),
-            DOUBLE,
-            # Tolerance of the L1 error, which evenly spread is that much larger.
-            tol=max(tol / total * np.sqrt(min(cost.shape)) / 2, MIN_TOL),
-            max_iter=max_iter,
+            cost, rule, reg, n_threads, DOUBLE, tol=inner_tol, max_iter=max_iter
         )
     except (TypeError, ValueError) as error:
         raise LeftToPot(str(error)) from error

@@ -236,17 +236,10 @@ def FGW_distance_to_templates(
     >>> gwfast.pot.FGW_distance_to_templates(graph, templates, features[0], features, weights)
     array([0.    , 0.1875])
     """
-    arrays = Arrays(
-        dict(
-            tplt_features=tplt_features,
-            tplt_weights=tplt_weights,
-            G_features=G_features,
-            tplt_adjacencies=tplt_adjacencies,
-            # A number has no library.
-            alpha=[alpha] if isinstance(alpha, numbers.Real) else alpha,
-        ),
-        traces=True,
-    )
+    alpha = [alpha] if isinstance(alpha, numbers.Real) else alpha  # a number has no library
+    named = dict(G_features=G_features, tplt_features=tplt_features, tplt_weights=tplt_weights)
+    named |= dict(tplt_adjacencies=tplt_adjacencies, alpha=alpha)
+    arrays = Arrays(named, traces=True)
     size = len(as_array(arrays["tplt_weights"], "tplt_weights"))
     alphas = as_array(arrays["alpha"], "alpha").astype(np.float64).ravel()
     expected = size if multi_alpha else 1
@@ -280,8 +273,5 @@ def wasserstein_distance_to_templates(
     >>> gwfast.pot.wasserstein_distance_to_templates(nodes, template, np.full((1, 2), 0.5))
     array([2.])
     """
-    arrays = Arrays(
-        dict(tplt_features=tplt_features, tplt_weights=tplt_weights, G_features=G_features),
-        traces=True,
-    )
-    return _losses(arrays, batch)
+    named = dict(G_features=G_features, tplt_features=tplt_features, tplt_weights=tplt_weights)
+    return _losses(Arrays(named, traces=True), batch)

@@ -85,20 +85,13 @@ class _Descent:
         rule = UnbalancedRule.of(self.p, self.q, tuple(share * price for price in prices))
         M = None if alpha == 0 else call.M.astype(np.float64)
         problem = QuadraticProblem.from_checked(*self.costs, rule, linear_cost=M, alpha=share)
-        limits = Limits(
-            2 * as_limit(max_iter, "max_iter"),
-            as_limit(max_iter_ot, "max_iter_ot"),
-            MIN_TOL,
-            max(as_number(tol_ot, "tol_ot", zero=True), MIN_INNER_TOL),
-        )
+        max_inner = as_limit(max_iter_ot, "max_iter_ot")
+        inner_tol = max(as_number(tol_ot, "tol_ot", zero=True), MIN_INNER_TOL)
+        limits = Limits(2 * as_limit(max_iter, "max_iter"), max_inner, MIN_TOL, inner_tol)
         options = Settings(
-            limits,
-            Epsilon(share * epsilon),
-            method=PGD,
-            dtype="float64",
-            tier="dense",
+            limits, Epsilon(share * epsilon), method=PGD, dtype="float64", tier="dense",
             callback=self._look,
-        )
+        )  # fmt: skip
         self._n_threads = options.threads(problem)
         has_sum_one = np.allclose((self.p.sum(), self.q.sum()), 1.0, rtol=1e-12, atol=0)
         is_product = call.G0 is None and has_sum_one
