@@ -105,17 +105,17 @@ class Rows:
         return True
 
     def _decode(self, word):
-        encoding, errors = self.options.encoding, self.options.errors
+        encoding = self.options.encoding
         try:
             return word.decode(encoding)
         except UnicodeDecodeError as error:
-            if errors == "strict":
+            if self.options.errors == "strict":
                 raise ValueError(
                     f"expected {encoding.upper()}, got {show(word)} ({error.reason});"
                     " encoding='latin-1', errors='replace' or 'skip' reads on"
                 ) from None
         self.n_undecodable += 1
-        return None if errors == "skip" else word.decode(encoding, "replace")
+        return None if self.options.skips else word.decode(encoding, "replace")
 
     def refuse(self, reason):
         """Skip the next row, or raise `BadRow`, as `errors` says."""
