@@ -82,8 +82,8 @@ def align(source, target, dictionary, settings, seeds=None):
 
     `settings` are the options of the command, `seeds` translations to start from, or None.
     """
-    x, y, told = source.embeddings, target.embeddings, []
-    known, right, precision = None, {}, {}
+    x, y = source.embeddings, target.embeddings
+    known, right, precision, mutual, told = None, {}, {}, None, []
     if dictionary:
         gold = gold_standard(dictionary, x.words, y.words, settings.convention)
         known, right = gold.rows, dict(zip(gold.rows.tolist(), gold.targets, strict=True))
@@ -102,7 +102,7 @@ def align(source, target, dictionary, settings, seeds=None):
         if dictionary:
             rules = {"methods": settings.methods, "convention": settings.convention}
             precision = result.evaluate(dictionary, **rules)
-    known, mutual = np.arange(n) if known is None else known, None
+    known = np.arange(n) if known is None else known
     # Words that took part have two translations to show.
     shown = thinned(known[known < n] if known[0] < n else known, 20)
     if settings.output is not None:
