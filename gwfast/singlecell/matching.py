@@ -120,24 +120,14 @@ class CellAlignment:
 
 
 def align(
-    adata_x: Any,
-    adata_y: Any,
-    p: ArrayLike | None = None,
-    q: ArrayLike | None = None,
-    *,
+    adata_x: Any, adata_y: Any, p: ArrayLike | None = None, q: ArrayLike | None = None, *,
     use_rep: str | tuple[str | None, str | None] | None = None,
-    n_components: NComponents = "auto",
-    n_neighbors: int | Iterable[int] | None = None,
-    metric: CellMetric = "cosine",
-    labels: str | None = None,
-    epsilon: EpsilonLike = "auto",
-    marginals: Marginals = "balanced",
-    time_limit: float | None = None,
-    n_threads: int | None = None,
-    seed: int = 0,
-    progress: Progress = False,
+    n_components: NComponents = "auto", n_neighbors: int | Iterable[int] | None = None,
+    metric: CellMetric = "cosine", labels: str | None = None, epsilon: EpsilonLike = "auto",
+    marginals: Marginals = "balanced", time_limit: float | None = None,
+    n_threads: int | None = None, seed: int = 0, progress: Progress = False,
     key_added: str | None = "gwfast",
-) -> CellAlignment:
+) -> CellAlignment:  # fmt: skip
     """Align the cells of two data sets that have no feature in common.
 
     SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of nearest
