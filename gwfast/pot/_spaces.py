@@ -14,9 +14,9 @@ from ..kernels.threads import resolve_n_threads
 from ..problems.dense_cost import ROUNDING as SYMMETRY
 from ..problems.geometry import DenseCost
 from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, has_ties
-from ..utils.validation import as_matrix, as_square
+from ..utils.validation import as_matrix, as_table, check_square
 from .arrays import as_costs
-from .call import Call
+from .call import Call, balanced, checked_costs, checked_masses
 from .exact import NOTHING, exact_limits, solve_all_exact
 
 
@@ -30,9 +30,11 @@ class Spaces:
 
     def __init__(self, arrays, names, p, dtype):
         self.dtype, self.p, self._names = dtype, p, names
-        self.costs = [
-            as_square(arrays[name], name).astype(dtype, copy=False) for name, _, _ in names
-        ]
+        self.costs = []
+        for name, _, _ in names:
+            C = as_table(arrays[name], name)
+            check_square(C, name)
+            self.costs.append(C.astype(dtype, copy=False))
         self.features, first = [None] * len(names), names[0][1]
         if arrays[first] is not None:
             width = as_matrix(arrays[first], first).shape[1]
@@ -47,7 +49,15 @@ class Spaces:
 
     def begin(self, C, Y, names, **options):
         """Check and keep the problems of a center."""
-        self.calls = [self.call(s, C, Y, names, **options) for s in range(len(self.costs))]
+        first = self.call(0, C, Y, names, **options)
+        self.calls = [first]
+        # What spaces share is checked once.
+        for s, (cost, _, masses) in enumerate(self._names[1:], start=1):
+            y = checked_costs(self.costs[s], cost, self.dtype, first.loss)
+            q = checked_masses(self._masses[s], masses, y.n)
+            q = balanced(self.p, q, first.name("p"), masses).astype(self.dtype, copy=False)
+            own, M = names | {"C2": cost, "q": masses}, self.costs_between(Y, s)
+            self.calls.append(dataclasses.replace(first, y=y, q=q, M=M, names=own))
 
     def call(self, s, C, Y, names, **options):
         """Return the problem between a center and a space."""

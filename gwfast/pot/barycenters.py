@@ -214,7 +214,7 @@ class SemirelaxedBarycenter(Barycenter):
         if Y is None and self.has_features:
             Y = self.mean_features(self.joined(starts))
         self.C, self.Y, self.starts, self._method = structure, Y, starts, G0
-        self.begin(structure, Y, {}, **options)
+        self.calls = [self.call(s, structure, Y, {}, **options) for s in range(len(self.costs))]
 
     def call(self, s, C, Y, names, **options):
         cost, _, masses = self._names[s]
