@@ -51,7 +51,7 @@ class Spaces:
         """Check and keep the problems of a center."""
         first = self.call(0, C, Y, names, **options)
         self.calls = [first]
-        # What spaces share is checked once.
+        # Arguments that spaces share are checked once.
         for s, (cost, _, masses) in enumerate(self._names[1:], start=1):
             y = checked_costs(self.costs[s], cost, self.dtype, first.loss)
             q = checked_masses(self._masses[s], masses, y.n)
