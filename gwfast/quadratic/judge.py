@@ -237,10 +237,8 @@ def judge(history, at, limits, before, *, final=True, ended=None):
         slack = max(slack / 2, min(slack, SLACK))
 
     status = _status(history, at, limits, ended, settled and not confirms, stalled and last.exact)
-    # A proximal plan wanders: of 200 random semi-relaxed problems one ended above POT's loss with
-    # damping at the lowest plan of 20 iterations, none with 200.
-    recent = history[-10 * STALLED_AFTER if at.method.proximal else -STALLED_AFTER :]
-    low = last.gw_cost <= min(step.gw_cost for step in recent) + cost_tol
+    lowest = min(step.gw_cost for step in history[-n_recent(at.method) :])
+    low = last.gw_cost <= lowest + cost_tol
     n_cycles, waits, damps = before.n_cycles, before.waits, False
     n_steady = before.n_steady + 1
     if n_cycles > MOST_DAMPED:
@@ -273,6 +271,13 @@ def judge(history, at, limits, before, *, final=True, ended=None):
         waits=waits,
         n_steady=n_steady,
     )
+
+
+def n_recent(method):
+    """Return the number of iterations of which steps are damped at the lowest plan."""
+    # A proximal plan wanders: of 200 random semi-relaxed problems one ended above POT's loss with
+    # damping at the lowest plan of 20 iterations, none with 200.
+    return 10 * STALLED_AFTER if method.proximal else STALLED_AFTER
 
 
 def _status(history, at, limits, ended, settled, stalled):

@@ -150,6 +150,7 @@ def _compiled(descent, limits, precision, judged):
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
         fraction=MARGIN * at.inner_fraction,
+        low_after=judge.n_recent(method),
     )
     orientations = at.orientations
     if dtype != at.precision.dtype:
