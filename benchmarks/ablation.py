@@ -1,12 +1,12 @@
-"""What each mechanism of the solver is worth: ``python -m benchmarks.ablation``, or some of them
+"""The worth of each mechanism of the solver: ``python -m benchmarks.ablation``, or some of them
 on some problems, ``python -m benchmarks.ablation newton --only words 1000``.
 
-Every problem of common/problems.py is solved with all mechanisms and without each of them, in
-turn, in one process. Printed are the lines of code that stand for a mechanism, the geometric mean
-and the worst of the times without it, as multiples of the times with all, by class of problems,
-and the objectives that differ by more than a thousandth without it. Problems whose iterations and
-objective stay the same to the last digit do not use a mechanism: they count as 1.0, and are not
-among those that `use` it. A whole run takes half an hour on two cores.
+Every problem of common/problems.py is solved with all mechanisms and without each of them, in turn,
+in one process. Printed are the lines of code that stand for a mechanism, the geometric mean and the
+worst of the times without it, as multiples of the times with all, by class of problems, and the
+objectives that differ by more than a thousandth without it. Problems whose iterations and objective
+stay the same to the last digit do not use a mechanism: they count as 1.0, and `use it` leaves them
+out. A whole run takes half an hour on two cores.
 """
 
 import ast
@@ -82,7 +82,7 @@ def measure(job, tell):
 
 
 def row_of(mechanism, found):
-    """Return the row of a mechanism, of what `measure` told by problem."""
+    """Return the row of a mechanism from the answers of `measure` by problem."""
     ratios, higher, lower, classes = {}, [], [], {}
     for problem, pairs_of in found.items():
         pairs = pairs_of[mechanism]

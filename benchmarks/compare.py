@@ -4,8 +4,8 @@ with its extensions built in place (``python setup.py build_ext --inplace``).
 
 Both live in processes of their own and get the same problems; the ratios are of pairs of solves
 next to one another, so that a machine whose speed drifts harms both. Every round has new
-processes: where arrays happen to lie is worth a tenth for the whole life of a process. Whether the
-objectives are the same is printed beside them.
+processes: where arrays happen to lie is worth a tenth for the whole life of a process. The table
+says whether the objectives are the same.
 
 ``--list`` takes the whole list of common/problems.py, or the problems with all of some words in
 their names, and ends with the geometric mean and the worst ratio of each class, its sum of outer
@@ -23,13 +23,15 @@ import time
 
 from .common import runner
 
-# Problems of the list, and calls of `gwfast.pot` on so many points.
+# Problems of the list, and calls of `gwfast.pot`: function, points, options.
 SHORT = "words es-en 2000", "words es-fr 5000 product", "graph es-en 1000", "points 1200"
+SEMIRELAXED = "entropic_semirelaxed_gromov_wasserstein"
+PARTIAL = "entropic_partial_gromov_wasserstein"
 CALLS = {
     "pot entropic 300": ("entropic_gromov_wasserstein", 300, dict(epsilon=5e-3)),
     "pot entropic 1000": ("entropic_gromov_wasserstein", 1000, dict(epsilon=2e-3)),
-    "pot semirelaxed 200": ("entropic_semirelaxed_gromov_wasserstein", 200, dict(epsilon=0.05)),
-    "pot partial 100": ("entropic_partial_gromov_wasserstein", 100, dict(m=0.7, reg=0.05)),
+    "pot semirelaxed 200": (SEMIRELAXED, 200, dict(epsilon=0.05, max_iter=100)),
+    "pot partial 100": (PARTIAL, 100, dict(m=0.7, reg=0.05, numItermax=50)),
     "pot BAPG 200": ("BAPG_gromov_wasserstein", 200, dict(epsilon=0.1, max_iter=100)),
 }
 LOSSES = "gw_dist", "srgw_dist", "partial_gw_dist"
@@ -137,7 +139,7 @@ def row_of(name, turns):
 
 
 def summary(found):
-    """Return a row for each class and a row for all, of what `turns_of` found by name."""
+    """Return a row for each class and a row for all, from the turns of each problem."""
     classes = {}
     for name in found:
         classes.setdefault(name.split()[0], []).append(name)

@@ -2,8 +2,8 @@
 
 Each is run as its users run it, and once more with the lines changed that the page "Coming from
 other packages" names: time, the program's own objective by one judge in float64, and the program's
-measure of quality. Where a program is not on PyPI, the calls that it makes are written out; where
-it is not installed, its row says how it would be.
+measure of quality. Where a program is not on PyPI, the calls that it makes are written out; the row
+of a program that is not installed says how to install it.
 """
 
 import warnings

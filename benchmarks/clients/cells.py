@@ -4,7 +4,6 @@ import contextlib
 import io
 
 import numpy as np
-import ot
 
 from gwfast import pot
 from gwfast.singlecell import foscttm
@@ -16,7 +15,9 @@ from .rows import Program, compared, coupling, quadratic, timed
 
 
 def scot(rounds):
-    """Compare at SCOT's defaults for so many cells, and at what its search begins with."""
+    """Compare at SCOT's defaults for these cells, and at the first values of its search."""
+    import ot
+
     x, y, *_ = data.cells("scGEM")
     x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
     for k, epsilon in ((35, 1e-3), (29, 1e-2)):
@@ -91,7 +92,7 @@ def pamona(rounds):
 
 def pamona_solver(self, C1, C2, p, q, m, M=None, loss_fun="square_loss"):
     """Stand in for Pamona's function, whose gradient is half of it unless all is matched, and
-    whose plan is divided by the mass with that of virtual cells.
+    whose plan is divided by the mass, virtual cells included.
     """
     if abs(m - 1) < 1e-10:
         return pot.entropic_gromov_wasserstein(C1, C2, p, q, epsilon=self.epsilon)

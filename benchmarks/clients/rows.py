@@ -1,4 +1,4 @@
-"""What comes of a program with either solver, and how it is measured."""
+"""Rows of programs: their functions with either solver, timed and judged."""
 
 import functools
 import time
@@ -85,7 +85,7 @@ def coupling(plan):
     """Return a plan with uniform masses, made of a plan that nearly has them: too much is
     scaled down, and what is missing is spread (Altschuler et al., NeurIPS 2017).
 
-    Solvers that stop early would be judged by what they have left out.
+    Otherwise mass that a solver leaves out would count in its favor.
     """
     n, m = plan.shape
     plan = plan * np.minimum(1, 1 / n / plan.sum(axis=1, keepdims=True))

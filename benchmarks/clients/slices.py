@@ -48,8 +48,8 @@ def within(labels):
 
 
 def correlation(x, y):
-    """Return a function of a plan: the mean correlation of what spots express with what the
-    spots that they are matched to do; spots without a match do not count.
+    """Return a function of a plan: the mean correlation of the expression of spots with the
+    expression of their matches; spots without a match do not count.
     """
     x, y = (data.log_normalized(counts) for counts in (x, y))
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
@@ -136,7 +136,7 @@ def paste2(rounds):
         yield swapped(problem, PASTE2, *function, (first, second), how, MATCHED, score, rounds)
     slices, score = simulated(700, 0.75)
     problem = f"simulated, {' x '.join(str(len(spots)) for spots, _ in slices)} spots"
-    # What both have of what one has.
+    # The overlap, as a share of a slice.
     how = {"s": (2 * 0.75 - 1) / 0.75, "dissimilarity": "euclidean", "verbose": False}
     yield swapped(problem, PASTE2, *function, slices, how, REGIONS, score, rounds)
 

@@ -4,7 +4,6 @@ import contextlib
 import io
 
 import numpy as np
-import ot
 from scipy.spatial.distance import cdist, squareform
 
 import gwfast
@@ -52,7 +51,7 @@ def cajal(rounds):
     yield compared(problem, theirs, ours, objective, quality, recognized, rounds)
 
 
-# --- GWTune: epsilons and random starts, of which the lowest objective is kept --------
+# --- GWTune: the lowest objective over epsilons and random starts ---------------------
 
 
 def gwtune(rounds):
@@ -96,6 +95,8 @@ def random_plan(rng, shape):
 
 def loop(C1, C2, plan, epsilon):
     """Make GWTune's calls of POT."""
+    import ot
+
     p, q = (ot.unif(len(cost)) for cost in (C1, C2))
     terms = ot.gromov.init_matrix(C1, C2, p, q, loss_fun="square_loss")
     for step in range(200):

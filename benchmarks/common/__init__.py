@@ -1,1 +1,1 @@
-"""What all benchmarks share: the runner, the machine, data, the list of problems."""
+"""The runner, the machine, data and the list of problems, for all benchmarks."""

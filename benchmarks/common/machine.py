@@ -1,4 +1,4 @@
-"""What the machine can do at best: the limits of every percentage."""
+"""The limits of the machine, of which percentages are."""
 
 import functools
 import time
@@ -30,7 +30,7 @@ def read_bandwidth(n_threads):
 
 
 def readers(x, pool, n_threads):
-    """Return ways of reading the float32 matrix `x` once with so many threads.
+    """Return ways of reading the float32 matrix `x` once with `n_threads` threads.
 
     Two owe nothing to gwfast: NumPy's ``max``, and BLAS's ``dot`` of one half with the other half,
     on parts for each thread of the pool (both release the GIL). They are as fast as a C loop that

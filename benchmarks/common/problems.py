@@ -85,7 +85,7 @@ def graphs(first, second):
 
 
 def clouds(n, d=50, noise=0.3):
-    """Return point clouds with a spectrum like that of words, and a rotated, noisy copy."""
+    """Return point clouds with a spectrum like a language's, and a rotated, noisy copy."""
     x, y, _ = _rotated(n, d, noise)
     return [x, y]
 

@@ -57,7 +57,7 @@ def parse(program, doc, parts, *names, argv=None, **defaults):
 
 
 def environment(threads):
-    """Return environment variables that give every library so many threads.
+    """Return environment variables that pin the threads of every library.
 
     OpenMP and BLAS read them when they are loaded; XLA obeys NPROC alone.
     """
@@ -99,7 +99,7 @@ def make_tables(options, tables, packages=()):
 
 
 def ask(program, job, threads=THREADS, limit=None):
-    """Return what a program says of a job, in a process of its own with so many threads.
+    """Return what a program says of a job, in a process of its own with pinned threads.
 
     The result is the job with all that `serve` told; its ``runs`` are a list, ``failed`` is why
     it did not come to its end, ``exceeded`` its limit of seconds.
@@ -194,7 +194,8 @@ def in_turns(functions, rounds=5, budget=60.0):
     """Return the seconds of each call by function, and what the last calls returned.
 
     The first turn, which may load or compile something, does not count if there is another. There
-    are no more turns after so many seconds in all; turns that take less than half a second go on.
+    are no more turns once all calls have taken `budget` seconds; turns that take less than half a
+    second go on.
     """
     seconds, spent = [[] for _ in functions], 0.0
     while not spent or (spent < budget and len(seconds[0]) <= rounds) or spent < 0.5:

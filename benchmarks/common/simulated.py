@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from . import data
 
-# --- A tissue, two slices of which are known spot by spot -----------------------------
+# --- A tissue, and two slices whose matches are known ---------------------------------
 
 N_PROGRAMS, N_LAYERS = 30, 6
 # How far spots are off their grid, in spots; the noise, in deviations of a program; and the
@@ -32,7 +32,7 @@ class Slice(NamedTuple):
 
 
 class Tissue:
-    """A tissue of about so many spots, one apart: a lobed disk.
+    """A tissue of about `n` spots, at distances of one: a lobed disk.
 
     It has what makes real tissues hard to match: layers, along which hardly anything changes,
     glands that look like one another, and slow gradients across all of it. Its 30 programs of
@@ -112,7 +112,7 @@ class Tissue:
 
 
 def two_slices(n, seed=0):
-    """Return two slices of a tissue, and where the spots of the first would be on the second."""
+    """Return two slices of a tissue, and the places of the spots of the first on the second."""
 
     def turned(spots):
         cosine, sine = np.cos(ANGLE), np.sin(ANGLE)
@@ -131,8 +131,8 @@ def pair_of_clouds(n, d=100, synthetic=False, seed=0):
     """Return a name, a cloud, the cloud rotated with noise in another order, and the right column
     of every row.
 
-    The cloud is of principal components of word vectors, if there are as many and they are not to
-    be `synthetic`, else a mixture of skewed clusters with a decaying spectrum: a cloud that is
+    The cloud has principal components of word vectors, if there are enough of them and it is not
+    `synthetic`, else a mixture of skewed clusters with a decaying spectrum: a cloud that is
     like its mirror image has more than one best plan.
     """
     rng = np.random.default_rng(seed)
@@ -163,7 +163,7 @@ def pair_of_clouds(n, d=100, synthetic=False, seed=0):
 
 
 def graphs(n, sizes=(12, 29), seed=0):
-    """Return steps between the nodes of connected random graphs, so many at least and most."""
+    """Return steps between the nodes of connected random graphs; `sizes` are their limits."""
 
     def graph(n):
         linked = np.zeros((n, n))

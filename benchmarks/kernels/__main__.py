@@ -31,7 +31,7 @@ def main(argv=None):
         chosen = ("-k", " and ".join(options.only)) if options.only else ()
         how = "-q", "-n0", f"--benchmark-json={path}", "--pyargs", __package__
         call = runner.command("pytest", *how, *chosen)
-        # Failures are told there; what has run is shown.
+        # Failures are told there; the others are shown.
         subprocess.run(call, env=runner.environment(options.threads), stdout=sys.stderr)
         if not path.exists() or not path.stat().st_size:
             sys.exit("No benchmark finished; see the messages above.")

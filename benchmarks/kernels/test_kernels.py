@@ -1,9 +1,8 @@
 """Every hot kernel against the limits of the machine, measured in the same run.
 
-Of a kernel count bytes or floating-point operations per entry of the n x n matrix. Bytes are what
-has to cross the memory bus if nothing stays in cache: a read counts 4 bytes an entry, a write 4
-more. Vectors and the partial column sums, a few hundred kilobytes, are left out, and so is whatever
-a kernel reads twice.
+A kernel is counted by bytes or floating-point operations per entry of the n x n matrix. Bytes have
+to cross the memory bus if nothing stays in cache: a read counts 4 bytes an entry, a write 4 more.
+Vectors, partial column sums (a few hundred kilobytes) and second reads do not count.
 
 A size is measured for speed and a small size for accuracy: ``error`` is the largest difference to
 the float64 twin in `gwfast.kernels.reference`, over its largest value.
@@ -23,7 +22,7 @@ from ..common import machine, runner
 
 # Up to the first size a matrix may stay in cache.
 CACHED_SIZE, CHECKED_SIZE = 4000, 500
-# Of the entries of a row, the sparse kernels keep one in so many: 2 %.
+# The sparse kernels keep one entry in 50 of a row, 2 %.
 ONE_IN = 50
 # The kernels by the names of their twins.
 COMPILED = SimpleNamespace(
@@ -127,7 +126,7 @@ def sparse_product(n, d, module):
 
 # A kernel is read once for both half-iterations; a log-sum-exp reads each row twice, the second
 # time from cache; a kernel that works in place is read and written. The exponentials and column
-# sums of `gibbs_product` and the row sums of the contraction come on top of what counts.
+# sums of `gibbs_product` and the row sums of the contraction do not count.
 KERNELS = {
     "sinkhorn_passes": Kernel(
         lambda n, d, module: (_matrix(n), *_masses(n), module.ColumnSums(n, n)), n_bytes=4

@@ -1,4 +1,4 @@
-"""Where the files of both benchmarks lie, under the names they were published with, and tables."""
+"""The files of both benchmarks, under the names they were published with, and tables."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What the paper printed, from its LaTeX source: P@1 in percent, and minutes."""
+"""The numbers that the paper printed, from its LaTeX source: P@1 in percent, and minutes."""
 
 TABLE1_DIRECTIONS = "en-es es-en en-fr fr-en en-de de-en en-it it-en en-ru ru-en".split()
 TABLE2_DIRECTIONS = "en-it en-de en-fi en-es".split()

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import time
 
 import numpy as np
 import ot
@@ -108,7 +109,7 @@ def tiny(options, name, n=5):
 
 
 def dense(options):
-    """Print times of calls on graphs and distances of so many points."""
+    """Print times of calls on graphs and distances of 1000 points."""
     rows = []
     for n in options.sizes or (1000,):
         points = two_helices(np.random.default_rng(0), n, n)
@@ -119,6 +120,24 @@ def dense(options):
         for (name, costs), epsilon in itertools.product(problems.items(), (0.1, 0.02, 0.01)):
             rows.append([f"{name}, {n}", f"{epsilon:g}", *entropic(options, costs, epsilon)])
     runner.show("POT's defaults", ("costs", "epsilon", *HEADS), rows)
+
+
+def exact(options):
+    """Print times without entropy, of distances along graphs, plain and fused."""
+    rows = []
+    for n in options.sizes or (300, 1000, 2000):
+        rng = np.random.default_rng(n)
+        points = two_helices(rng, n, n)
+        costs = [data.shortest_paths(side) for side in points]
+        between = scaled(cdist(rng.normal(size=(n, 5)), rng.normal(size=(n, 5))))
+        for name, arrays in ("", costs), ("fused_", [between, *costs]):
+
+            def call(module, name=f"{name}gromov_wasserstein", arrays=arrays):
+                return getattr(module, name)(*arrays, log=True)
+
+            cells = beside(options, call, lambda result: result[1]["loss"][-1])
+            rows.append([f"{name}gromov_wasserstein", n, *cells])
+    runner.show("no entropy, product start", ("function", "points", *HEADS), rows)
 
 
 def ties(options):
@@ -157,3 +176,58 @@ def _fractions(losses):
     parts = losses[:, 1:] / losses[:, :1]
     both = zip(parts.mean(axis=0), parts.max(axis=0), strict=True)
     return [len(losses), *(f"{value:.3f}" for pair in both for value in pair)]
+
+
+# --- SCOT -----------------------------------------------------------------------------
+
+MODULES = {"POT": ot.gromov, OURS: pot}
+
+
+def scots_costs(sides, k):
+    """Return SCOT's costs; it counts a cell among its own neighbors."""
+    return [data.hops(data.correlated(side), k - 1) for side in sides]
+
+
+def cells(options):
+    """Print times of calls as SCOT makes them on PBMC, at its default of epsilon."""
+    rows = []
+    for n, k in itertools.product(options.sizes or (1000, 2000), (20, 110)):
+        costs = scots_costs([side[:n] for side in data.cells("PBMC")[:2]], k)
+        size = " x ".join(str(len(cost)) for cost in costs)
+        rows.append([size, k, *entropic(options, costs, 1e-3)])
+    runner.show("SCOT's call on PBMC, epsilon 0.001", ("cells", "neighbors", *HEADS), rows)
+
+
+def scgem(options):
+    """Print times of every number of neighbors and epsilon that SCOT's search tries on scGEM."""
+    sides = data.cells("scGEM")[:2]
+    n = min(map(len, sides))
+    rows, totals = [], dict.fromkeys(MODULES, 0.0)
+    best = dict.fromkeys(MODULES, (1.0, "nothing"))
+    for k in np.linspace(n // 20, n // 6, 5).astype(int)[: (options.sizes or [5])[0]]:
+        costs, worst = scots_costs(sides, k), 0.0
+        seconds = dict.fromkeys(MODULES, 0.0)
+        for epsilon in np.logspace(-1, -3, 12):
+            losses = []
+            for name, module in MODULES.items():
+                began = time.perf_counter()
+                plan, log = module.entropic_gromov_wasserstein(*costs, epsilon=epsilon, log=True)
+                seconds[name] += time.perf_counter() - began
+                # SCOT's rule.
+                if plan.any(axis=1).all() and plan.any(axis=0).all() and plan.sum() > 0.95:
+                    losses.append(float(log["gw_dist"]))
+                    found = losses[-1], f"k = {k}, epsilon = {epsilon:.6f}, loss {losses[-1]:.8g}"
+                    best[name] = min(best[name], found)
+            if len(losses) == 2:
+                worst = max(worst, abs(losses[0] - losses[1]))
+        totals = {name: totals[name] + seconds[name] for name in MODULES}
+        rows.append([k, *_times(seconds), f"{worst:.1e}"])
+    heads = "neighbors", "s, POT", f"s, {OURS}", "ratio", "losses differ by up to"
+    rows.append(["all", *_times(totals), ""])
+    runner.show(f"SCOT's search on scGEM, {n} cells", heads, rows)
+    print("; ".join(f"{name} selects {what}" for name, (_, what) in best.items()), end=".\n\n")
+
+
+def _times(seconds):
+    theirs, ours = seconds.values()
+    return f"{theirs:.3g}", f"{ours:.3g}", f"{theirs / ours:.1f}"

@@ -31,7 +31,7 @@ class Problem(NamedTuple):
     terms : dict
         Arguments of a fused `QuadraticProblem`.
     raw : tuple of ndarrays, or None
-        All vectors as they were read, of the first of which the spaces were made.
+        All vectors as they were read; the spaces have the first of them.
     right : callable or None
         Maps the best column of each row to the share of rows with a right match.
     """
@@ -209,7 +209,7 @@ def with_ott(problem, *, max_inner, inner_tol, tol):
 
     sides = [0.5**0.5 * x.points if is_cloud else x for x in (problem.x, problem.y)]
     if features is not None:
-        # Of |u - v|^2 = row + column + left right', left is -2 u.
+        # |u - v|^2 = row + column + left right' with left = -2 u.
         sides += [features.scale**0.5 * x for x in (-features.left / 2, features.right)]
     sides = [jax.device_put(np.asarray(x, dtype=np.float32)) for x in sides]
 

@@ -115,8 +115,8 @@ def judge(case, plan, tell):
 def tell_of(result, seconds, footprint, tell):
     """Tell seconds, memory, and facts about a result.
 
-    Levels are points a side, with seconds and outer iterations of all candidates there; with 0
-    points what is in none of them.
+    Levels are points a side, with seconds and outer iterations of all candidates there; the rest
+    of the time has 0 points.
     """
     tell(seconds=seconds, peak=footprint.above, form=result.coupling.form)
     for name in ("gw_cost", "marginal_error", "n_iter", "status", "left_out"):

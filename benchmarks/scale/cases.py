@@ -63,7 +63,7 @@ def tissue(n, alpha=0.5):
     the costs of every kind have a mean of one, as ``scale_cost="mean"`` does in moscot.
     """
     first, second, places = simulated.two_slices(n)
-    # A match is right within two spots, of which ten have the room of the nearest ten on average.
+    # A match is right within two spots of its place; ten spots take the area of ten neighbors.
     spacing = np.median(cKDTree(second.spots).query(second.spots, [11])[0]) * (np.pi / 10) ** 0.5
 
     def right(best):

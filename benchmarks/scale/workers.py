@@ -14,7 +14,7 @@ from ..common.simulated import pair_of_clouds
 
 @contextlib.contextmanager
 def clients(n_points):
-    """Have two workers of one thread solve problems of so many points."""
+    """Have two workers of one thread solve problems from half of these points on."""
     from distributed import Client, LocalCluster
 
     how = dict(n_workers=2, threads_per_worker=1, dashboard_address=":0")

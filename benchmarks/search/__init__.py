@@ -1,1 +1,1 @@
-"""Whether the search finds the right optimum, and what plans are worth."""
+"""Searches judged by known matches, and the worth of plans."""

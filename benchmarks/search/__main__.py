@@ -1,4 +1,4 @@
-"""Whether the search finds the right optimum: ``python -m benchmarks.search TABLE ...``.
+"""Searches judged by known matches: ``python -m benchmarks.search TABLE ...``.
 
 Tables: ``families`` (nearly 500 problems with known matches, by family; ``--json FILE`` keeps what
 every solve saw, ``--sizes 20`` takes the first 20), ``confidence`` (how well the confidence of

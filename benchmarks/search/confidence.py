@@ -1,4 +1,4 @@
-"""What the default search finds on the families, and how well `GWResult.confidence` is calibrated.
+"""The default search on the families, and the calibration of `GWResult.confidence`.
 
 A logistic function of the `Evidence` of a search is fitted to whether the search has found the
 lowest known optimum, on all families but one, and judged on that family, in turn: what holds
@@ -20,16 +20,7 @@ from ..common import runner
 from . import families as made
 from . import real
 
-FAMILIES = (
-    made.graphs,
-    made.molecules,
-    made.shapes,
-    made.clouds,
-    real.cells,
-    real.digits,
-    real.slices,
-    real.languages,
-)
+FAMILIES = (*made.FAMILIES, *real.FAMILIES)
 # Relative difference of objectives that is none, and an objective that is nothing, as a fraction
 # of the objective of the product plan.
 NEAR, NOTHING = 5e-3, 1e-6
@@ -48,7 +39,7 @@ def problems(words=()):
 
 
 def families(options):
-    """Print by family what the default search finds, of the first so many problems at most.
+    """Print by family what the default search finds; a size limits the number of problems.
 
     A file keeps what every solve saw, candidates included, and a rerun goes on from there.
     """
@@ -111,8 +102,8 @@ def solved(problem):
 
 
 def calibration(options):
-    """Print how confidence and what was found agree, with each family left out of the fit, and the
-    weights of a fit to all, of what `families` has kept.
+    """Print how confidence agrees with the results that `families` has kept, each family left out
+    of the fit in turn, and the weights of a fit to all.
     """
     if not options.json or not options.json.exists():
         raise FileNotFoundError("--json FILE, as of `families`")
@@ -155,8 +146,8 @@ def fitted(evidence, found):
 
 
 def reliability(said, found):
-    """Return the range, problems, mean of what was said and share found of each bin; and the
-    expected calibration error.
+    """Return the range, problems, mean confidence and share found of each bin; and the expected
+    calibration error.
     """
     lines, error = [], 0.0
     for low, high in itertools.pairwise(EDGES):

@@ -16,8 +16,8 @@ import gwfast
 
 
 class Sides(NamedTuple):
-    """Both sides, each a `PointCloud` or costs; sets of known matches, each of pairs
-    of rows (k, 2), several of which may be right; and options of the solve.
+    """Both sides, each a `PointCloud` or costs; sets of known matches, any of which may be right,
+    each of pairs of rows (k, 2); and options of the solve.
     """
 
     x: Any
@@ -339,3 +339,6 @@ def cloud_sides(drawn, d, noise, seed, n=500):
     y = (y + noise * rng.standard_normal(y.shape))[order]
     known = np.stack([order, np.arange(n)], axis=1)
     return Sides(*(gwfast.PointCloud(side, metric="sqeuclidean") for side in (x, y)), [known])
+
+
+FAMILIES = graphs, molecules, shapes, clouds

@@ -1,4 +1,4 @@
-"""Which optimum starts and searches find, what it is worth, and what the search costs."""
+"""Optima of starts and searches, their accuracy, and the price of the search."""
 
 import itertools
 import statistics

@@ -87,7 +87,7 @@ def noisy_digits(noise, k, seed):
     return Sides(data.hops(x, k), data.hops(y, k), [identity(250)])
 
 
-# --- Slices of simulated tissues: where spots lie, what they express, or both ---------
+# --- Slices of simulated tissues: places of spots, their expression, or both ----------
 
 # Weights of the quadratic term where expression is compared between slices.
 ALPHAS = {"places and expression": 0.5, "mostly places": 0.98}
@@ -138,7 +138,7 @@ def centered(x):
 
 
 def with_noise(size, x, y):
-    """Return y with noise, of so many times the deviation of its entries."""
+    """Return both, y with noise of `size` times the deviation of its entries."""
     noise = np.random.default_rng(1).standard_normal(y.shape)
     return x, y + size * noise * np.sqrt(np.square(y).mean())
 
@@ -220,3 +220,6 @@ def languages():
     )
     for family, pair, n in chosen:
         yield word_problem(family, *pair, f"{n} words", first(n))
+
+
+FAMILIES = cells, digits, slices, languages
