@@ -71,10 +71,11 @@ class Rows:
         """
         if self.n_read > self.budget // LEAST_ROW_BYTES:
             raise refuse_more(self.budget)
-        with np.errstate(over="ignore"):  # too large numbers become infinite
+        with np.errstate(over="ignore", invalid="ignore"):  # too large numbers become infinite
             values = np.asarray(values, dtype=np.float32)
-        finite = np.isfinite(values)
-        usable = np.ones(len(values), bool) if finite.all() else finite.all(axis=1)
+            usable = np.full(len(values), np.isfinite(values.sum()))
+        if not usable.all():  # or the sum alone is too large
+            usable = np.isfinite(values).all(axis=1)
         if self.options.skips:
             usable &= values.any(axis=1)
         start, kept = len(self.words), []
