@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     "arguments, told",
     [
-        (["table1", "--pairs", "es-fr"], "Procrustes: csls"),
+        (["table1", "--pairs", "es-fr", "--n-words", "60"], "Procrustes: csls"),
         (["table2"], "en-it is not run"),
         (["dynamics", "--pairs", "es-fr"], "P@1 of the plan"),
         (["distances", "--languages", "es", "fr", "--n-words", "100"], "distances of 100 words"),

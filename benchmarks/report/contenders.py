@@ -131,7 +131,7 @@ PROBLEMS = {"words": words, "graph": graph, "hops": hops, "fused": fused}
 
 def with_gwfast(problem, **options):
     """Call ``align`` from the raw vectors, with normalization and mapping, if there are any."""
-    options = {"init": "product", "epsilon": problem.epsilon, **options}
+    options = {"epsilon": problem.epsilon, **options}
     options = solver_arguments(n_threads=runner.THREADS, **options)
     call = problem.quadratic
 
@@ -220,14 +220,14 @@ def with_ott(problem, *, max_inner, inner_tol, tol):
     return solve
 
 
-# Solver, package and options by name; other solvers are compared with the first.
+# Solver and options by name; other solvers are compared with the first.
 CONTENDERS = {
-    "gwfast": (with_gwfast, {}),
+    "gwfast": (with_gwfast, {"init": "product"}),
     # The default call of `align`: a search over starts, and an epsilon of its own, so that its
     # objective is another objective.
     "gwfast, the default call": (with_gwfast, {"init": "auto", "epsilon": "auto"}),
     # Marginals and objective as loose as OTT-JAX's fast setting leaves them.
-    "gwfast loose": (with_gwfast, {"tol": 1e-3, "marginal_tol": 2e-3}),
+    "gwfast loose": (with_gwfast, {"init": "product", "tol": 1e-3, "marginal_tol": 2e-3}),
     # After 30 inner iterations POT misses the marginals by percents, which makes the objective
     # smaller than any coupling's; 100 is about the least with an objective within 0.5 %.
     "POT 30": (with_pot, {"numItermax": 30, "tol": 1e-5}),
