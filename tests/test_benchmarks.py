@@ -111,7 +111,7 @@ def test_slices_are_measured_spot_by_spot():
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Put small random vocabularies and cells in the place of files."""
+    """Put small random vocabularies and cells where files are read."""
     data = module("common.data")
     rng = np.random.default_rng(0)
     names = [f"word{k}" for k in range(4000)]

@@ -1,4 +1,4 @@
-"""The limits of the machine, of which percentages are."""
+"""The limits of the machine, which percentages refer to."""
 
 import functools
 import time

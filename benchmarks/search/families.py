@@ -16,8 +16,8 @@ import gwfast
 
 
 class Sides(NamedTuple):
-    """Both sides, each a `PointCloud` or costs; sets of known matches, any of which may be right,
-    each of pairs of rows (k, 2); and options of the solve.
+    """Both sides, each a `PointCloud` or costs; sets of known matches, pairs of rows (k, 2) each,
+    and any set may be right; and options of the solve.
     """
 
     x: Any

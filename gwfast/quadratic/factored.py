@@ -135,7 +135,7 @@ class FactoredLinearization(Linearization):
         if plan is None or not (self._k or problem.is_fused):
             return state
         # The linearized cost is small where a plan is right, so that these are near its potentials.
-        # Without them the first neighbors would be those of the largest products.
+        # From zeros the first neighbors would be the largest products.
         return state._replace(potentials=self.separable_potentials(state, self.cost_scale))
 
     def _state(self, moments, rows, cols, potentials, entropy=np.nan, support=None):

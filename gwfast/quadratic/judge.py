@@ -274,7 +274,7 @@ def judge(history, at, limits, before, *, final=True, ended=None):
 
 
 def n_recent(method):
-    """Return the number of iterations of which steps are damped at the lowest plan."""
+    """Return the number of last iterations at whose lowest plan steps are damped."""
     # A proximal plan wanders: of 200 random semi-relaxed problems one ended above POT's loss with
     # damping at the lowest plan of 20 iterations, none with 200.
     return 10 * STALLED_AFTER if method.proximal else STALLED_AFTER

@@ -1,4 +1,4 @@
-"""What all commands have in common: help, errors of one line, completion, missing packages."""
+"""Test the manners of all commands: help, errors of one line, completion, missing packages."""
 
 import json
 import sys

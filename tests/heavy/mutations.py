@@ -249,7 +249,7 @@ def build(folder):
 
 
 def tested(folder, first):
-    """Return whether the fast tests pass, of which some run first."""
+    """Return whether the fast tests pass; the tests in `first` run before all others."""
     pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     paths = [path for path in first.split() if (folder / path).exists()]
     return (not paths or run([*pytest, "-n", "0", *paths], folder)) and run(pytest, folder)
