@@ -14,9 +14,9 @@ from ..kernels.threads import resolve_n_threads
 from ..problems.dense_cost import ROUNDING as SYMMETRY
 from ..problems.geometry import DenseCost
 from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, has_ties
-from ..utils.validation import as_matrix, as_table, check_square
+from ..utils.validation import as_array, as_matrix
 from .arrays import as_costs
-from .call import Call, balanced, checked_costs, checked_masses
+from .call import Call, balanced, checked_masses
 from .exact import NOTHING, exact_limits, solve_all_exact
 
 
@@ -30,11 +30,11 @@ class Spaces:
 
     def __init__(self, arrays, names, p, dtype):
         self.dtype, self.p, self._names = dtype, p, names
-        self.costs = []
-        for name, _, _ in names:
-            C = as_table(arrays[name], name)
-            check_square(C, name)
-            self.costs.append(C.astype(dtype, copy=False))
+        self._sides = [
+            DenseCost(as_array(arrays[name], name).astype(dtype, copy=False), name)
+            for name, _, _ in names
+        ]
+        self.costs = [side.matrix for side in self._sides]
         self.features, first = [None] * len(names), names[0][1]
         if arrays[first] is not None:
             width = as_matrix(arrays[first], first).shape[1]
@@ -44,8 +44,7 @@ class Spaces:
                 for (_, name, _), C in sides
             ]
         self._masses = [arrays[name] for _, _, name in names]
-        ends = list(itertools.accumulate(map(len, self.costs), initial=0))
-        self.parts = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.parts = _parts(map(len, self.costs))
 
     def begin(self, C, Y, names, **options):
         """Check and keep the problems of a center."""
@@ -53,7 +52,8 @@ class Spaces:
         self.calls = [first]
         # Arguments that spaces share are checked once.
         for s, (cost, _, masses) in enumerate(self._names[1:], start=1):
-            y = checked_costs(self.costs[s], cost, self.dtype, first.loss)
+            y = self._sides[s]
+            first.loss.check(y.matrix, cost)
             q = checked_masses(self._masses[s], masses, y.n)
             q = balanced(self.p, q, first.name("p"), masses).astype(self.dtype, copy=False)
             own, M = names | {"C2": cost, "q": masses}, self.costs_between(Y, s)
@@ -86,6 +86,12 @@ class Spaces:
         return cdist(Y, self.features[s], "sqeuclidean").astype(self.dtype, copy=False)
 
 
+def _parts(sizes):
+    """Return slices of these sizes that follow one another."""
+    ends = itertools.accumulate(sizes, initial=0)
+    return [slice(*pair) for pair in itertools.pairwise(ends)]
+
+
 def one_by_one(spaces, solve_all, **options):
     """Return a function that solves problems by ``solve_all(calls)``: ``solve(Cs, Ys, starts,
     some)`` returns plans and losses of the problems that `Spaces.calls_at` has.
@@ -106,8 +112,10 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
     """
     calls = spaces.calls
     alone = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol_rel, verbose=verbose)
-    plain = all(call.y.symmetric and call.p.all() and call.q.all() for call in calls)
+    plain = all(call.y.symmetric and call.q.all() for call in calls) and calls[0].p.all()
     work = max(math.prod(call.shape) for call in calls)
+    # Means of symmetric costs are symmetric, if atoms are.
+    plain = plain and (turns or calls[0].x.symmetric)
     if verbose or not plain or resolve_n_threads(None, work=work) > 1:
         return alone
     total, alpha, loss = calls[0].total, calls[0].alpha, calls[0].loss
@@ -121,20 +129,19 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
         return exact_space(number, C, masses, loss, alpha, features, n_turns)
 
     p = calls[0].p.astype(np.float64) / total
-    others = []
+    others, sizes = [], [call.y.n for call in calls]
     for call, features, tie in zip(calls, spaces.features, ties, strict=True):
         C, q = call.y.matrix.astype(np.float64), call.q.astype(np.float64) / total
         others.append(space(1, C, q, features, 2 * tie))
 
     def solve(Cs, Ys, starts, some):
-        if not abs(Cs - Cs.swapaxes(1, 2)).max() <= SYMMETRY * abs(Cs).max():
+        if turns and not abs(Cs - Cs.swapaxes(1, 2)).max() <= SYMMETRY * abs(Cs).max():
             return alone(Cs, Ys, starts, some)
         is_warm = starts[0] is not None
         n_turns = 0 if is_warm else 2 * any(ties)
         sides = zip(Cs.astype(np.float64), [None] * len(Cs) if Ys is None else Ys, strict=True)
         firsts = [space(0, C, p, Y, n_turns) for C, Y in sides]
-        stops = itertools.accumulate((spaces.calls[s].shape[1] for s in some), initial=0)
-        parts = [slice(*pair) for pair in itertools.pairwise(stops)]
+        parts = _parts(sizes[s] for s in some)
         plans = np.empty((len(p), parts[-1].stop))
         if is_warm:
             np.divide(np.concatenate(starts, axis=1), total, out=plans)

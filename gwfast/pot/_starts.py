@@ -29,13 +29,9 @@ def named_plan(call, method, random_state, use_target):
         try:
             from ot.gromov import semirelaxed_init_plan
         except ImportError as error:
-            raise ImportError(
-                f"{name}={method!r} needs POT, which makes it (pip install POT); without POT "
-                f"there are {', '.join(STARTS)}, or a plan of your own"
-            ) from error
-        costs = call.x.matrix, call.y.matrix
-        arguments = *costs, p, call.M, call.alpha, method, use_target, random_state
-        return semirelaxed_init_plan(*arguments)
+            raise ImportError(f"{name}={method!r} needs POT (pip install POT)") from error
+        features = call.M, call.alpha, method, use_target, random_state
+        return semirelaxed_init_plan(call.x.matrix, call.y.matrix, p, *features)
     if method == "product":
         plan = np.outer(p, np.full(m, 1 / m))
     elif method == "random_product":
@@ -58,9 +54,7 @@ def feature_centers(features, n, random_state):
     try:
         from sklearn.cluster import KMeans
     except ImportError as error:
-        raise ImportError(
-            "features to start from need scikit-learn where G0 clusters (pip install "
-            "scikit-learn); without, give init_X"
-        ) from error
+        message = "G0 needs scikit-learn without init_X (pip install scikit-learn)"
+        raise ImportError(message) from error
     clusters = KMeans(n_clusters=n, random_state=random_state, n_init=1).fit(features)
     return clusters.cluster_centers_

@@ -20,17 +20,13 @@ from ._solve import solve_all, table
 from ._spaces import Spaces, exact_plans, listed, one_by_one
 from ._starts import PARTITIONS, STARTS, feature_centers, named_plan, random_generator
 from .arrays import Arrays, as_costs, as_limit, as_number, pots_choice
-from .call import Call, LossFun, Plan, Solver
-from .exact import exact, solve_all_exact
+from .call import Call, LossFun, Masses, Plan, Seed, Solver
+from .exact import solve_all_exact
 
 __all__ = [
-    "entropic_fused_gromov_barycenters",
-    "entropic_gromov_barycenters",
-    "fgw_barycenters",
-    "gromov_barycenters",
-    "semirelaxed_fgw_barycenters",
-    "semirelaxed_gromov_barycenters",
-]
+    "entropic_fused_gromov_barycenters", "entropic_gromov_barycenters", "fgw_barycenters",
+    "gromov_barycenters", "semirelaxed_fgw_barycenters", "semirelaxed_gromov_barycenters",
+]  # fmt: skip
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 
 
@@ -249,13 +245,13 @@ class SemirelaxedBarycenter(Barycenter):
 
 
 def entropic_gromov_barycenters(
-    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    p: ArrayLike | None = None, lambdas: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1, symmetric: bool | None = True, max_iter: float = 1000, tol: float = 1e-9,
+    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None, p: Masses = None,
+    lambdas: Masses = None, loss_fun: LossFun = "square_loss", epsilon: float = 0.1,
+    symmetric: bool | None = True, max_iter: float = 1000, tol: float = 1e-9,
     stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None,
-    random_state: int | np.random.RandomState | None = None, *, solver: Solver = "PGD",
-    warmstart: bool = False, numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
+    log: bool = False, init_C: ArrayLike | None = None, random_state: Seed = None, *,
+    solver: Solver = "PGD", warmstart: bool = False, numItermax: float = 1000,
+    stopThr: float = 1e-9, warn: bool = True,
 ) -> Plan:  # fmt: skip
     """Return the entropic Gromov-Wasserstein barycenter of spaces, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_gromov_barycenters>`__.
@@ -278,12 +274,6 @@ def entropic_gromov_barycenters(
     -------
     C, log : array of shape (N, N), and if asked for a dict
         It has "err", with the criterion "loss" also "loss", the plans "T", and "p".
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> gwfast.pot.entropic_gromov_barycenters(4, [1 - np.eye(5)] * 2, epsilon=0.5).shape
-    (4, 4)
     """
     spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state)
     solve = one_by_one(
@@ -295,13 +285,13 @@ def entropic_gromov_barycenters(
 
 def entropic_fused_gromov_barycenters(
     N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    p: ArrayLike | None = None, lambdas: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    p: Masses = None, lambdas: Masses = None, loss_fun: LossFun = "square_loss",
     epsilon: float = 0.1, symmetric: bool | None = True, alpha: float = 0.5, max_iter: float = 1000,
     tol: float = 1e-9, stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False,
     verbose: bool = False, log: bool = False, init_C: ArrayLike | None = None,
     init_Y: ArrayLike | None = None, fixed_structure: bool = False, fixed_features: bool = False,
-    random_state: int | np.random.RandomState | None = None, *, solver: Solver = "PGD",
-    warmstart: bool = False, numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
+    random_state: Seed = None, *, solver: Solver = "PGD", warmstart: bool = False,
+    numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the entropic fused Gromov-Wasserstein barycenter of spaces, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_barycenters>`__,
@@ -320,13 +310,6 @@ def entropic_fused_gromov_barycenters(
     Y, C, log : arrays of shape (N, d) and (N, N), and if asked for a dict
         It has "err_feature", "err_structure" and "Ts_iter", or with the criterion "loss" "loss" and
         "err_rel_loss"; the plans "T", "p", and "Ms", the costs between features.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> spaces = [np.eye(5)] * 2, [1 - np.eye(5)] * 2
-    >>> gwfast.pot.entropic_fused_gromov_barycenters(4, *spaces, epsilon=0.5)[0].shape
-    (4, 5)
     """
     spaces = Barycenter(
         N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_Y, alpha
@@ -341,64 +324,41 @@ def entropic_fused_gromov_barycenters(
     )  # fmt: skip
 
 
-@exact
 def gromov_barycenters(
-    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    p: ArrayLike | None = None, lambdas: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = True, armijo: bool = False, max_iter: float = 1000, tol: float = 1e-9,
+    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None, p: Masses = None,
+    lambdas: Masses = None, loss_fun: LossFun = "square_loss", symmetric: bool | None = True,
+    armijo: bool = False, max_iter: float = 1000, tol: float = 1e-9,
     stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None,
-    random_state: int | np.random.RandomState | None = None, *, numItermaxEmd: float = 100_000,
+    log: bool = False, init_C: ArrayLike | None = None, random_state: Seed = None, *,
+    numItermaxEmd: float = 100_000,
 ) -> Plan:  # fmt: skip
     """Return the Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_barycenters>`__.
-    For other parameters see `entropic_gromov_barycenters` and `gromov_wasserstein`.
-
-    Returns
-    -------
-    C, log
-        As of `entropic_gromov_barycenters`.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> gwfast.pot.gromov_barycenters(4, [1 - np.eye(5), 1 - np.eye(6)]).shape
-    (4, 4)
+    For parameters and results see `entropic_gromov_barycenters` and `gromov_wasserstein`.
     """
     spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state)
     solve = exact_plans(spaces, max_iter, 1e-5, verbose)
     return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
 
 
-@exact
 def fgw_barycenters(
     N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    lambdas: ArrayLike | None = None, alpha: float = 0.5, fixed_structure: bool = False,
-    fixed_features: bool = False, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    lambdas: Masses = None, alpha: float = 0.5, fixed_structure: bool = False,
+    fixed_features: bool = False, p: Masses = None, loss_fun: LossFun = "square_loss",
     armijo: bool = False, symmetric: bool | None = True, max_iter: float = 100, tol: float = 1e-9,
     stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
     log: bool = False, init_C: ArrayLike | None = None, init_X: ArrayLike | None = None,
-    random_state: int | np.random.RandomState | None = None, *, numItermaxEmd: float = 100_000,
+    random_state: Seed = None, *, numItermaxEmd: float = 100_000,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the fused Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fgw_barycenters>`__.
-    For other parameters see `entropic_fused_gromov_barycenters` and `gromov_barycenters`.
+    For results and other parameters see `entropic_fused_gromov_barycenters` and
+    `gromov_barycenters`.
 
     Parameters
     ----------
     init_X : array-like of shape (N, d), optional
         Features of the first barycenter, zeros by default.
-
-    Returns
-    -------
-    X, C, log
-        As of `entropic_fused_gromov_barycenters`.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> gwfast.pot.fgw_barycenters(4, [np.eye(5)] * 2, [1 - np.eye(5)] * 2)[0].shape
-    (4, 5)
     """
     spaces = Barycenter(
         N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,
@@ -411,12 +371,11 @@ def fgw_barycenters(
 
 
 def semirelaxed_gromov_barycenters(
-    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    lambdas: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = True, max_iter: float = 1000, tol: float = 1e-9,
-    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None, G0: str = "product",
-    random_state: int | np.random.RandomState | None = None,
+    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None, lambdas: Masses = None,
+    loss_fun: LossFun = "square_loss", symmetric: bool | None = True, max_iter: float = 1000,
+    tol: float = 1e-9, stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False,
+    verbose: bool = False, log: bool = False, init_C: ArrayLike | None = None, G0: str = "product",
+    random_state: Seed = None,
 ) -> Plan:  # fmt: skip
     """Return the semi-relaxed Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_barycenters>`__.
@@ -434,12 +393,6 @@ def semirelaxed_gromov_barycenters(
     C, log : array of shape (N, N), zero between points that no space takes together, and dict
         As of `entropic_gromov_barycenters`, with plans "T" of shape (ns, N), and "p" of shape
         (S, N), the masses that each space gives.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> gwfast.pot.semirelaxed_gromov_barycenters(4, [1 - np.eye(5)], random_state=0).shape
-    (4, 4)
     """
     spaces = SemirelaxedBarycenter(
         N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, G0=G0
@@ -450,34 +403,22 @@ def semirelaxed_gromov_barycenters(
 
 def semirelaxed_fgw_barycenters(
     N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    lambdas: ArrayLike | None = None, alpha: float = 0.5, fixed_structure: bool = False,
-    fixed_features: bool = False, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    lambdas: Masses = None, alpha: float = 0.5, fixed_structure: bool = False,
+    fixed_features: bool = False, p: Masses = None, loss_fun: LossFun = "square_loss",
     symmetric: bool | None = True, max_iter: float = 100, tol: float = 1e-9,
     stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
     log: bool = False, init_C: ArrayLike | None = None, init_X: ArrayLike | None = None,
-    G0: str = "product", random_state: int | np.random.RandomState | None = None,
+    G0: str = "product", random_state: Seed = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the semi-relaxed fused Gromov-Wasserstein barycenter without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fgw_barycenters>`__.
-    For other parameters see `semirelaxed_gromov_barycenters` and `fgw_barycenters`.
+    For results and other parameters see `semirelaxed_gromov_barycenters` and `fgw_barycenters`.
 
     Parameters
     ----------
     p, init_X : arrays of shape (N,) and (N, d), optional
         `p` is without effect, as in POT. Features are by default the features of the plans, or with
         clusters centers by scikit-learn.
-
-    Returns
-    -------
-    X, C, log
-        As of `fgw_barycenters`, with "T" and "p" of `semirelaxed_gromov_barycenters`.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> spaces = [np.eye(5)] * 2, [1 - np.eye(5)] * 2
-    >>> gwfast.pot.semirelaxed_fgw_barycenters(4, *spaces, random_state=0)[0].shape
-    (4, 5)
     """
     spaces = SemirelaxedBarycenter(
         N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,

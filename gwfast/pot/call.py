@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES, Loss
@@ -22,24 +22,16 @@ LossFun: TypeAlias = Literal["square_loss", "kl_loss"]
 Solver: TypeAlias = Literal["PGD", "PPA"]
 # The result of functions: an array of the caller's library; with `log` the array and a dict.
 Plan: TypeAlias = NDArray[Any] | Any
+Masses: TypeAlias = ArrayLike | None  # None is uniform
+Seed: TypeAlias = int | np.random.RandomState | None
 P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """The data of one call in NumPy arrays of one dtype.
-
-    Attributes
-    ----------
-    names : mapping
-        The caller's names, for messages, of arguments that have other names in `of`.
-    x, y : DenseCost
-    p, q : ndarray
-        Masses; `q` is None in semi-relaxed problems.
-    total, mass : float
-        The sum of `p`, and in partial problems the mass to match.
-    asking : dict
-        Tensors that ask for gradients, by the names in `of`.
+    """The data of one call in NumPy arrays of one dtype; tensors that ask for gradients are in
+    `asking`, by their names in `of`. `names` are the caller's names that differ from these, `total`
+    is the sum of `p`, and `mass` the mass to match of partial problems.
     """
 
     arrays: Arrays
@@ -164,9 +156,8 @@ def balanced(p, q, name_p, name_q):
     """Return `q` with the total of `p`, which it has but for rounding."""
     of_p, of_q = _total(p), _total(q)
     if not abs(of_p - of_q) <= MASS_TOLERANCE * of_p:
-        raise ValueError(
-            f"{name_q} must have the same total as {name_p}, {of_p:.6g}, got {of_q:.6g}"
-        )
+        totals = f"{of_p:.6g}, got {of_q:.6g}"
+        raise ValueError(f"{name_q} must have the same total as {name_p}, {totals}")
     return q if of_p == of_q else q * (of_p / of_q)
 
 
@@ -181,10 +172,8 @@ def _partial_mass(m, p, q, name):
         return smaller
     mass = as_number(m, name("m"))
     if mass > smaller * (1 + MASS_TOLERANCE):
-        raise ValueError(
-            f"{name('m')} must not be above the smaller total of {name('p')} and {name('q')}, "
-            f"{smaller:.6g}, got {mass:.6g}"
-        )
+        least = f"the smaller total of {name('p')} and {name('q')}, {smaller:.6g}"
+        raise ValueError(f"{name('m')} must not be above {least}, got {mass:.6g}")
     return min(mass, smaller)
 
 

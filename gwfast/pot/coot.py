@@ -25,7 +25,7 @@ from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix, as_vector
 from ._solve import EXPECTED, MAX_MARGINAL_ERROR, rounded, warn_of
 from .arrays import Arrays, NoGradients, as_limit, as_number, pots_choice
-from .call import Plan, balanced, checked_masses
+from .call import Masses, Plan, balanced, checked_masses
 from .exact import NOTHING
 from .gradients import centered, traced
 from .linear import least_plan, potentials_of, with_one_mean
@@ -234,13 +234,12 @@ def _two(x, name):
 
 
 def co_optimal_transport(
-    X: ArrayLike, Y: ArrayLike, wx_samp: ArrayLike | None = None, wx_feat: ArrayLike | None = None,
-    wy_samp: ArrayLike | None = None, wy_feat: ArrayLike | None = None,
-    epsilon: float | tuple[float, float] = 0, alpha: float | tuple[float, float] = 0,
-    M_samp: ArrayLike | None = None, M_feat: ArrayLike | None = None,
-    warmstart: Mapping[str, Any] | None = None, nits_bcd: float = 100, tol_bcd: float = 1e-7,
-    eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
-    method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
+    X: ArrayLike, Y: ArrayLike, wx_samp: Masses = None, wx_feat: Masses = None,
+    wy_samp: Masses = None, wy_feat: Masses = None, epsilon: float | tuple[float, float] = 0,
+    alpha: float | tuple[float, float] = 0, M_samp: ArrayLike | None = None,
+    M_feat: ArrayLike | None = None, warmstart: Mapping[str, Any] | None = None,
+    nits_bcd: float = 100, tol_bcd: float = 1e-7, eval_bcd: float = 1, nits_ot: float = 500,
+    tol_sinkhorn: float = 1e-7, method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
     early_stopping_tol: float = 1e-6, log: bool = False, verbose: bool = False,
 ) -> tuple[Plan, ...]:  # fmt: skip
     """Return co-optimal transport plans of samples (rows) and of features (columns), as `POT
@@ -254,13 +253,12 @@ def co_optimal_transport(
         Weight of the entropy of each plan, and of ``<M_samp, P>`` and ``<M_feat, Q>``; default 0.
     warmstart : dict, optional
         "pi_sample" and "pi_feature", and as in the log "duals_sample" and "duals_feature".
-    nits_bcd, eval_bcd, tol_bcd, early_stopping_tol
+    nits_bcd, eval_bcd, tol_bcd, early_stopping_tol, log, verbose
         Limit of iterations, how many there are between two looks at the objective, and the change
         of the plan of samples (L1), or of the objective, at which iterations stop.
     nits_ot, tol_sinkhorn, method_sinkhorn
         Limit of Sinkhorn iterations of each plan, and error of the marginals (Euclidean norm) at
         which they stop, by one algorithm; problems without entropy are always solved.
-    log, verbose : bool, default=False
 
     Returns
     -------
@@ -286,30 +284,22 @@ def co_optimal_transport(
 
 
 def co_optimal_transport2(
-    X: ArrayLike, Y: ArrayLike, wx_samp: ArrayLike | None = None, wx_feat: ArrayLike | None = None,
-    wy_samp: ArrayLike | None = None, wy_feat: ArrayLike | None = None,
-    epsilon: float | tuple[float, float] = 0, alpha: float | tuple[float, float] = 0,
-    M_samp: ArrayLike | None = None, M_feat: ArrayLike | None = None,
-    warmstart: Mapping[str, Any] | None = None, log: bool = False, verbose: bool = False,
-    early_stopping_tol: float = 1e-6, nits_bcd: float = 100, tol_bcd: float = 1e-7,
-    eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
+    X: ArrayLike, Y: ArrayLike, wx_samp: Masses = None, wx_feat: Masses = None,
+    wy_samp: Masses = None, wy_feat: Masses = None, epsilon: float | tuple[float, float] = 0,
+    alpha: float | tuple[float, float] = 0, M_samp: ArrayLike | None = None,
+    M_feat: ArrayLike | None = None, warmstart: Mapping[str, Any] | None = None, log: bool = False,
+    verbose: bool = False, early_stopping_tol: float = 1e-6, nits_bcd: float = 100,
+    tol_bcd: float = 1e-7, eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
     method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
 ) -> float | Any:  # fmt: skip
-    """Return the co-optimal transport loss, entropy included, as `POT
+    """Return the co-optimal transport loss, entropy included, and if asked for the log of
+    `co_optimal_transport`, as `POT
     <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport2>`__,
     with gradients in the data, masses and costs. For parameters see `co_optimal_transport`.
 
     Returns
     -------
     distance : scalar
-    log : dict
-        If asked for: the log of `co_optimal_transport`.
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> float(gwfast.pot.co_optimal_transport2(np.eye(3), np.eye(3)[::-1]))
-    0.0
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
     found = CoOptimal(

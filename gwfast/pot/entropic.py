@@ -6,38 +6,29 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
 from ..quadratic.methods import BAPG
 from ._solve import solve
-from .call import Call, LossFun, Plan, Solver, valued
+from .call import Call, LossFun, Masses, Plan, Seed, Solver, valued
 
 __all__ = [
-    "BAPG_fused_gromov_wasserstein",
-    "BAPG_fused_gromov_wasserstein2",
-    "BAPG_gromov_wasserstein",
-    "BAPG_gromov_wasserstein2",
-    "entropic_fused_gromov_wasserstein",
-    "entropic_fused_gromov_wasserstein2",
-    "entropic_gromov_wasserstein",
-    "entropic_gromov_wasserstein2",
-    "entropic_partial_fused_gromov_wasserstein",
-    "entropic_partial_fused_gromov_wasserstein2",
-    "entropic_partial_gromov_wasserstein",
-    "entropic_partial_gromov_wasserstein2",
-    "entropic_semirelaxed_fused_gromov_wasserstein",
-    "entropic_semirelaxed_fused_gromov_wasserstein2",
-    "entropic_semirelaxed_gromov_wasserstein",
+    "BAPG_fused_gromov_wasserstein", "BAPG_fused_gromov_wasserstein2", "BAPG_gromov_wasserstein",
+    "BAPG_gromov_wasserstein2", "entropic_fused_gromov_wasserstein",
+    "entropic_fused_gromov_wasserstein2", "entropic_gromov_wasserstein",
+    "entropic_gromov_wasserstein2", "entropic_partial_fused_gromov_wasserstein",
+    "entropic_partial_fused_gromov_wasserstein2", "entropic_partial_gromov_wasserstein",
+    "entropic_partial_gromov_wasserstein2", "entropic_semirelaxed_fused_gromov_wasserstein",
+    "entropic_semirelaxed_fused_gromov_wasserstein2", "entropic_semirelaxed_gromov_wasserstein",
     "entropic_semirelaxed_gromov_wasserstein2",
-]
+]  # fmt: skip
 # The names that partial functions have for arguments of `solve`.
 PARTIAL = {"epsilon": "reg", "max_iter": "numItermax"}
 
 
 def entropic_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
     loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
     G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9, solver: Solver = "PGD",
     warmstart: bool = False, verbose: bool = False, log: bool = False, *, numItermax: float = 1000,
@@ -48,12 +39,10 @@ def entropic_gromov_wasserstein(
 
     Parameters
     ----------
-    C1, C2 : array-like of shape (ns, ns) and (nt, nt)
-        Costs within the two spaces: lists, or arrays of NumPy, torch or JAX in the memory of the
-        CPU; or graphs, of SciPy's sparse arrays or of networkx, as in `gwfast.GraphCost`. If all
-        arrays are float32 the results are; else they are float64.
-    p, q : array-like of shape (ns,) and (nt,), optional
-        Masses of one total; uniform by default.
+    C1, C2, p, q : array-like of shape (ns, ns), (nt, nt), (ns,) and (nt,)
+        Costs within the two spaces, and masses of one total, uniform by default: lists, or arrays
+        of NumPy, torch or JAX in the memory of the CPU; costs also as graphs of SciPy or networkx,
+        as in `gwfast.GraphCost`. If all arrays are float32 the results are; else they are float64.
     loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
     epsilon : float, default=0.1
         Twice the `epsilon` of `gwfast.gromov_wasserstein`.
@@ -62,28 +51,20 @@ def entropic_gromov_wasserstein(
         that are not symmetric has one orientation.
     G0 : array-like of shape (ns, nt), optional
         Plan to start from, taken as it is; by default the product of `p` and `q`.
-    max_iter, tol
-        Limit of outer iterations, and change of the plan (Frobenius norm) at which they stop.
-    solver : {"PGD", "PPA"}, default="PGD"
-        Mirror descent, or proximal points.
-    warmstart : bool, default=False
-        Without effect: inner iterations always start from the last potentials.
-    verbose, log : bool, default=False
-        Whether to print the error of every tenth iteration, and to return the log.
-    numItermax, stopThr
-        Limit of the Sinkhorn iterations of one outer iteration, and error of the marginals
-        (Euclidean norm) at which they stop.
-    warn : bool, default=True
-        Whether to warn (`ConvergenceWarning`) if the plan should not be trusted as it is. To reach
-        `max_iter` is no reason, as in POT.
+    max_iter, tol, numItermax, stopThr
+        Limit of outer iterations, and change of the plan (Frobenius norm) at which they stop; limit
+        of the Sinkhorn iterations of each, and error of the marginals (Euclidean norm).
+    solver, warmstart : {"PGD", "PPA"}, default="PGD", and bool
+        Mirror descent, or proximal points; inner iterations always start from the last potentials.
+    verbose, log, warn : bool, default=False, False and True
+        Whether to print the error of every tenth iteration, to return the log, and to warn
+        (`ConvergenceWarning`) of plans that should not be trusted: `max_iter` is no reason.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-        Of the library and dtype of the input.
-    log : dict
-        If asked for: "err", the change of the plan in every iteration; "gw_dist"; and "status", why
-        the solver stopped.
+    T, log : array of shape (ns, nt), of the library and dtype of the input, and if asked for a dict
+        It has "err", the change of the plan in every iteration; "gw_dist"; and "status", why the
+        solver stopped.
 
     Examples
     --------
@@ -100,31 +81,25 @@ def entropic_gromov_wasserstein(
 
 
 def entropic_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    q: ArrayLike | None = None, loss_fun: LossFun = "square_loss", epsilon: float = 0.1,
-    symmetric: bool | None = None, alpha: float = 0.5, G0: ArrayLike | None = None,
-    max_iter: float = 1000, tol: float = 1e-9, solver: Solver = "PGD", warmstart: bool = False,
-    verbose: bool = False, log: bool = False, *, numItermax: float = 1000, stopThr: float = 1e-9,
-    warn: bool = True,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
+    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
+    alpha: float = 0.5, G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
+    solver: Solver = "PGD", warmstart: bool = False, verbose: bool = False, log: bool = False, *,
+    numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
 ) -> Plan:  # fmt: skip
-    """Return the entropic fused Gromov-Wasserstein plan, as POT's
-    `entropic_fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_wasserstein>`_.
-
+    """Return the entropic fused Gromov-Wasserstein plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
-    M : array-like of shape (ns, nt)
-        Costs between the two spaces.
-    alpha : float, default=0.5
-        Weight of the structures; ``1 - alpha`` is the weight of `M`.
+    M, alpha : array-like of shape (ns, nt), and float, default=0.5
+        Costs between the two spaces, of weight ``1 - alpha``, and weight of the structures.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "err", "fgw_dist", its parts "lin_loss" and "quad_loss", and "status".
+    T, log
+        The log has "err", "fgw_dist", its parts "lin_loss" and "quad_loss", and "status".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha)
     inner = {"numItermax": numItermax, "stopThr": stopThr, "solver": solver}
@@ -132,14 +107,13 @@ def entropic_fused_gromov_wasserstein(
 
 
 def BAPG_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
     loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
     G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
     marginal_loss: bool = False, verbose: bool = False, log: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the Gromov-Wasserstein plan by BAPG, as POT's `BAPG_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_gromov_wasserstein>`_.
-
+    """Return the Gromov-Wasserstein plan by BAPG, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
@@ -149,11 +123,9 @@ def BAPG_gromov_wasserstein(
 
     Returns
     -------
-    T : array of shape (ns, nt)
-        Its columns sum to `q`, its rows only nearly to `p`.
-    log : dict
-        If asked for: "err", "gw_dist", without `marginal_loss` also "loss", which lacks those
-        terms, and "status".
+    T, log
+        Columns of the plan sum to `q`, its rows only nearly to `p`. The log has "err", "gw_dist",
+        without `marginal_loss` also "loss", which lacks those terms, and "status".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0)
     method = dataclasses.replace(BAPG, marginal_terms=bool(marginal_loss))
@@ -161,15 +133,13 @@ def BAPG_gromov_wasserstein(
 
 
 def BAPG_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    q: ArrayLike | None = None, loss_fun: LossFun = "square_loss", epsilon: float = 0.1,
-    symmetric: bool | None = None, alpha: float = 0.5, G0: ArrayLike | None = None,
-    max_iter: float = 1000, tol: float = 1e-9, marginal_loss: bool = False, verbose: bool = False,
-    log: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
+    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
+    alpha: float = 0.5, G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
+    marginal_loss: bool = False, verbose: bool = False, log: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the fused Gromov-Wasserstein plan by BAPG, as POT's `BAPG_fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_fused_gromov_wasserstein>`_.
-
+    """Return the fused Gromov-Wasserstein plan by BAPG, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_fused_gromov_wasserstein>`__.
     For parameters see `BAPG_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`. The log
     has "fgw_dist" in place of "gw_dist", and its parts "lin_loss" and "quad_loss".
     """
@@ -179,35 +149,27 @@ def BAPG_fused_gromov_wasserstein(
 
 
 def entropic_semirelaxed_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
     epsilon: float = 0.1, symmetric: bool | None = None, G0: ArrayLike | str | None = None,
     max_iter: float = 1e4, tol: float = 1e-9, log: bool = False, verbose: bool = False,
-    random_state: int | np.random.RandomState | None = 0,
+    random_state: Seed = 0,
 ) -> Plan:  # fmt: skip
-    """Return the entropic semi-relaxed Gromov-Wasserstein plan, as POT's
-    `entropic_semirelaxed_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_gromov_wasserstein>`_.
-
+    """Return the entropic semi-relaxed Gromov-Wasserstein plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
-    p : array-like of shape (ns,), optional
-        Masses of the first space; uniform by default.
-    G0 : array-like of shape (ns, nt), or str, optional
+    G0, random_state : array-like of shape (ns, nt), or str, optional, and int, default=0
         Its rows must sum to `p`. By name, with POT's random numbers: "product", "random_product",
         "random"; and if POT is installed, which makes them, "fluid", "spectral", "kmeans",
         "fluid_soft", "spectral_soft" and "kmeans_soft". In a fused problem such a plan is mixed
         with a plan that takes the least `M` of every row.
-    random_state : int, default=0
-        For a `G0` by name.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-        Its rows sum to `p`.
-    log : dict
-        If asked for: "err", "srgw_dist" and "status".
+    T, log
+        Rows of the plan sum to `p`. The log has "err", "srgw_dist" and "status".
     """
     call = Call.of(
         C1, C2, p, None, loss_fun, symmetric, G0, marginals="semirelaxed", random_state=random_state
@@ -216,15 +178,13 @@ def entropic_semirelaxed_gromov_wasserstein(
 
 
 def entropic_semirelaxed_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, epsilon: float = 0.1,
-    alpha: float = 0.5, G0: ArrayLike | str | None = None, max_iter: float = 1e4, tol: float = 1e-9,
-    log: bool = False, verbose: bool = False, random_state: int | np.random.RandomState | None = 0,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None, epsilon: float = 0.1, alpha: float = 0.5,
+    G0: ArrayLike | str | None = None, max_iter: float = 1e4, tol: float = 1e-9, log: bool = False,
+    verbose: bool = False, random_state: Seed = 0,
 ) -> Plan:  # fmt: skip
-    """Return the entropic semi-relaxed fused Gromov-Wasserstein plan, as POT's
-    `entropic_semirelaxed_fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein>`_.
-
+    """Return the entropic semi-relaxed fused Gromov-Wasserstein plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein>`__.
     For parameters see `entropic_semirelaxed_gromov_wasserstein` and
     `entropic_fused_gromov_wasserstein`. The log has "srfgw_dist" in place of "srgw_dist", and its
     parts "lin_loss" and "quad_loss".
@@ -236,51 +196,42 @@ def entropic_semirelaxed_fused_gromov_wasserstein(
 
 
 def entropic_partial_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
-    reg: float = 1.0, m: float | None = None, loss_fun: LossFun = "square_loss",
-    G0: ArrayLike | None = None, numItermax: float = 1000, tol: float = 1e-7,
-    symmetric: bool | None = None, log: bool = False, verbose: bool = False,
+    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None, reg: float = 1.0,
+    m: float | None = None, loss_fun: LossFun = "square_loss", G0: ArrayLike | None = None,
+    numItermax: float = 1000, tol: float = 1e-7, symmetric: bool | None = None, log: bool = False,
+    verbose: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the entropic partial Gromov-Wasserstein plan, as POT's
-    `entropic_partial_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_gromov_wasserstein>`_.
-
+    """Return the entropic partial Gromov-Wasserstein plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
 
     Parameters
     ----------
-    p, q : array-like of shape (ns,) and (nt,), optional
-        Masses, whose totals may differ; uniform by default.
+    m : float, optional
+        Mass to match, by default the smaller total of `p` and `q`, whose totals may differ.
     reg, numItermax
         The `epsilon` and `max_iter` of `entropic_gromov_wasserstein`.
-    m : float, optional
-        Mass to match; by default the smaller total of `p` and `q`.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "err", "partial_gw_dist" and "status".
+    T, log
+        The log has "err", "partial_gw_dist" and "status".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, m=m, marginals="partial", names=PARTIAL)
     return solve(call, reg, numItermax, tol, verbose=verbose).result(log)
 
 
 def entropic_partial_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    q: ArrayLike | None = None, reg: float = 1.0, m: float | None = None,
-    loss_fun: LossFun = "square_loss", alpha: float = 0.5, G0: ArrayLike | None = None,
-    numItermax: float = 1000, tol: float = 1e-7, symmetric: bool | None = None, log: bool = False,
-    verbose: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None, reg: float = 1.0,
+    m: float | None = None, loss_fun: LossFun = "square_loss", alpha: float = 0.5,
+    G0: ArrayLike | None = None, numItermax: float = 1000, tol: float = 1e-7,
+    symmetric: bool | None = None, log: bool = False, verbose: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the entropic partial fused Gromov-Wasserstein plan, as POT's
-    `entropic_partial_fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_fused_gromov_wasserstein>`_
-    is meant: in POT 0.9.7 `M` does not change the plan, see DIFFERENCES.md.
-
-    For parameters see `entropic_partial_gromov_wasserstein` and
-    `entropic_fused_gromov_wasserstein`. The log has "partial_fgw_dist" in place of
-    "partial_gw_dist", and its parts "lin_loss" and "quad_loss".
+    """Return the entropic partial fused Gromov-Wasserstein plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_fused_gromov_wasserstein>`__
+    means it: in POT 0.9.7 `M` does not change the plan, see DIFFERENCES.md. For parameters see
+    `entropic_partial_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`. The log has
+    "partial_fgw_dist" in place of "partial_gw_dist", and its parts "lin_loss" and "quad_loss".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha, "partial", m=m, names=PARTIAL)
     return solve(call, reg, numItermax, tol, verbose=verbose).result(log)

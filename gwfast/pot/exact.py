@@ -5,10 +5,8 @@ They are solved by conditional gradient, in float64, until POT's rule ends it.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,48 +17,19 @@ from ..quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe
 from ..results.status import Ending
 from ..solvers.search.isomorphism import isomorphisms
 from ._solve import SMOOTH, Answer, quadratic_term, stated
-from .call import Call, LossFun, Plan, valued
+from .call import Call, LossFun, Masses, Plan, Seed, valued
 
 __all__ = [
-    "fused_gromov_wasserstein",
-    "fused_gromov_wasserstein2",
-    "gromov_wasserstein",
-    "gromov_wasserstein2",
-    "partial_fused_gromov_wasserstein",
-    "partial_fused_gromov_wasserstein2",
-    "partial_gromov_wasserstein",
-    "partial_gromov_wasserstein2",
-    "semirelaxed_fused_gromov_wasserstein",
-    "semirelaxed_fused_gromov_wasserstein2",
-    "semirelaxed_gromov_wasserstein",
-    "semirelaxed_gromov_wasserstein2",
-]
-P = ParamSpec("P")
-R = TypeVar("R")
+    "fused_gromov_wasserstein", "fused_gromov_wasserstein2", "gromov_wasserstein",
+    "gromov_wasserstein2", "partial_fused_gromov_wasserstein", "partial_fused_gromov_wasserstein2",
+    "partial_gromov_wasserstein", "partial_gromov_wasserstein2",
+    "semirelaxed_fused_gromov_wasserstein", "semirelaxed_fused_gromov_wasserstein2",
+    "semirelaxed_gromov_wasserstein", "semirelaxed_gromov_wasserstein2",
+]  # fmt: skip
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
 # The names that partial functions have for arguments of `solve_exact`.
 PARTIAL = {"max_iter": "numItermax", "tol_rel": "tol"}
-
-
-def exact(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function to name the function with entropy in a TypeError if it gets `epsilon` or
-    `reg`: POT ignores these, and its answer is of another problem than one thinks.
-    """
-    name = function.__name__
-    barycenters = {"fgw_barycenters": "entropic_fused_gromov_barycenters"}
-
-    @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        for keyword in ("epsilon", "reg"):
-            if keyword in kwargs:
-                raise TypeError(
-                    f"{name}() got an unexpected keyword argument {keyword!r}: it is without "
-                    f"entropy, use {barycenters.get(name, f'entropic_{name}')}()"
-                )
-        return function(*args, **kwargs)
-
-    return checked
 
 
 @dataclasses.dataclass(eq=False)
@@ -172,10 +141,8 @@ def check_start(call):
             off, word = abs(off), "to"
         if (off > absolute + relative * masses).any():
             lines = "rows" if own == "p" else "columns"
-            raise ValueError(
-                f"{call.name('G0')} must have {lines} that sum {word} {call.name(own)}, "
-                f"got one off by {off.max():.2g}"
-            )
+            rule = f"{call.name('G0')} must have {lines} that sum {word} {call.name(own)}"
+            raise ValueError(f"{rule}, got one off by {off.max():.2g}")
 
 
 def _print_table(losses):
@@ -190,20 +157,19 @@ def _print_table(losses):
         print(f"{row:5d}|{loss:8e}|{relative if change else 0:8e}|{change:8e}")
 
 
-@exact
 def gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
+    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
     loss_fun: LossFun = "square_loss", symmetric: bool | None = None, log: bool = False,
     armijo: bool = False, G0: ArrayLike | None = None, max_iter: float = 1e4, tol_rel: float = 1e-9,
     tol_abs: float = 1e-9, *, verbose: bool = False, numItermaxEmd: float = 100_000,
 ) -> Plan:  # fmt: skip
-    """Return the Gromov-Wasserstein plan without entropy, as POT's `gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein>`_.
+    """Return the Gromov-Wasserstein plan without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein>`__.
+    For other parameters see `entropic_gromov_wasserstein`.
 
     It is the local minimum that conditional gradient leads to from one plan, the lowest if it leads
     to several (ties); a plan of loss zero if the spaces are equal up to their order.
-    `gwfast.gromov_wasserstein` with ``epsilon=0`` tries several starts, and ends lower. For other
-    parameters see `entropic_gromov_wasserstein`.
+    `gwfast.gromov_wasserstein` with ``epsilon=0`` tries several starts, and ends lower.
 
     Parameters
     ----------
@@ -211,83 +177,51 @@ def gromov_wasserstein(
         Without effect: steps are the best, and linear problems are always solved.
     G0 : array-like of shape (ns, nt), optional
         Plan with these marginals to start from; by default the product of `p` and `q`.
-    max_iter : int, default=10000
-        Limit of iterations.
-    tol_rel, tol_abs : float, default=1e-9
-        Changes of the loss in an iteration, relative and absolute, at which iterations stop.
+    max_iter, tol_rel, tol_abs : int, default=10000, and float, default=1e-9
+        Limit of iterations, and changes of the loss, relative and absolute, at which they stop.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-        Of the library and dtype of the input.
-    log : dict
-        If asked for: "loss", of the start and after every iteration; "gw_dist"; the potentials "u"
+    T, log
+        The log has "loss", of the start and after every iteration; "gw_dist"; the potentials "u"
         and "v" of the last linear problem and its "cost"; POT's "warning" and "result_code" of a
-        solved problem; "status", why the solver stopped.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gwfast import pot
-    >>> x = np.array([0.0, 2, 3, 9, 14])
-    >>> C1 = np.abs(np.subtract.outer(x, x))
-    >>> pot.gromov_wasserstein(C1, C1[::-1, ::-1]).argmax(axis=1)
-    array([4, 3, 2, 1, 0])
+        solved problem; and "status", why the solver stopped.
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0)
     return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
-@exact
 def fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    q: ArrayLike | None = None, loss_fun: LossFun = "square_loss", symmetric: bool | None = None,
-    alpha: float = 0.5, armijo: bool = False, G0: ArrayLike | None = None, log: bool = False,
-    max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9, *, verbose: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
+    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, alpha: float = 0.5,
+    armijo: bool = False, G0: ArrayLike | None = None, log: bool = False, max_iter: float = 1e4,
+    tol_rel: float = 1e-9, tol_abs: float = 1e-9, *, verbose: bool = False,
     numItermaxEmd: float = 100_000,
 ) -> Plan:  # fmt: skip
-    """Return the fused Gromov-Wasserstein plan without entropy, as POT's `fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein>`_.
-
-    For other parameters see `gromov_wasserstein`.
-
-    Parameters
-    ----------
-    M : array-like of shape (ns, nt)
-        Costs between the two spaces.
-    alpha : float, default=0.5
-        Weight of the structures; ``1 - alpha`` is the weight of `M`.
-
-    Returns
-    -------
-    T : array of shape (ns, nt)
-    log : dict
-        As from `gromov_wasserstein`, with "fgw_dist", and its parts "lin_loss" and "quad_loss".
+    """Return the fused Gromov-Wasserstein plan without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein>`__.
+    For parameters see `gromov_wasserstein` and `entropic_fused_gromov_wasserstein`. The log has
+    "fgw_dist" in place of "gw_dist", and its parts "lin_loss" and "quad_loss".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, M, alpha)
     return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
-@exact
 def semirelaxed_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, loss_fun: LossFun = "square_loss",
+    C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
     symmetric: bool | None = None, log: bool = False, G0: ArrayLike | str | None = None,
-    max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9,
-    random_state: int | np.random.RandomState | None = 0, *, verbose: bool = False,
+    max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9, random_state: Seed = 0, *,
+    verbose: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the semi-relaxed Gromov-Wasserstein plan without entropy, as POT's
-    `semirelaxed_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_wasserstein>`_.
-
+    """Return the semi-relaxed Gromov-Wasserstein plan without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_wasserstein>`__.
     For `p`, `G0` and `random_state` see `entropic_semirelaxed_gromov_wasserstein`, for other
     parameters see `gromov_wasserstein`.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-        Its rows sum to `p`.
-    log : dict
-        If asked for: "loss", of the start and after every iteration; "srgw_dist" and "status".
+    T, log
+        Rows of the plan sum to `p`. The log has "loss", "srgw_dist" and "status".
     """
     call = Call.of(
         C1, C2, p, None, loss_fun, symmetric, G0, marginals="semirelaxed", random_state=random_state
@@ -295,18 +229,14 @@ def semirelaxed_gromov_wasserstein(
     return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
-@exact
 def semirelaxed_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, alpha: float = 0.5,
-    G0: ArrayLike | str | None = None, log: bool = False, max_iter: float = 1e4,
-    tol_rel: float = 1e-9, tol_abs: float = 1e-9,
-    random_state: int | np.random.RandomState | None = 0, *, verbose: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None, alpha: float = 0.5, G0: ArrayLike | str | None = None,
+    log: bool = False, max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9,
+    random_state: Seed = 0, *, verbose: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the semi-relaxed fused Gromov-Wasserstein plan without entropy, as POT's
-    `semirelaxed_fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fused_gromov_wasserstein>`_.
-
+    """Return the semi-relaxed fused Gromov-Wasserstein plan without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fused_gromov_wasserstein>`__.
     For parameters see `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`. The log has
     "srfgw_dist" in place of "srgw_dist", and its parts "lin_loss" and "quad_loss".
     """
@@ -316,55 +246,45 @@ def semirelaxed_fused_gromov_wasserstein(
     return solve_exact(call, max_iter, tol_rel, tol_abs, verbose=verbose).result(log)
 
 
-@exact
 def partial_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: ArrayLike | None = None, q: ArrayLike | None = None,
-    m: float | None = None, loss_fun: LossFun = "square_loss", nb_dummies: int = 1,
-    G0: ArrayLike | None = None, thres: float = 1, numItermax: float = 1e4, tol: float = 1e-8,
-    symmetric: bool | None = None, warn: bool = True, log: bool = False, verbose: bool = False,
+    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None, m: float | None = None,
+    loss_fun: LossFun = "square_loss", nb_dummies: int = 1, G0: ArrayLike | None = None,
+    thres: float = 1, numItermax: float = 1e4, tol: float = 1e-8, symmetric: bool | None = None,
+    warn: bool = True, log: bool = False, verbose: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the partial Gromov-Wasserstein plan without entropy, as POT's
-    `partial_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_gromov_wasserstein>`_:
-    only some of the mass is matched.
-
-    For other parameters see `gromov_wasserstein`.
+    """Return the partial Gromov-Wasserstein plan without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_gromov_wasserstein>`__:
+    only some of the mass is matched. For other parameters see `gromov_wasserstein`.
 
     Parameters
     ----------
-    p, q : array-like of shape (ns,) and (nt,), optional
-        Masses, whose totals may differ; uniform by default.
     m : float, optional
-        Mass to match; by default the smaller total of `p` and `q`.
-    nb_dummies, thres, warn
-        Without effect: linear problems are always solved.
+        Mass to match, by default the smaller total of `p` and `q`, whose totals may differ.
     G0 : array-like of shape (ns, nt), optional
         Its sums must not be above `p` and `q`; it is scaled to the mass `m`.
     numItermax, tol
         The `max_iter` and `tol_rel` of `gromov_wasserstein`.
+    nb_dummies, thres, warn
+        Without effect: linear problems are always solved.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-    log : dict
-        If asked for: "loss", of the start and after every iteration; "partial_gw_dist", "status".
+    T, log
+        The log has "loss", of the start and after every iteration; "partial_gw_dist" and "status".
     """
     call = Call.of(C1, C2, p, q, loss_fun, symmetric, G0, m=m, marginals="partial", names=PARTIAL)
     return solve_exact(call, numItermax, tol, verbose=verbose).result(log)
 
 
-@exact
 def partial_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: ArrayLike | None = None,
-    q: ArrayLike | None = None, m: float | None = None, loss_fun: LossFun = "square_loss",
-    alpha: float = 0.5, nb_dummies: int = 1, G0: ArrayLike | None = None, thres: float = 1,
-    numItermax: float = 1e4, tol: float = 1e-8, symmetric: bool | None = None, warn: bool = True,
-    log: bool = False, verbose: bool = False,
+    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
+    m: float | None = None, loss_fun: LossFun = "square_loss", alpha: float = 0.5,
+    nb_dummies: int = 1, G0: ArrayLike | None = None, thres: float = 1, numItermax: float = 1e4,
+    tol: float = 1e-8, symmetric: bool | None = None, warn: bool = True, log: bool = False,
+    verbose: bool = False,
 ) -> Plan:  # fmt: skip
-    """Return the partial fused Gromov-Wasserstein plan without entropy, as POT's
-    `partial_fused_gromov_wasserstein
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_fused_gromov_wasserstein>`_.
-
+    """Return the partial fused Gromov-Wasserstein plan without entropy, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_fused_gromov_wasserstein>`__.
     For parameters see `partial_gromov_wasserstein` and `fused_gromov_wasserstein`. The log has
     "partial_fgw_dist" in place of "partial_gw_dist", and its parts "lin_loss" and "quad_loss".
     """

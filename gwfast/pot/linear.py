@@ -19,7 +19,7 @@ from ..utils.precision import DOUBLE
 from ..utils.validation import as_matrix
 from ._solve import MIN_TOL
 from .arrays import Arrays, NoGradients, as_limit, as_number
-from .call import Plan, balanced, checked_masses
+from .call import Masses, Plan, balanced, checked_masses
 from .unified import LeftToPot
 
 __all__ = ["emd", "emd2", "sinkhorn"]
@@ -84,10 +84,7 @@ def _transported(a, b, M):
     if largest * p.sum() > MOST_COST * abs(value):
         typical = np.median(np.abs(program.part(cost)))
         if largest > MOST_COST * typical > 0:
-            raise LeftToPot(
-                f"M must have no costs above {MOST_COST:g} times the median of all, "
-                f"{typical:.3g}, got {largest:.3g}"
-            )
+            raise LeftToPot(f"M must be below {MOST_COST * typical:.3g}, got {largest:.3g}")
     back = arrays.back
     value = value if arrays.kind == "numpy" else back(value)
 
@@ -107,9 +104,9 @@ def _transported(a, b, M):
 
 
 def emd(
-    a: ArrayLike | None, b: ArrayLike | None, M: ArrayLike, numItermax: float = 100_000,
-    log: bool = False, center_dual: bool = True, numThreads: int | str = 1,
-    check_marginals: bool = True, potentials_init: tuple[Any, Any] | None = None,
+    a: Masses, b: Masses, M: ArrayLike, numItermax: float = 100_000, log: bool = False,
+    center_dual: bool = True, numThreads: int | str = 1, check_marginals: bool = True,
+    potentials_init: tuple[Any, Any] | None = None,
 ) -> Plan:  # fmt: skip
     """Return the optimal transport plan, as `POT
     <https://pythonot.github.io/all.html#ot.emd>`__, in float64. Sparse or infinite costs and masses
@@ -122,12 +119,8 @@ def emd(
     numItermax, numThreads, check_marginals, potentials_init
         Without effect: problems are always solved, from a plan by a greedy rule.
     log, center_dual : bool, default=False and True
-        Whether to return the log, and in it potentials with one mean, by mass, on both sides.
-
-    Returns
-    -------
-    T, log : array of shape (ns, nt), and if asked for a dict
-        It has "cost", the potentials "u" and "v", and POT's "warning" and "result_code".
+        Whether to return the log, with "cost", the potentials "u" and "v", POT's "warning" and
+        "result_code"; and whether potentials have one mean, by mass, on both sides.
 
     Examples
     --------
@@ -142,13 +135,14 @@ def emd(
 
 
 def emd2(
-    a: ArrayLike | None, b: ArrayLike | None, M: ArrayLike, processes: int = 1,
-    numItermax: float = 100_000, log: bool = False, return_matrix: bool = False,
-    center_dual: bool = True, numThreads: int | str = 1, check_marginals: bool = True,
+    a: Masses, b: Masses, M: ArrayLike, processes: int = 1, numItermax: float = 100_000,
+    log: bool = False, return_matrix: bool = False, center_dual: bool = True,
+    numThreads: int | str = 1, check_marginals: bool = True,
     potentials_init: tuple[Any, Any] | None = None,
 ) -> Any:  # fmt: skip
     """Return the cost of optimal transport, as `POT
-    <https://pythonot.github.io/all.html#ot.emd2>`__, in float64. For other parameters see `emd`.
+    <https://pythonot.github.io/all.html#ot.emd2>`__, in float64: a float, or a tensor if arrays are
+    tensors; in a list with the log of `emd`. For other parameters see `emd`.
 
     Parameters
     ----------
@@ -158,13 +152,6 @@ def emd2(
     Returns
     -------
     cost : scalar
-        As POT's a float, or a tensor if arrays are tensors; in a list with the log of `emd`.
-
-    Examples
-    --------
-    >>> import gwfast
-    >>> gwfast.pot.emd2([0.5, 0.5], [0.5, 0.5], [[0.0, 2.0], [1.0, 5.0]])
-    1.5
     """
     arrays, plan, cost, entries = _transported(a, b, M)
     if not (log or return_matrix):
@@ -174,7 +161,7 @@ def emd2(
 
 
 def sinkhorn(
-    a: ArrayLike | None, b: ArrayLike | None, M: ArrayLike, reg: float, method: str = "sinkhorn",
+    a: Masses, b: Masses, M: ArrayLike, reg: float, method: str = "sinkhorn",
     numItermax: float = 1000, stopThr: float = 1e-9, verbose: bool = False, log: bool = False,
     warn: bool = True, warmstart: tuple[Any, Any] | None = None,
 ) -> Plan:  # fmt: skip
@@ -197,13 +184,6 @@ def sinkhorn(
     T, log : array of shape (ns, nt), and if asked for a dict
         It has "err", the error in the end; "niter"; "log_u" and "log_v", potentials as fractions of
         `reg`, and their exponentials "u" and "v".
-
-    Examples
-    --------
-    >>> import gwfast
-    >>> gwfast.pot.sinkhorn([0.5, 0.5], [0.5, 0.5], [[0, 1], [1, 0]], 1.0).round(4)
-    array([[0.3655, 0.1345],
-           [0.1345, 0.3655]])
     """
     known = str(method).lower() in ("sinkhorn", "sinkhorn_log")
     if not known or verbose or warmstart is not None:
@@ -223,12 +203,8 @@ def sinkhorn(
         raise LeftToPot(str(error)) from error
     off = total * float(np.linalg.norm(np.concatenate([rows - rule.p, cols - rule.q])))
     if warn and off > tol and n_iter >= max_iter:
-        warnings.warn(
-            f"sinkhorn stopped after {n_iter} iterations with marginals off by {off:.1e}; raise "
-            "numItermax, stopThr or reg",
-            ConvergenceWarning,
-            stacklevel=outside(),
-        )
+        message = f"sinkhorn reached numItermax={numItermax} with marginals off by {off:.1e}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=outside())
     back = arrays.back
     plan = back(total * plan)
     if not log:

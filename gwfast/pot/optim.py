@@ -36,7 +36,8 @@ def cg(
 ) -> Plan:  # fmt: skip
     """Return the plan that minimizes ``<G, M> + reg f(G)``, as POT's `cg
     <https://pythonot.github.io/gen_modules/ot.optim.html#ot.optim.cg>`_, if `f` is a
-    Gromov-Wasserstein loss, as in `fused_gromov_wasserstein`.
+    Gromov-Wasserstein loss. Any other `f` is a NotImplementedError, and left to POT while its
+    function is swapped. For other parameters see `gromov_wasserstein`.
 
     The costs of the two spaces are searched for among the arrays that `df` refers to, as
     ``lambda G: gwggrad(constC, hC1, hC2, G)`` refers to `hC1` and `hC2`. `f` and `df` are compared
@@ -44,35 +45,19 @@ def cg(
 
     Parameters
     ----------
-    a, b : array-like of shape (ns,) and (nt,)
-        Masses.
-    M : array-like of shape (ns, nt), or 0
-        Linear costs.
-    reg : float
-        Weight of `f`, positive.
+    a, b, M, reg : array-like of shape (ns,), (nt,) and (ns, nt), or 0, and float
+        Masses, linear costs, and the positive weight of `f`.
     f, df : callable
         Loss of a plan, and its gradient, as `gwloss` and `gwggrad` have them.
-    G0 : array-like of shape (ns, nt), optional
-        Plan with these marginals to start from; by default the product of `a` and `b`.
-    line_search, numItermaxEmd, nx
-        Without effect: steps are the best, linear problems are always solved, and the arrays decide
-        on the library.
     numItermax, stopThr, stopThr2
-        Limit of iterations, and relative and absolute changes of the objective at which they stop.
-    verbose, log : bool, default=False
-        Whether to print the objective of every iteration, and to return the log.
+        The `max_iter`, `tol_rel` and `tol_abs` of `gromov_wasserstein`.
+    line_search, nx
+        Without effect: steps are the best, and the arrays decide on the library.
 
     Returns
     -------
-    T : array of shape (ns, nt)
-        Of the library and dtype of the input.
-    log : dict
-        The log of `fused_gromov_wasserstein`, or without `M` of `gromov_wasserstein`.
-
-    Raises
-    ------
-    NotImplementedError
-        If `f` is anything else; `ot.optim.cg` leaves it to POT while it is swapped.
+    T, log
+        The log is as from `fused_gromov_wasserstein`, or without `M` from `gromov_wasserstein`.
 
     Examples
     --------
@@ -88,9 +73,7 @@ def cg(
     try:
         call = _call(a, b, M, reg, f, df, G0)
     except Exception as error:  # any at all, of functions that are the caller's
-        raise LeftToPot(
-            f"f must be a Gromov-Wasserstein loss of plans from a to b: {error}"
-        ) from error
+        raise LeftToPot(f"f must be a Gromov-Wasserstein loss of plans: {error}") from error
     return solve_exact(call, numItermax, stopThr, stopThr2, verbose=verbose).result(log)
 
 

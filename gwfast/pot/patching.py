@@ -12,28 +12,18 @@ import warnings
 from collections.abc import Iterator
 
 from ..utils.callers import outside
-from . import (
-    barycenters,
-    batch,
-    coot,
-    dictionary,
-    entropic,
-    exact,
-    linear,
-    optim,
-    templates,
-    unbalanced,
-    unified,
-)
 from .arrays import NoGradients
 from .unified import LeftToPot, originals
 
 __all__ = ["patch", "patched", "report", "unpatch"]
 # Not the terms of losses: matrix products, which take as long in POT.
-FAMILIES = (
-    barycenters, batch, coot, dictionary, entropic, exact, linear, optim,
-    templates, unbalanced, unified,
-)  # fmt: skip
+FAMILIES = [
+    importlib.import_module(f".{name}", __package__)
+    for name in (
+        "barycenters", "batch", "coot", "dictionary", "entropic", "exact", "linear", "optim",
+        "templates", "unbalanced", "unified",
+    )
+]  # fmt: skip
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES
@@ -58,27 +48,21 @@ def _twin(own):
         if pots is None:
             return own(*args, **kwargs)
         ignored = sorted(kwargs.keys() - known.keys())
-        if ignored and _takes_any_keyword(pots):
+        kinds = (x.kind for x in inspect.signature(pots).parameters.values()) if ignored else ()
+        if inspect.Parameter.VAR_KEYWORD in kinds:
             taken = {key: x for key, x in kwargs.items() if key in known}
         try:
             result = own(*args, **taken)
         except (LeftToPot, NoGradients):
             return pots(*args, **kwargs)
         if ignored:
-            warnings.warn(
-                f"{name}() ignores {', '.join(ignored)}: it has no such argument",
-                stacklevel=outside(),
-            )
+            message = f"{name}() ignores {', '.join(ignored)}: it has no such argument"
+            warnings.warn(message, stacklevel=outside())
         _swap.count(name)
         return result
 
     twin.__module__ = __name__
     return twin
-
-
-def _takes_any_keyword(function):
-    kinds = (x.kind for x in inspect.signature(function).parameters.values())
-    return inspect.Parameter.VAR_KEYWORD in kinds
 
 
 # Twins are other objects than the functions that users of this package hold, or to swap back would
@@ -122,7 +106,6 @@ class _Swap:
             contexts += [] if begins is None else [begins]
             if (asked or contexts) and not originals:
                 found = _pots_functions()
-                _compare_version()
                 self.calls = _Calls()
                 originals.update(found)
                 _replace({own: getattr(twins, name) for name, own in found.items()})
@@ -138,53 +121,26 @@ _swap = _Swap()
 def patch() -> None:
     """Swap POT's functions for the functions of gwfast in every module that has them or imports
     them later. Raise an ImportError without POT; warn if it is of a version that the functions here
-    have not been compared with.
+    have not been compared with. For the plans see `patched`.
 
     Packages with a loop of their own are served if they call `ot.optim.cg` with a
     Gromov-Wasserstein loss (PASTE does), `ot.sinkhorn` (GWTune) or `ot.emd`; a package that
-    iterates by itself (Pamona) goes on as before. `report` says which calls were served here. For
-    the plans see `patched`.
-
-    Examples
-    --------
-    >>> import ot, gwfast.pot
-    >>> gwfast.pot.patch()
-    >>> ot.gromov.gromov_wasserstein.__module__
-    'gwfast.pot.patching'
-    >>> gwfast.pot.unpatch()
+    iterates by itself (Pamona) goes on as before. `report` says which calls were served here.
     """
     _swap.change(asked=True)
 
 
 def unpatch() -> None:
-    """Undo `patch`: every module gets back what it had, inside of `patched` once that ends.
-
-    Examples
-    --------
-    >>> import ot, gwfast.pot
-    >>> gwfast.pot.patch()
-    >>> gwfast.pot.unpatch()
-    >>> ot.gromov.gromov_wasserstein.__module__
-    'ot.gromov._gw'
-    """
+    """Undo `patch`, see `patch`: every module gets back what it had, after the last `patched`."""
     _swap.change(asked=False)
 
 
 def report() -> collections.Counter[str]:
     """Return the counts of calls that were served here since POT's functions were swapped, by
-    function; printed as "nothing" if there were none.
+    function, as `patched` counts them, see `patched`; printed as "nothing" if there were none.
 
     A call that POT solves itself, because it asks for gradients for example, does not count; but
     the calls of functions here that POT makes for it do.
-
-    Examples
-    --------
-    >>> import numpy as np, ot, gwfast.pot
-    >>> gwfast.pot.patch()
-    >>> plan = ot.gromov.gromov_wasserstein(np.eye(3), np.eye(3))
-    >>> gwfast.pot.unpatch()
-    >>> gwfast.pot.report()
-    gromov_wasserstein 1
     """
     return _Calls(_swap.calls)
 
@@ -216,27 +172,20 @@ def patched() -> Iterator[collections.Counter[str]]:
 
 
 def _pots_functions():
-    """Return POT's functions by name."""
+    """Return POT's functions by name; warn of a POT that functions here were not compared with."""
     try:
         homes = [importlib.import_module(name) for name in HOMES]
     except ImportError as error:
         raise ImportError("swapping POT's functions needs POT: pip install POT") from error
+    version = str(getattr(sys.modules["ot"], "__version__", "of no version"))
+    if ".".join(version.split(".")[:3]) not in COMPARED:
+        message = f"gwfast.pot was compared with POT {', '.join(COMPARED)}, not with POT {version}"
+        warnings.warn(f"{message}: answers, arguments and logs may differ", stacklevel=outside())
     # POT does not import it itself: it needs other packages.
     homes += [sys.modules[name] for name in sys.modules.keys() & {"ot.gnn"}]
     return {
         name: getattr(home, name) for home in homes for name in FUNCTIONS if hasattr(home, name)
     }
-
-
-def _compare_version():
-    """Warn of a POT that the functions here have not been compared with."""
-    version = str(getattr(sys.modules["ot"], "__version__", "of no version"))
-    if ".".join(version.split(".")[:3]) not in COMPARED:
-        warnings.warn(
-            f"gwfast.pot was compared with POT {', '.join(COMPARED)}, and this is POT "
-            f"{version}: its answers, arguments and logs may be others",
-            stacklevel=outside(),
-        )
 
 
 def _replace(swaps):

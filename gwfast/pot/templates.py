@@ -22,10 +22,6 @@ from .gradients import centered, traced
 from .unified import LeftToPot
 
 __all__ = ["FGW_distance_to_templates", "wasserstein_distance_to_templates"]
-NOT_HERE = (
-    "is not solved here, where edges go both ways, weights of templates and alpha are positive; "
-    "POT solves it while its functions are swapped (gwfast.pot.patch())"
-)
 
 
 def _losses(arrays, batch, alphas=None, edges=None):
@@ -35,7 +31,7 @@ def _losses(arrays, batch, alphas=None, edges=None):
     _check_shape("G_features", X, (len(X), width))
     q, C = _read(arrays, "tplt_weights", (size, m)), np.zeros((size, m, m))
     if not (q > 0).all():
-        raise LeftToPot(f"a weight of {q.min()} {NOT_HERE}")
+        raise LeftToPot(f"tplt_weights must be positive, got {q.min()}")
     off = abs(q.sum(axis=1) - 1).max()
     if off > MASS_TOLERANCE:
         raise ValueError(f"tplt_weights must sum to one, got a row off by {off:.2g}")
@@ -45,7 +41,7 @@ def _losses(arrays, batch, alphas=None, edges=None):
         C = _read(arrays, "tplt_adjacencies", (size, m, m))
         # Updates add up the rounding of float32.
         if abs(C - C.swapaxes(1, 2)).max() > 1e-4 * abs(C).max():
-            raise LeftToPot(f"an edge of a template that goes one way {NOT_HERE}")
+            raise LeftToPot("tplt_adjacencies must be symmetric, got edges that go one way")
         C = (C + C.swapaxes(1, 2)) / 2
     graphs = Graphs(X, batch, edges)
     with single_threaded_blas():
@@ -121,7 +117,7 @@ class Graphs:
         blocks = zip(np.split(counts, ends[:-1]), self.sizes, strict=True)
         self.costs = [block.reshape(size, size) for block, size in blocks]
         if any((cost != cost.T).any() for cost in self.costs):
-            raise LeftToPot(f"an edge of a graph that goes one way {NOT_HERE}")
+            raise LeftToPot("G_edges must go both ways, got edges that go one way")
 
     def spaces(self, alpha):
         """Return the `Space` of each graph, with that weight of the structure."""
@@ -209,9 +205,10 @@ def FGW_distance_to_templates(
     multi_alpha: bool = False, batch: ArrayLike | None = None,
 ) -> Any:  # fmt: skip
     """Return fused Gromov-Wasserstein losses between graphs and templates, as `POT
-    <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TFGWPooling`` calls it.
-    Tensors have gradients in adjacencies, features, weights and alpha. Edges that go one way, zero
-    weights and ``alpha=0`` are a NotImplementedError, and left to POT while it is swapped.
+    <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TFGWPooling`` calls it:
+    an array (n_graphs, n_templates), or (n_templates,) without `batch`. Tensors have gradients in
+    adjacencies, features, weights and alpha. Edges that go one way, zero weights and ``alpha=0``
+    are a NotImplementedError, and left to POT while it is swapped.
 
     Parameters
     ----------
@@ -222,10 +219,6 @@ def FGW_distance_to_templates(
         Costs (m, m), features (m, d) and masses (m,) of templates, positive and of sum one.
     alpha, multi_alpha : float or array-like of shape (1,) or (n_templates,), default=0.5, and bool
         Weight of the structure, above 0, or whether there is a weight for each template.
-
-    Returns
-    -------
-    losses : array of shape (n_graphs, n_templates), or (n_templates,) without `batch`
 
     Examples
     --------
@@ -248,7 +241,7 @@ def FGW_distance_to_templates(
     if not ((alphas >= 0) & (alphas <= 1)).all():
         raise ValueError(f"alpha must be between 0 and 1, got {alphas}")
     if not alphas.all():
-        raise LeftToPot(f"alpha of zero {NOT_HERE}")
+        raise LeftToPot("alpha must be positive, got 0")
     return _losses(arrays, batch, np.broadcast_to(alphas, size), G_edges)
 
 
@@ -261,17 +254,6 @@ def wasserstein_distance_to_templates(
     """Return Wasserstein losses between features of graphs and of templates, as `POT
     <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TWPooling`` calls it.
     For parameters see `FGW_distance_to_templates`.
-
-    Returns
-    -------
-    losses : array of shape (n_graphs, n_templates), or (n_templates,) without `batch`
-
-    Examples
-    --------
-    >>> import numpy as np, gwfast
-    >>> nodes, template = np.array([[0.0], [1.0]]), np.array([[[0.0], [3.0]]])
-    >>> gwfast.pot.wasserstein_distance_to_templates(nodes, template, np.full((1, 2), 0.5))
-    array([2.])
     """
     named = dict(G_features=G_features, tplt_features=tplt_features, tplt_weights=tplt_weights)
     return _losses(Arrays(named, traces=True), batch)

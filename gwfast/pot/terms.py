@@ -22,26 +22,21 @@ def init_matrix(
     nx: object = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the parts of a Gromov-Wasserstein loss, as POT's `init_matrix
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix>`_.
-
-    The loss is ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)``, of plans with marginals `p` and `q`.
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix>`_: the loss
+    ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)`` of plans with marginals `p` and `q`.
 
     Parameters
     ----------
-    C1, C2 : array-like of shape (ns, ns) and (nt, nt)
-        Costs within the two spaces, as `entropic_gromov_wasserstein` takes them.
-    p, q : array-like of shape (ns,) and (nt,)
-        Marginals of the plans. They need not be masses; a column and a row are taken too.
-    loss_fun : {"square_loss", "kl_loss"}, default="square_loss"
+    C1, C2, p, q, loss_fun
+        As in `entropic_gromov_wasserstein`; marginals need not be masses, and may be a column and a
+        row.
     nx : object, optional
         POT's backend, without effect: the arrays decide on the library.
 
     Returns
     -------
-    constC : array of shape (ns, nt)
-        ``f1(C1) p 1' + 1 (f2(C2) q)'``.
-    hC1, hC2 : array of shape (ns, ns) and (nt, nt)
-        ``h1(C1)``, which is `C1`, and ``h2(C2)``.
+    constC, hC1, hC2 : arrays of shape (ns, nt), (ns, ns) and (nt, nt)
+        ``f1(C1) p 1' + 1 (f2(C2) q)'``; ``h1(C1)``, which is `C1`; and ``h2(C2)``.
 
     Examples
     --------
@@ -52,8 +47,6 @@ def init_matrix(
     >>> pot.tensor_product(*terms, np.eye(2) / 2)
     array([[2., 5.],
            [5., 2.]])
-    >>> print(pot.gwloss(*terms, np.eye(2) / 2))
-    2.0
     """
     arrays, loss, x, y, *masses = _data(loss_fun, C1, C2, p=p, q=q)
     constC = (loss.f1(x) @ masses[0])[:, None] + loss.f2(y) @ masses[1]
@@ -63,20 +56,15 @@ def init_matrix(
 def init_matrix_semirelaxed(
     C1: CostLike, C2: CostLike, p: ArrayLike, loss_fun: LossFun = "square_loss", nx: object = None
 ) -> tuple[Any, Any, Any, Any]:
-    """Return the parts of the loss of plans without a second marginal, as POT's
-    `init_matrix_semirelaxed
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix_semirelaxed>`_.
-
+    """Return the parts of the loss of plans without a second marginal, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix_semirelaxed>`__.
     For parameters see `init_matrix`.
 
     Returns
     -------
-    constC : array of shape (ns, nt)
-        ``f1(C1) p 1'``.
-    hC1, hC2 : array of shape (ns, ns) and (nt, nt)
-        ``h1(C1)``, which is `C1`, and ``h2(C2)``.
-    fC2t : array of shape (nt, nt)
-        ``f2(C2)'``: to complete the loss, add ``q' fC2t`` to each row of `constC`.
+    constC, hC1, hC2, fC2t : arrays of shape (ns, nt), (ns, ns), (nt, nt) and (nt, nt)
+        ``f1(C1) p 1'``; ``h1(C1)``, which is `C1`; ``h2(C2)``; and ``f2(C2)'``: to complete the
+        loss, add ``q' fC2t`` to each row of `constC`.
     """
     arrays, loss, x, y, p = _data(loss_fun, C1, C2, p=p)
     constC = np.outer(loss.f1(x) @ p, np.ones(len(y), dtype=x.dtype))
@@ -88,22 +76,15 @@ def tensor_product(
 ) -> Plan:
     """Return the costs ``sum L(C1_ik, C2_jl) T_kl`` (over k and l) between two spaces that a plan
     makes, as POT's `tensor_product
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.tensor_product>`_.
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.tensor_product>`_, which is
+    ``constC - hC1 T hC2'``. For other parameters see `init_matrix`.
 
     Tensors of torch and arrays of JAX stay where they are, in their library, and have gradients.
-    For other parameters see `init_matrix`.
 
     Parameters
     ----------
-    constC, hC1, hC2 : array-like of shape (ns, nt), (ns, ns) and (nt, nt)
-        From `init_matrix`.
-    T : array-like of shape (ns, nt)
-        The plan.
-
-    Returns
-    -------
-    tens : array of shape (ns, nt)
-        ``constC - hC1 T hC2'``.
+    constC, hC1, hC2, T : array-like of shape (ns, nt), (ns, ns), (nt, nt) and (ns, nt)
+        Parts of the loss, from `init_matrix`, and the plan.
     """
     product, _, back = _product(constC, hC1, hC2, T)
     return back(product)
@@ -139,7 +120,7 @@ def _product(constC, hC1, hC2, T):
     in the caller's library. Loops have thousands of calls, so arrays with operators of their own
     pass few checks.
     """
-    given, back = (constC, hC1, hC2, T), _as_it_is
+    given, back = (constC, hC1, hC2, T), lambda x: x
     plain = type(constC) is type(hC1) is type(hC2) is type(T) is np.ndarray
     # Operators of torch and JAX are NumPy's, and gradients go through them.
     if not plain and {*map(kind_of, given)} in ({"torch"}, {"jax"}):
@@ -153,14 +134,8 @@ def _product(constC, hC1, hC2, T):
         return constC - hC1 @ T @ hC2.T, T, back
     except ValueError as error:
         came = ", ".join(str(x.shape) for x in (constC, hC1, hC2, T))
-        raise ValueError(
-            "constC, hC1, hC2 and T must have shapes such as (n, m), (n, n), (m, m) and (n, m), "
-            f"got {came}"
-        ) from error
-
-
-def _as_it_is(x):
-    return x
+        rule = "constC, hC1, hC2 and T must have shapes (n, m), (n, n), (m, m) and (n, m)"
+        raise ValueError(f"{rule}, got {came}") from error
 
 
 def _data(loss_fun, C1, C2, **masses):

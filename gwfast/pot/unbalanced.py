@@ -30,7 +30,7 @@ from ..solvers.search.starts import PRODUCT, given
 from ..utils.callers import outside
 from ._solve import EXPECTED, MIN_TOL, warn_of
 from .arrays import as_limit, as_number
-from .call import Call, Plan, valued
+from .call import Call, Masses, Plan, valued
 from .unified import LeftToPot
 
 __all__ = ["fused_unbalanced_gromov_wasserstein", "fused_unbalanced_gromov_wasserstein2"]
@@ -47,17 +47,11 @@ def _check(epsilon, divergence, solver, reg_marginals):
         if x not in choices:  # in the words of POT, and its type of error
             raise NotImplementedError(f"{name} must be one of {choices}, got {x!r}")
     if not np.all(np.asarray(epsilon) > 0):
-        why = f"epsilon={epsilon}"
-    elif divergence == "l2" and not solver.startswith("sinkhorn"):
-        why = "divergence='l2'"
-    elif np.any(np.asarray(reg_marginals) == 0):
-        why = f"reg_marginals={reg_marginals}"
-    else:
-        return
-    raise LeftToPot(
-        f"{why} is not solved here, where epsilon and reg_marginals are positive and divergence is "
-        "'kl'; POT solves it while its functions are swapped (gwfast.pot.patch())"
-    )
+        raise LeftToPot(f"epsilon must be positive, got {epsilon}")
+    if divergence == "l2" and not solver.startswith("sinkhorn"):
+        raise LeftToPot("divergence must be 'kl', got 'l2'")
+    if np.any(np.asarray(reg_marginals) == 0):
+        raise LeftToPot(f"reg_marginals must be positive, got {reg_marginals}")
 
 
 def _first(pair):
@@ -177,7 +171,7 @@ def _backend(like):
 
 
 def fused_unbalanced_gromov_wasserstein(
-    Cx: CostLike, Cy: CostLike, wx: ArrayLike | None = None, wy: ArrayLike | None = None,
+    Cx: CostLike, Cy: CostLike, wx: Masses = None, wy: Masses = None,
     reg_marginals: float | tuple[float, float] = 10, epsilon: float = 0,
     divergence: Literal["kl", "l2"] = "kl", unbalanced_solver: str = "mm", alpha: float = 0,
     M: ArrayLike | None = None, init_duals: Any | None = None, init_pi: ArrayLike | None = None,
@@ -195,7 +189,7 @@ def fused_unbalanced_gromov_wasserstein(
         Costs, and masses of any totals, uniform by default.
     reg_marginals, epsilon : float or pair of floats, and float
         `rho` and `epsilon` of `gwfast.gromov_wasserstein`, here without a factor of two.
-    divergence, unbalanced_solver : {"kl", "l2"} and str
+    divergence, unbalanced_solver, log, verbose
         There is one algorithm for POT's solvers "sinkhorn", "sinkhorn_log", "mm" and "lbfgsb".
     alpha, M : float, default=0, and array-like of shape (ns, nt), optional
         Weight of ``<M, T>``, which is added to the quadratic term.
@@ -204,7 +198,6 @@ def fused_unbalanced_gromov_wasserstein(
     max_iter, max_iter_ot, tol, tol_ot : int, default=100 and 500, and float, default=1e-7
         Limits of iterations that make both plans, and of the iterations for each plan; and the
         change of the first plan, in L1, and the error of the linear problems to stop at.
-    log, verbose : bool, default=False
 
     Returns
     -------
@@ -216,8 +209,7 @@ def fused_unbalanced_gromov_wasserstein(
     --------
     >>> import numpy as np, gwfast
     >>> C = np.array([[0.0, 2, 9], [2, 0, 5], [9, 5, 0]])
-    >>> plan, _ = gwfast.pot.fused_unbalanced_gromov_wasserstein(C, C[::-1, ::-1], epsilon=1)
-    >>> plan.argmax(axis=1)
+    >>> gwfast.pot.fused_unbalanced_gromov_wasserstein(C, C[::-1, ::-1], epsilon=1)[0].argmax(1)
     array([2, 1, 0])
     """
     _check(epsilon, divergence, unbalanced_solver, reg_marginals)

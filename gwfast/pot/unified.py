@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..problems.graphs import CostLike
 from ..utils.callers import outside
 from ._solve import Answer, solve
-from .call import Call, Solver
+from .call import Call, Masses, Solver
 from .exact import solve_exact
 from .gradients import traced
 
@@ -31,30 +31,26 @@ originals: dict[str, Callable[..., Any]] = {}
 class LeftToPot(NotImplementedError):
     """A problem that gwfast does not solve; calls of POT's functions leave it to POT."""
 
+    def __init__(self, why):
+        super().__init__(f"{why}; POT solves it while gwfast.pot.patch() swaps its functions")
+
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class OTResult:
     """The result of `solve_gromov` and `solve_gromov_batch`, with the attributes of POT's `OTResult
-    <https://pythonot.github.io/gen_modules/ot.utils.html#ot.utils.OTResult>`_ that these fill.
+    <https://pythonot.github.io/gen_modules/ot.utils.html#ot.utils.OTResult>`_ that these fill; for
+    an example see `solve_gromov`.
 
     Attributes
     ----------
     plan : array of shape (n, m)
-    value : scalar
-        `value_linear` and `value_quad`, and `reg` times ``sum plan log plan``.
-    value_linear, value_quad : scalar or None
+    value, value_linear, value_quad : scalar, or for parts None
+        `value` is the sum of both parts, and `reg` times ``sum plan log plan``.
     status : str
         Why the solver stopped.
     log : dict
     potentials : tuple of two arrays, or None
         Of the last linear problem, if both marginals are given and there is no entropy.
-
-    Examples
-    --------
-    >>> from gwfast import pot
-    >>> C = [[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]]
-    >>> pot.solve_gromov(C, C, reg=0.1).plan.argmax(axis=1)
-    array([0, 1, 2])
     """
 
     plan: Any
@@ -80,34 +76,28 @@ class OTResult:
 
 
 def solve_gromov(
-    Ca: CostLike, Cb: CostLike, M: ArrayLike | None = None, a: ArrayLike | None = None,
-    b: ArrayLike | None = None, loss: Literal["L2", "KL"] = "L2", symmetric: bool | None = None,
-    alpha: float = 0.5, reg: float | None = None, reg_type: str = "entropy",
-    unbalanced: float | None = None, unbalanced_type: str = "KL", n_threads: int | None = 1,
-    method: Solver | None = None, max_iter: float | None = None,
-    plan_init: ArrayLike | None = None, tol: float | None = None, verbose: bool = False,
+    Ca: CostLike, Cb: CostLike, M: ArrayLike | None = None, a: Masses = None, b: Masses = None,
+    loss: Literal["L2", "KL"] = "L2", symmetric: bool | None = None, alpha: float = 0.5,
+    reg: float | None = None, reg_type: str = "entropy", unbalanced: float | None = None,
+    unbalanced_type: str = "KL", n_threads: int | None = 1, method: Solver | None = None,
+    max_iter: float | None = None, plan_init: ArrayLike | None = None, tol: float | None = None,
+    verbose: bool = False,
 ) -> OTResult | Any:  # fmt: skip
     """Return Gromov-Wasserstein plan and values with entropy or without, as POT's `solve_gromov
-    <https://pythonot.github.io/gen_modules/ot.solvers.html#ot.solvers.solve_gromov>`_.
+    <https://pythonot.github.io/gen_modules/ot.solvers.html#ot.solvers.solve_gromov>`_. Problems
+    that gwfast does not solve are a NotImplementedError, and left to POT while its function is
+    swapped.
 
     Parameters
     ----------
-    Ca, Cb, a, b, loss, symmetric, plan_init, verbose
-        The `C1`, `C2`, `p`, `q`, `loss_fun`, `symmetric`, `G0` and `verbose` of
-        `entropic_gromov_wasserstein`; "L2" is the square loss.
-    M, alpha
-        The `M` and `alpha` of `entropic_fused_gromov_wasserstein`; no fused problem without `M`.
-    reg, reg_type
-        The `epsilon` of `entropic_gromov_wasserstein`; None and 0 are without entropy, see
-        `gromov_wasserstein`. `reg_type` is "entropy".
-    unbalanced : float, optional
-        The mass to match, with `unbalanced_type` "partial".
-    unbalanced_type : {"KL", "L2", "semirelaxed", "partial"}, default="KL"
-        With `unbalanced`, "KL" and "L2" are left to POT, while its function is swapped.
-    n_threads : int, default=1
-        Without effect, as in POT for these problems.
-    method : {"PGD", "PPA"}, optional
-        For problems with both marginals and entropy; "PGD" by default.
+    Ca, Cb, a, b, loss, symmetric, plan_init, verbose, M, alpha, reg, method
+        The `C1`, `C2`, `p`, `q`, `loss_fun`, `symmetric`, `G0`, `verbose`, `M`, `alpha`, `epsilon`
+        and `solver` of `entropic_fused_gromov_wasserstein`; "L2" is the square loss. Without `M` no
+        problem is fused, and without `reg`, or with 0, there is no entropy.
+    unbalanced, unbalanced_type : float, optional, and str, default="KL"
+        "semirelaxed"; or "partial", with `unbalanced` as the mass to match. With `unbalanced`, "KL"
+        and "L2" are left to POT.
+    reg_type, n_threads : {"entropy"}, and int, without effect as in POT
     max_iter : int, optional
         1000 by default; 10000 without entropy, unless "partial".
     tol : float, optional
@@ -118,11 +108,6 @@ def solve_gromov(
     -------
     OTResult
         POT's `OTResult` while its function is swapped.
-
-    Raises
-    ------
-    NotImplementedError
-        If gwfast does not solve the problem; ot.solve_gromov leaves it to POT while it is swapped.
 
     Examples
     --------
@@ -162,11 +147,9 @@ def _marginals(unbalanced, unbalanced_type, linear):
     problem with both marginals.
     """
     kind = unbalanced_type.lower()
-    if kind not in ("kl", "l2", "semirelaxed", "partial"):
-        raise NotImplementedError(
-            "unbalanced_type must be one of ['KL', 'L2', 'partial', 'semirelaxed'], got "
-            f"{unbalanced_type!r}"
-        )
+    kinds = "kl", "l2", "semirelaxed", "partial"
+    if kind not in kinds:
+        raise NotImplementedError(f"unbalanced_type must be one of {kinds}, got {kind!r}")
     if kind == "semirelaxed" or (kind == "partial" and unbalanced is not None):
         return kind
     if kind == "partial":
@@ -174,13 +157,9 @@ def _marginals(unbalanced, unbalanced_type, linear):
         warnings.warn(message, stacklevel=outside())
     if unbalanced is None and not linear:
         return "balanced"
-    why = f"unbalanced={unbalanced}, unbalanced_type={unbalanced_type!r}"
-    raise LeftToPot(
-        f"{'alpha=0 with reg' if unbalanced is None else why} is not solved by gwfast: it solves "
-        "problems with both marginals (with reg, for alpha above 0), "
-        "unbalanced_type='semirelaxed' or 'partial'. While POT's functions are swapped "
-        "(gwfast.pot.patch()), ot.solve_gromov leaves others to POT"
-    )
+    if unbalanced is None:
+        raise LeftToPot("alpha must be positive with reg, got 0")
+    raise LeftToPot(f"unbalanced must be None with {unbalanced_type=}, got {unbalanced}")
 
 
 def _result(answer, alpha):

@@ -386,10 +386,6 @@ def test_errors(name):
         init = "init_Y" if name == FUSED else "init_X"
         cases += [*BAD_FUSED, ({init: YS[0]}, rf"{init} must have shape \(5, 2\)")]
         cases += [({"fixed_features": True}, f"{init} must be given")]
-    if name in EXACT_BARYCENTERS:
-        other = PLAIN if name == "gromov_barycenters" else FUSED
-        with pytest.raises(TypeError, match=rf"epsilon.* use {other}\(\)"):
-            ours(name)(**options, epsilon=0.1)
     for bad, message in cases:
         # Semi-relaxed functions ignore p.
         if bad.keys() <= known.keys() and not ("p" in bad and name in SEMIRELAXED_BARYCENTERS):

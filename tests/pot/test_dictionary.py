@@ -260,5 +260,5 @@ def test_errors(name):
 @pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 def test_rates_that_lead_nowhere():
     options = {"learning_rate": 1e200, "use_adam_optimizer": False}
-    with pytest.raises(ValueError, match="learning rates must leave atoms finite"):
+    with pytest.raises(ValueError, match="learning rates must keep atoms finite"):
         ours(LEARNING)(**given(LEARNING, **options))

@@ -131,18 +131,3 @@ def test_partial_starts_must_not_be_above_the_masses():
     for name in EXACT[4:]:
         with pytest.raises(ValueError, match="G0 must have rows that sum to at most p"):
             ours(name)(**call(name, G0=1.5 * G0))
-
-
-@pytest.mark.parametrize("end", ["", "2"])
-@pytest.mark.parametrize("name", EXACT)
-def test_an_epsilon_is_an_error_that_says_whose_it_is(name, end):
-    for keyword in ("epsilon", "reg"):
-        message = rf"^{name}{end}\(\) .*'{keyword}'.* use entropic_{name}{end}\(\)$"
-        with pytest.raises(TypeError, match=message):
-            ours(f"{name}{end}")(**call(name), **{keyword: 0.1})
-
-
-def test_what_they_are_referred_to_exists():
-    others = {f"entropic_{name}" for name in EXACT} | {"entropic_gromov_barycenters"}
-    others |= {"entropic_fused_gromov_barycenters"}
-    assert others <= {*gwfast.pot.__all__}

@@ -275,7 +275,7 @@ def test_calls_served_are_counted():
 @pytest.mark.parametrize("version", ["0.9.0", "0.9.70", "1.0"])
 def test_versions_that_were_not_compared_are_a_warning(version, monkeypatch):
     monkeypatch.setattr(ot, "__version__", version)
-    message = rf"compared with POT 0\.9\.7, and this is POT {version}:"
+    message = rf"compared with POT 0\.9\.7, not with POT {version}:"
     with pytest.warns(UserWarning, match=message) as caught:
         gwfast.pot.patch()
     gwfast.pot.patch()  # no second word

@@ -79,9 +79,9 @@ def test_float32_comes_back_as_pots_float64_and_printing_is_pots(gromov, capsys)
 @pytest.mark.parametrize(
     "options, message",
     [
-        (dict(), "^epsilon=0 is not solved here"),
-        (dict(epsilon=0.1, divergence="l2", unbalanced_solver="lbfgsb"), "^divergence='l2' is not"),
-        (dict(epsilon=0.1, reg_marginals=0), "^reg_marginals=0 is not"),
+        (dict(), "^epsilon must be positive, got 0; POT solves it"),
+        (dict(epsilon=0.1, divergence="l2", unbalanced_solver="lbfgsb"), "^divergence must be"),
+        (dict(epsilon=0.1, reg_marginals=0), "^reg_marginals must be positive"),
         (dict(epsilon=0.1, divergence="x"), "^divergence must be one of .* got 'x'"),
         (dict(epsilon=0.1, unbalanced_solver="x"), "^unbalanced_solver must be one of"),
     ],

@@ -96,8 +96,8 @@ def test_solve_gromov_honours_the_tolerance():
 
 def test_solve_gromov_refuses():
     for error, message, options in (
-        (NotImplementedError, "unbalanced_type='KL'", {"unbalanced": 1.0}),
-        (NotImplementedError, "alpha=0 with reg", {"M": M, "alpha": 0}),
+        (NotImplementedError, "unbalanced must be None", {"unbalanced": 1.0}),
+        (NotImplementedError, "alpha must be positive", {"M": M, "alpha": 0}),
         (
             NotImplementedError,
             "unbalanced_type must be one of",
