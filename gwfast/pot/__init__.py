@@ -1,6 +1,4 @@
-"""A fast backend for users of POT: its Gromov-Wasserstein functions, with entropy and without, with
-its names, arguments, conventions and answers.
-
+"""Gromov-Wasserstein functions with POT's names, arguments, conventions and answers, but faster:
 ``from gwfast import pot as gromov`` in place of ``from ot import gromov``; or `patch`, to swap the
 functions of an installed POT for these. DIFFERENCES.md in this folder has the differences.
 """

@@ -1,6 +1,4 @@
-"""The way from POT's functions with entropy to gwfast's solver: POT's conventions on one side
-(epsilon twice ours, any total mass, absolute tolerances), ours on the other.
-"""
+"""The way from POT's functions with entropy to gwfast's solver, and from its units to POT's."""
 
 import dataclasses
 import itertools
@@ -56,12 +54,10 @@ EXPECTED = (Ending.CONVERGED, Ending.MAX_OUTER, Ending.PRECISION, Ending.STOPPED
 
 
 class FrobeniusChange(RelativeChange):
-    """The plan changes by at most the tolerance, in the Frobenius norm. The objective does not
-    count.
+    """The plan changes by at most the tolerance in the Frobenius norm, at POT's looks.
 
-    As in POT the change is looked at in the first iteration and in each `LOOK_EVERY`-th after it: a
-    plan that is about to leave a saddle moves little for a while, and has left by then. Steps are
-    not accelerated before the second look.
+    A plan that is about to leave a saddle moves little for a while, and has left by the next look.
+    Steps are not accelerated before the second look.
     """
 
     def inner_tol(self, tol, rough, precision):
@@ -109,9 +105,7 @@ class Answer:
 
     @classmethod
     def of(cls, call, method, epsilon, plan, quad, linear, separable, errors, *others):
-        """Return the answer to a call from the plan and unweighted terms of the same problem of
-        mass one.
-        """
+        """Return the answer to a call from plan and unweighted terms of its problem of mass one."""
         total = call.total
         if total != 1.0:
             plan, errors = plan * total, [error * total for error in errors]
@@ -188,9 +182,7 @@ def solve_all(
     solver: str = "PGD", numItermax: float = 1000, stopThr: float = 1e-9, verbose: bool = False,
     warn: bool = True,
 ) -> list[Answer]:  # fmt: skip
-    """Return the `Answer` with entropy to each of several calls, by a method, by default POT's
-    for the marginals. Small problems are solved several in a compiled call.
-    """
+    """Return the `Answer` with entropy to each call; small problems are solved together."""
     first, posed, answers = calls[0], {}, {}
     solver = pots_choice(solver, first.name("solver"), ("PGD", "PPA")).lower()
     methods = {"balanced": solver, "semirelaxed": "ppa", "partial": "pgd"}
@@ -310,9 +302,7 @@ def _costs(geometry, name, dtype, symmetric):
 
 
 def _answer(call, epsilon, problem, options, descent):
-    """Return the `Answer` from the `Descent` of the problem of mass one; without a descent it is
-    the start.
-    """
+    """Return the `Answer` from a `Descent` of the problem of mass one; None is the start."""
     method, separable, errors, advice = options.method, None, [], ""
     if descent is None:
         plan, ending = options.init.plan(problem, 1), Ending.MAX_OUTER
@@ -376,9 +366,7 @@ def rounded(plan, p, q):
 
 
 def table(every=1):
-    """Return a function that prints POT's table of errors: every `every`-th time it is called,
-    those it is called with.
-    """
+    """Return a function that prints POT's table: the errors of every `every`-th call."""
     rows = itertools.count()
 
     def add(*errors):

@@ -1,6 +1,4 @@
-"""Problems between several spaces and a center, or a center each: what barycenters, dictionaries
-and templates solve by the hundred.
-"""
+"""Problems between several spaces and a center: what barycenters and dictionaries solve."""
 
 import dataclasses
 import itertools
@@ -9,31 +7,28 @@ import math
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from ..kernels._costs import extent
 from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels.threads import resolve_n_threads
 from ..problems.dense_cost import ROUNDING as SYMMETRY
 from ..problems.geometry import DenseCost
 from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, has_ties
-from ..utils.validation import as_array, as_matrix
+from ..utils.validation import as_matrix
 from .arrays import as_costs
-from .call import Call, balanced, checked_masses
+from .call import Call, balanced, checked_costs, checked_masses
 from .exact import NOTHING, exact_limits, solve_all_exact
 
 
 class Spaces:
-    """The `costs` of spaces, and their `features` or None, in arrays of one dtype, and the problems
-    (`calls`) between a center with the masses `p` and each space. `names` are the names of costs,
-    features and masses in messages; `parts` are columns for the plan of each space.
+    """The `costs` and `features` (or None) of spaces, with columns of plans (`parts`); and `calls`,
+    the problems between a center with masses `p` and each. `names` are the names in messages.
     """
 
     field, side = "x", "C1"  # of the center in a `Call`, and its argument
 
     def __init__(self, arrays, names, p, dtype):
         self.dtype, self.p, self._names = dtype, p, names
-        self._sides = [
-            DenseCost(as_array(arrays[name], name).astype(dtype, copy=False), name)
-            for name, _, _ in names
-        ]
+        self._sides = [checked_costs(arrays[name], name, dtype) for name, _, _ in names]
         self.costs = [side.matrix for side in self._sides]
         self.features, first = [None] * len(names), names[0][1]
         if arrays[first] is not None:
@@ -67,9 +62,7 @@ class Spaces:
         return Call.of(*sides, M=M, names=names | own, **options)
 
     def calls_at(self, Cs, Ys, starts, some):
-        """Return the problems of some spaces with other centers, in an array of structures and of
-        features or None, an entry a space or one for all, from plans or None.
-        """
+        """Return problems of `some` spaces with centers in stacks, one for each or one for all."""
         centers = [DenseCost.from_checked(C, self.calls[0].name(self.side)) for C in Cs]
         shares = len(some) // len(centers)
         Ys = [None] * len(some) if Ys is None else [*Ys] * shares
@@ -88,14 +81,12 @@ class Spaces:
 
 def _parts(sizes):
     """Return slices of these sizes that follow one another."""
-    ends = itertools.accumulate(sizes, initial=0)
-    return [slice(*pair) for pair in itertools.pairwise(ends)]
+    ends = list(itertools.accumulate(sizes, initial=0))
+    return list(map(slice, ends, ends[1:]))
 
 
 def one_by_one(spaces, solve_all, **options):
-    """Return a function that solves problems by ``solve_all(calls)``: ``solve(Cs, Ys, starts,
-    some)`` returns plans and losses of the problems that `Spaces.calls_at` has.
-    """
+    """Return ``solve(*problems)``, for plans and losses of `Spaces.calls_at` by `solve_all`."""
 
     def solve(*problems):
         answers = solve_all(spaces.calls_at(*problems), **options)
@@ -106,9 +97,8 @@ def one_by_one(spaces, solve_all, **options):
 
 
 def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
-    """Return a function as `one_by_one` does for problems without entropy, that solves them
-    together, unless costs are asymmetric, points have no mass, there is work for several threads,
-    or tables are printed. It `turns` plans of the first centers along eigenvectors if vertices tie.
+    """Return a function as `one_by_one` for problems without entropy; small plain problems are
+    solved together. It `turns` plans of the first centers along eigenvectors if vertices tie.
     """
     calls = spaces.calls
     alone = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol_rel, verbose=verbose)
@@ -119,7 +109,7 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
     if verbose or not plain or resolve_n_threads(None, work=work) > 1:
         return alone
     total, alpha, loss = calls[0].total, calls[0].alpha, calls[0].loss
-    shift = float(np.mean([call.y.mean for call in calls])) if loss.shift_invariant else 0.0
+    shift = sum(call.y.mean for call in calls) / len(calls) if loss.shift_invariant else 0.0
     limits = exact_limits(calls[0], max_iter, tol_rel, 0.0)
     descents = ExactDescents(limits, (1.0 - alpha) / (2.0 * total))
     ties = [turns and call.M is None and has_ties(call.y.matrix, call.q) for call in calls]
@@ -154,9 +144,7 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
 
 
 class ExactDescents:
-    """Exact problems of mass one between many pairs of spaces, each on one thread; `weight` is the
-    weight of the squared distances of features in the linearized cost.
-    """
+    """Exact problems of mass one between pairs of spaces, each on one thread; see `ExactPairs`."""
 
     def __init__(self, limits, weight):
         self._pairs = []
@@ -166,9 +154,7 @@ class ExactDescents:
         )  # fmt: skip
 
     def solve(self, firsts, seconds, plans, parts, is_warm, potentials=None):
-        """Return the losses of pairs of `exact_space`; their plans go to parts of `plans`, and
-        begin there if it `is_warm`. For `potentials` see `ExactPairs.begin`.
-        """
+        """Write the plans of pairs of `exact_space` to parts of `plans`; return the losses."""
         # A descent counts as four passes over a plan: updates below .5 ms are made by one thread.
         size, work = len(firsts), 4 * plans.size
         n_shares = min(resolve_n_threads(None, work=work), size)
@@ -187,8 +173,8 @@ class ExactDescents:
 
 
 def exact_space(number, costs, masses, loss, weight, features=None, n_turns=0):
-    """Return the first (0) or second `Space` of exact problems of mass one, with symmetric costs in
-    float64 and that weight of the quadratic term; descents also begin along `n_turns` eigenvectors.
+    """Return the first (0) or second `Space` of exact problems of mass one with symmetric costs;
+    `weight` is the weight of the quadratic term. Descents also begin along `n_turns` eigenvectors.
     """
     h, f = (loss.h2, loss.f2) if number else (loss.h1, loss.f1)
     values = np.ascontiguousarray(h(costs) if number else -weight * h(costs))
@@ -196,8 +182,8 @@ def exact_space(number, costs, masses, loss, weight, features=None, n_turns=0):
     if features is not None:
         features = np.array(features, dtype=np.float64, order="C")
     turns = directions(-costs, masses, n_turns) if n_turns else None
-    constant, most = float(masses @ constants), float(abs(constants).max())
-    return Space(values, values, masses, constant, float(abs(values).max()), most, features, turns)
+    largest, most = (max(-low, high) for low, high, _ in map(extent, (values.ravel(), constants)))
+    return Space(values, values, masses, masses @ constants, largest, most, features, turns)
 
 
 def listed(**lists):

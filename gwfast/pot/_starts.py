@@ -7,9 +7,7 @@ from .arrays import pots_choice
 # Names of the plans that are made here, and of the plans that POT makes by clustering a space into
 # a part for each point of the other.
 STARTS = ("product", "random_product", "random")
-PARTITIONS = (
-    "fluid", "fluid_soft", "spectral", "spectral_soft", "kmeans", "kmeans_soft",
-)  # fmt: skip
+PARTITIONS = ("fluid", "fluid_soft", "spectral", "spectral_soft", "kmeans", "kmeans_soft")
 
 
 def random_generator(seed):

@@ -20,12 +20,10 @@ NO_LIMIT = 2**31 - 1
 
 
 class Arrays:
-    """Arguments of one call by their names in messages: arrays of one library as NumPy arrays of
-    one dtype, and a function that returns results in that library.
+    """Arguments of one call by their names in messages, as NumPy arrays; None is left out.
 
-    None is left out. Lists and tuples go with the other arrays. If all arrays are float32 the dtype
-    is float32; otherwise, and for integers, it is float64. Tensors of torch that ask for gradients
-    are refused, or with `traces` kept, as they came, in `asking`.
+    They are of one library; lists go with any. If all arrays are float32 the dtype is; else it is
+    float64. Tensors that ask for gradients are refused, or with `traces` kept in `asking`.
     """
 
     def __init__(self, named, *, traces=False):
@@ -52,9 +50,7 @@ class Arrays:
         return self._arrays.get(name)
 
     def back(self, x, dtype=None):
-        """Return a NumPy array, or a number, as an array of the caller's library, in `dtype`, by
-        default the dtype of the arguments.
-        """
+        """Return a NumPy array or a number in the caller's library, by default in its dtype."""
         x = np.asarray(x, dtype=dtype or self.dtype)
         if self.kind == "torch":
             import torch

@@ -1,6 +1,4 @@
-"""Barycenters of spaces, called as in POT, with entropy and without: by turns, plans from the
-barycenter to every space, and the barycenter that suits these plans.
-"""
+"""Barycenters of spaces, called as in POT: by turns plans to every space, and their barycenter."""
 
 from __future__ import annotations
 
@@ -31,9 +29,7 @@ StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 
 
 class Barycenter(Spaces):
-    """The spaces, their weights, and what the barycenter begins with: the structure `C`, features
-    `Y`, or None, and plans `starts`, or None to start from the product of the masses.
-    """
+    """Spaces, weights, and a first structure `C`, features `Y` or None, plans `starts` or None."""
 
     keeps_plans = True  # whether logs have the plans of all updates
 
@@ -111,9 +107,7 @@ class Barycenter(Spaces):
         self, solve, max_iter, tol, stop_criterion, warmstartT, verbose, log, fixed_structure=False,
         fixed_features=False,
     ):  # fmt: skip
-        """Return features, if there are any, and structure in the end, and POT's log; for `solve`
-        see `one_by_one`.
-        """
+        """Return features (if any), structure and POT's log; for `solve` see `one_by_one`."""
         pots_choice(stop_criterion, "stop_criterion", get_args(StopCriterion))
         for fixed, name in ((fixed_structure, "init_C"), (fixed_features, self.init_name)):
             if fixed and name not in self._fixable:
@@ -177,9 +171,7 @@ def _undefined(message):
 
 
 class SemirelaxedBarycenter(Barycenter):
-    """A barycenter with other masses in each space: plans are from the spaces to it, and they
-    stand side by side transposed.
-    """
+    """A barycenter with other masses in each space: plans lead to it, and are joined transposed."""
 
     keeps_plans, field, side = False, "y", "C2"
 
@@ -220,12 +212,11 @@ class SemirelaxedBarycenter(Barycenter):
 
     def calls_at(self, Cs, Ys, starts, some):
         # As in POT, plans by name are made again for each barycenter.
-        return [
-            call
-            if call.G0 is not None
-            else dataclasses.replace(call, G0=named_plan(call, self._method, 0, True))
-            for call in super().calls_at(Cs, Ys, starts, some)
-        ]
+        calls = super().calls_at(Cs, Ys, starts, some)
+        for k, call in enumerate(calls):
+            if call.G0 is None:
+                calls[k] = dataclasses.replace(call, G0=named_plan(call, self._method, 0, True))
+        return calls
 
     def costs_between(self, Y, s):
         M = super().costs_between(Y, s)

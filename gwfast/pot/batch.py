@@ -76,17 +76,11 @@ def solve_gromov_batch(
         names = NAMES | {own: f"{name}[{k}]" for own, name in ARRAYS.items()}
         own = {name: stack[k] for name, stack in stacks.items()}
         calls.append(Call.of(**own, alpha=alpha, symmetric=symmetric, names=names))
-    answers = solve_all(
-        calls,
-        reg,
-        as_limit(max_iter, "max_iter"),
-        # The mean of absolute changes is at most that many times their Euclidean norm.
-        as_number(tol, "tol", zero=True) * math.sqrt(n * m),
-        solver="PPA",
-        numItermax=max_iter_inner,
-        stopThr=tol_inner,
-        warn=False,
-    )
+    limit = as_limit(max_iter, "max_iter")
+    # The mean of absolute changes is at most that many times their Euclidean norm.
+    change = as_number(tol, "tol", zero=True) * math.sqrt(n * m)
+    inner: dict[str, Any] = {"numItermax": max_iter_inner, "stopThr": tol_inner}
+    answers = solve_all(calls, reg, limit, change, solver="PPA", **inner, warn=False)
     bad = [k for k, one in enumerate(answers) if one.advice or one.ending not in EXPECTED]
     if bad:
         first = answers[bad[0]]

@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES, Loss
-from ..utils.validation import MASS_TOLERANCE, as_array, as_matrix, as_vector, check_masses
+from ..utils.validation import (
+    MASS_TOLERANCE,
+    as_matrix,
+    as_table,
+    as_vector,
+    check_masses,
+    check_square,
+)  # fmt: skip
 from ._starts import named_plan
 from .arrays import Arrays, NoGradients, as_costs, as_limit, as_number, is_traced, pots_choice
 
@@ -136,10 +143,13 @@ def as_weight(x, name):
     return x
 
 
-def checked_costs(x, name, dtype, loss):
-    """Return the costs of a space, in that dtype."""
-    costs = DenseCost(as_array(x, name).astype(dtype, copy=False), name)
-    loss.check(costs.matrix, name)
+def checked_costs(x, name, dtype, loss=None):
+    """Return the costs of a space in that dtype, in the domain of a loss if it is known."""
+    x = as_table(x, name)
+    check_square(x, name)
+    costs = DenseCost.from_checked(x.astype(dtype, copy=False), name)
+    if loss is not None:
+        loss.check(costs.matrix, name)
     return costs
 
 
@@ -190,9 +200,7 @@ def _check_start(start, name, p, name_p):
 
 
 def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[P, float | Any]:
-    """Return the function whose name ends in 2: it returns the entry `value` of the log of
-    `function` in place of the plan, and has other `defaults`.
-    """
+    """Return the function whose name ends in 2: it returns the entry `value` of the log."""
     signature, name = inspect.signature(function), function.__name__
     own = dict(signature.parameters)
     own |= {key: own[key].replace(default=x) for key, x in defaults.items()}
@@ -222,17 +230,15 @@ def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[
     function2.__name__ = function2.__qualname__ = f"{name}2"
     function2.__annotations__ = function.__annotations__ | {"return": float | Any}
     function2.__signature__ = signature  # type: ignore[attr-defined]
-    function2.__doc__ = f"""Return the loss of the plan, as POT's `{name}2
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.{name}2>`_.
-
+    function2.__doc__ = f"""Return the loss of the plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.{name}2>`__.
     For parameters see `{name}`.
 
     Returns
     -------
     {value} : scalar
-        Without entropy, unless the problem is unbalanced; of the library, dtype and type (a 0-d
-        array or a number) that POT returns.
+        Without entropy, unless the problem is unbalanced; of POT's type.
     log : dict
-        If asked for, the log of `{name}`; if that returns one plan, it is the entry "T".
+        If asked for, the log of `{name}`, with the plan as "T" if there is one.
     """
     return function2

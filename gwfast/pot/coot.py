@@ -1,6 +1,4 @@
-"""Co-optimal transport, called as in POT: a plan between the rows of two matrices and a plan
-between their columns, each the best for the other, solved by turns.
-"""
+"""Co-optimal transport, called as in POT: plans of rows and of columns, each best for the other."""
 
 from __future__ import annotations
 
@@ -117,9 +115,7 @@ class CoOptimal:
 
 
 class Side:
-    """The plan of samples or of features, and its linear problems; a plan with entropy that has not
-    converged has `missed`.
-    """
+    """The plan of samples or of features; a plan that has not converged has `missed`."""
 
     def __init__(self, arrays, kind, shape, epsilon, alpha, start, duals, max_iter, tol):
         self.epsilon, self.alpha, self.missed = epsilon, alpha, False

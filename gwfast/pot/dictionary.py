@@ -1,6 +1,4 @@
-"""Dictionaries of spaces, called as in POT (Vincent-Cuaz et al., ICML 2021): each space is near a
-weighted mean of atoms, and its plan and weights are found in turn.
-"""
+"""Dictionaries of spaces, called as in POT (Vincent-Cuaz et al., ICML 2021): means of atoms."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ __all__ = [
 
 
 class Dictionary(Spaces):
-    """Samples, and atoms: structures, and features if there are any, one row of `values` (D, k) an
-    atom. Atoms that are not given are random, as in POT, and close to the means of the samples.
-    """
+    """Spaces, and atoms: structures, and features if any, in rows of `values`; random as in POT."""
 
     def __init__(
         self, arrays, names, shape, alpha, inits, reg, tol_outer, tol_inner, max_iter_outer,
@@ -81,9 +77,7 @@ class Dictionary(Spaces):
         self.values[:, : self.ends[0]] = structures.reshape(len(structures), -1)
 
     def unmix(self, some):
-        """Return weights (k, D) of these samples, plans (n, ns), the gradient of the losses in the
-        mean of atoms, halved, as rows, and losses (k,).
-        """
+        """Return weights, plans, half of the gradients in means of atoms, and losses of spaces."""
         shape = len(some), len(self.values)
         weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], 1e15)
         targets = np.empty((shape[0], self.values.shape[1]))
@@ -113,9 +107,7 @@ class Dictionary(Spaces):
         return np.append(target, (1 - self._alpha) * (plan @ self.features[s]).ravel())
 
     def _weigh(self, weights, losses, gram, targets):
-        """Change weights to the best weights for the plans, and losses accordingly, by conditional
-        gradient that ends as POT's does.
-        """
+        """Change weights to the best for the plans, and losses, by POT's conditional gradient."""
         gradient, goes_on = 2 * (weights @ gram - targets), np.ones(len(losses), bool)
         for _ in range(self.max_iter_inner):
             least = gradient == gradient.min(axis=1, keepdims=True)
@@ -160,9 +152,7 @@ def learn(
     Cs, Ys, D, nt, alpha, ps, q, epochs, batch_size, rates, Cdict_init, Ydict_init, projection,
     use_log, use_adam_optimizer, verbose, random_state, *options,
 ):  # fmt: skip
-    """Return the atoms of the epoch with the least loss, and POT's log. `rates` are the learning
-    rates by name; without features `Ys`, `Ydict_init` and `alpha` are None.
-    """
+    """Return the atoms of the epoch with the least loss, and POT's log; features may be None."""
     size, log = len(Cs), {"loss_batches": [], "loss_epochs": []}
     own = dict(q=q, Cdict_init=Cdict_init, Ydict_init=Ydict_init)
     arrays = Arrays(listed(Cs=Cs, ps=ps, Ys=Ys) | own)
@@ -256,7 +246,8 @@ def fused_gromov_wasserstein_linear_unmixing(
     max_iter_outer: int = 20, max_iter_inner: int = 200, symmetric: bool | None = True, *,
     numItermaxEmd: float = 100_000,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return the same with features, as `POT
+    """Return the same with features, and after `Cembedded` the mean of the features of the atoms,
+    `Yembedded` of shape (nt, d), as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_linear_unmixing>`__.
     For other parameters see `gromov_wasserstein_linear_unmixing`.
 
@@ -264,11 +255,6 @@ def fused_gromov_wasserstein_linear_unmixing(
     ----------
     Y, Ydict, alpha : arrays of shape (ns, d) and (D, nt, d), and float
         Features of the points, and of the atoms; weight of the structures.
-
-    Returns
-    -------
-    w, Cembedded, Yembedded, T, loss
-        With the mean of the features of the atoms, of shape (nt, d).
     """
     options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
     return unmix(C, Y, Cdict, Ydict, alpha, p, q, *options)
@@ -323,7 +309,7 @@ def fused_gromov_wasserstein_dictionary_learning(
     use_adam_optimizer: bool = True, verbose: bool = False, random_state: Seed = None, *,
     numItermaxEmd: float = 100_000,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Return the same with features, as `POT
+    """Return the same with features, and after `Cdict` the features of the atoms, `Ydict`, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_dictionary_learning>`__.
     For other parameters see `gromov_wasserstein_dictionary_learning` and
     `fused_gromov_wasserstein_linear_unmixing`.
@@ -334,11 +320,6 @@ def fused_gromov_wasserstein_dictionary_learning(
         Features, and their first atoms, by default normal numbers with the means of the features.
     learning_rate_C, learning_rate_Y : float, default=1
         Length of a step of the structures, and of the features.
-
-    Returns
-    -------
-    Cdict, Ydict, log
-        With features of shape (D, nt, d).
     """
     rates = {"learning_rate_C": learning_rate_C, "learning_rate_Y": learning_rate_Y}
     return learn(

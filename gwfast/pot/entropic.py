@@ -1,6 +1,4 @@
-"""(Fused) Gromov-Wasserstein with entropy, called as in POT: balanced, by BAPG, whose plans have
-only one of the marginals, semi-relaxed and partial.
-"""
+"""(Fused) Gromov-Wasserstein with entropy, called as in POT, under several marginal rules."""
 
 from __future__ import annotations
 

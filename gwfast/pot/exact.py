@@ -1,6 +1,4 @@
-"""(Fused) Gromov-Wasserstein without entropy, called as in POT: balanced, semi-relaxed and partial.
-They are solved by conditional gradient, in float64, until POT's rule ends it.
-"""
+"""(Fused) Gromov-Wasserstein without entropy, called as in POT, by conditional gradient."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ PARTIAL = {"max_iter": "numItermax", "tol_rel": "tol"}
 
 @dataclasses.dataclass(eq=False)
 class ExactAnswer(Answer):
-    """With the losses of all plans on the way, the first and the last among them, and the solution
-    of the problem of mass one.
-    """
+    """With the losses of all plans on the way, and the solution of the problem of mass one."""
 
     losses: list
     solution: ExactSolution

@@ -1,9 +1,8 @@
 """Gradients, for torch, of losses and plans in costs and masses, in POT's conventions and float64.
 
-By the envelope theorem the gradients of a loss at its minimum are its partial derivatives with the
-plan held still. A plan with entropy is a fixed point, ``grad V(T) + epsilon log T = f + g``, with
-gradients by implicit differentiation: its error is a matrix without marginals, and so is the
-adjoint, which conjugate gradients find in products of the costs.
+By the envelope theorem gradients of a loss at its minimum are its partial derivatives with the plan
+held still. A plan with entropy is a fixed point, ``grad V(T) + epsilon log T = f + g``, with
+gradients by implicit differentiation, whose adjoint conjugate gradients find.
 """
 
 import functools
@@ -15,9 +14,7 @@ from ..quadratic.certificate import Costs
 
 
 class Loss:
-    """The loss ``V(T) = alpha sum L(C1_ik, C2_jl) T_ij T_kl + (1 - alpha) <M, T>`` of a `Call`, and
-    its derivatives.
-    """
+    """The loss ``V(T) = alpha <L(C1, C2) x T, T> + (1 - alpha) <M, T>``, and its derivatives."""
 
     def __init__(self, call):
         self._costs = Costs(call.x, call.y, call.loss)
@@ -75,11 +72,8 @@ class Potentials:
 
 
 def adjoint(plan, epsilon, hessian, direction):
-    """Return ``Z = plan * Y``, f and g with ``epsilon Y + hessian(Z) = direction - f - g``, among
-    matrices Z without marginals: how a function with the gradient `direction` in the plan changes
-    with the gradient that the plan is a stationary point of, and with the marginals.
-
-    ValueError if the plan is no strict minimum, as at a tie.
+    """Return ``Z = plan * Y``, without marginals, f and g with ``epsilon Y + hessian(Z) = direction
+    - f - g``; raise a ValueError if the plan is no strict minimum, as at a tie.
     """
     potentials = Potentials(plan)
     Y = np.zeros_like(plan)
@@ -106,9 +100,7 @@ def adjoint(plan, epsilon, hessian, direction):
 
 
 def enveloped(answer):
-    """Return the gradient of the loss of an `Answer` without entropy by names, except in masses
-    that are both fixed.
-    """
+    """Return the gradient of the loss without entropy by names, but in fixed masses."""
     call, T = answer.problem, answer.plan.astype(np.float64)
     loss = Loss(call)
     by_name = loss.in_data(T)
@@ -128,9 +120,7 @@ def of_exact(answer):
 
 
 def of_entropic(answer, *, in_plan=None, with_entropy=False):
-    """Return the gradient, by names, of the loss of an `Answer`, its entropy included or not; or of
-    a function with the gradient `in_plan`.
-    """
+    """Return the gradient by names of the loss, or of a function with the gradient `in_plan`."""
     T, epsilon = answer.plan.astype(np.float64), answer.epsilon
     loss, by_name = Loss(answer.problem), {}
     if in_plan is None:
@@ -144,17 +134,13 @@ def of_entropic(answer, *, in_plan=None, with_entropy=False):
 
 
 def centered(x):
-    """Return gradients in masses with the mean zero, as in POT: masses have one sum, so a constant
-    is free. Points without mass may have infinite potentials, and get zero.
-    """
+    """Return gradients in masses with mean zero, as in POT; infinite ones of no mass are zero."""
     known = np.isfinite(x)
     return np.where(known, x - x[known].mean(), 0.0)
 
 
 def traced(x, call, gradient):
-    """Return a tensor with ``gradient(upstream)`` by names for the arguments in ``call.asking``, or
-    `x` itself if there are none.
-    """
+    """Return a tensor with ``gradient(upstream)`` by names, or `x` if no argument asks for any."""
     asking = call.asking
     if not asking:
         return x

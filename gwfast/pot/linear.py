@@ -57,9 +57,8 @@ def with_one_mean(f, g, p, q):
 
 def _read(a, b, M):
     """Return the `Arrays`, masses, costs and largest cost of a linear problem, in float64."""
-    named = {"a": a, "b": b}
-    named = {key: x for key, x in named.items() if x is not None and np.shape(x) != (0,)}
-    arrays = Arrays(named | {"M": M})
+    a, b = (None if x is None or np.shape(x) == (0,) else x for x in (a, b))
+    arrays = Arrays({"a": a, "b": b, "M": M})
     cost = as_matrix(arrays["M"], "M").astype(np.float64, order="C", copy=False)
     p, q = (checked_masses(arrays[x], x, n) for x, n in zip("ab", cost.shape, strict=True))
     p, q = p.astype(np.float64, copy=False), q.astype(np.float64, copy=False)
@@ -174,10 +173,9 @@ def sinkhorn(
     ----------
     reg, method : float, and {"sinkhorn", "sinkhorn_log"}, default="sinkhorn"
         Weight of the entropy; there is one algorithm, whose plans do not underflow.
-    numItermax, stopThr, warn : int, float and bool, default=1000, 1e-9 and True
-        Limit of iterations, whether to warn if it is reached, and the error of the marginals
-        (Euclidean norm) at which iterations stop.
-    verbose, warmstart : {False}, {None}
+    numItermax, stopThr, warn, verbose, warmstart : int, float, bool, {False} and {None}
+        Limit of iterations, error of the marginals (Euclidean norm) at which they stop, and whether
+        to warn if the limit is reached.
 
     Returns
     -------

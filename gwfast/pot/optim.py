@@ -1,6 +1,4 @@
-"""`ot.optim.cg`, called as in POT, for a Gromov-Wasserstein loss beside linear costs:
-for programs that have a loop of POT's around it.
-"""
+"""`ot.optim.cg`, called as in POT, for a Gromov-Wasserstein loss beside linear costs."""
 
 from __future__ import annotations
 
@@ -95,9 +93,7 @@ def _call(a, b, M, reg, f, df, G0):
 
 
 def _costs(arrays, f, df):
-    """Return the costs of either space, and the loss between them that `f` and its gradient `df`
-    compute.
-    """
+    """Return the costs of both spaces, and the loss between them that `f` and `df` compute."""
     a, b = arrays["a"], arrays["b"]
     pairs = _pairs(df, len(a), len(b))
     start = np.outer(a, b) if arrays["G0"] is None else arrays["G0"]
@@ -142,10 +138,8 @@ def _pairs(function, n, m):
 
 
 def _factors(a, b):
-    """Return two plans as products of matrices (n, k) and (m, k), which products with costs take
-    less time with: a random plan with the marginals `a` and `b`, of total one, and a plan with a
-    single entry, as what adds to a loss may be zero unless entries are large.
-    """
+    """Return factors (n, k) and (m, k) of a random plan from `a` to `b`, and of a single entry."""
+    # Entries must be large, as what adds to a loss may be zero.
     rng = np.random.default_rng(0)
     first, second = [], []
     for masses in (a, b):

@@ -37,9 +37,7 @@ HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
 
 
 def _twin(own):
-    """Return what replaces POT's function: `own`, but keywords that POT ignores are a warning,
-    and problems and gradients that gwfast does not compute are left to POT.
-    """
+    """Return what replaces POT's function: it leaves to POT what gwfast does not compute."""
     name, known = own.__name__, inspect.signature(own).parameters
 
     @functools.wraps(own)
@@ -83,9 +81,7 @@ class _Calls(collections.Counter):
 
 
 class _Swap:
-    """The state of POT's functions, which are swapped if `patch` asked for it or contexts are open;
-    and counts of the calls that were served since then, and in each context.
-    """
+    """The state of POT's functions, swapped by `patch` or open contexts, and counts of calls."""
 
     def __init__(self):
         self._lock, self._asked, self._contexts = threading.RLock(), False, []
@@ -137,10 +133,8 @@ def unpatch() -> None:
 
 def report() -> collections.Counter[str]:
     """Return the counts of calls that were served here since POT's functions were swapped, by
-    function, as `patched` counts them, see `patched`; printed as "nothing" if there were none.
-
-    A call that POT solves itself, because it asks for gradients for example, does not count; but
-    the calls of functions here that POT makes for it do.
+    function, see `patched`; printed as "nothing" if there were none. A call that POT solves itself,
+    because it asks for gradients for example, does not count; calls that POT makes for it do.
     """
     return _Calls(_swap.calls)
 

@@ -1,6 +1,4 @@
-"""Distances from graphs to templates, as in POT's layers of graph networks: all problems between
-the graphs of a batch and the templates are solved in one compiled call.
-"""
+"""Distances from graphs to templates, as in POT's layers of graph networks, in compiled code."""
 
 from __future__ import annotations
 
@@ -82,9 +80,7 @@ def _check_shape(name, x, shape):
 
 
 class Graphs:
-    """The graphs of a batch: `X` and `masses` of nodes in the `order` of their graphs, and `sizes`,
-    `begins`, `parts` and `costs`, the numbers of edges between two nodes, of graphs.
-    """
+    """The graphs of a batch: nodes in the `order` of graphs, and numbers of edges as costs."""
 
     def __init__(self, X, batch, edges):
         n, graph = len(X), np.zeros(len(X), dtype=int)
@@ -129,10 +125,8 @@ class Graphs:
 
 
 class Distances:
-    """The losses (n_graphs, n_templates) of plans between templates, the first spaces, and graphs.
-
-    Templates have symmetric costs C (n_templates, m, m), features Y (n_templates, m, d), positive
-    masses q (n_templates, m) of sum one, and weights of the structure (n_templates,).
+    """The losses (n_graphs, n_templates) of plans from templates, with symmetric costs C
+    (n_templates, m, m), features Y (n_templates, m, d), positive masses q and weights, to graphs.
     """
 
     def __init__(self, graphs, C, Y, q, alphas):
@@ -150,10 +144,8 @@ class Distances:
         firsts = [template for template in templates for _ in range(n_graphs)]
         seconds = [space for alpha in alphas for space in of_alpha[alpha]]
         # The limits of POT's layers.
-        descents = ExactDescents(
-            ExactLimits(max_outer=50, tol=0.0, min_relative=1e-9, min_change=1e-9), 0.5
-        )
-        losses = descents.solve(firsts, seconds, plans, parts, False, potentials)
+        limits = ExactLimits(max_outer=50, tol=0.0, min_relative=1e-9, min_change=1e-9)
+        losses = ExactDescents(limits, 0.5).solve(firsts, seconds, plans, parts, False, potentials)
         self._plans = plans.reshape(m, size, n_nodes).transpose(1, 0, 2)
         at = m * np.arange(len(begins)) + begins
         rows = potentials[at[:, None] + np.arange(m)]
@@ -161,9 +153,7 @@ class Distances:
         self.losses = losses.reshape(size, n_graphs).T
 
     def gradients(self, upstream):
-        """Return the gradients of ``sum upstream * losses`` by names, with all plans held still;
-        the gradients in weights come from potentials.
-        """
+        """Return the gradients of ``sum upstream * losses`` by names, with all plans held still."""
         graphs, Y, X = self._graphs, self._Y, self._graphs.X
         alphas, upstream = self._alphas[:, None], upstream.reshape(self.losses.shape).T
         of_nodes = np.repeat(upstream, graphs.sizes, axis=1)
@@ -246,11 +236,9 @@ def FGW_distance_to_templates(
 
 
 def wasserstein_distance_to_templates(
-    G_features: ArrayLike,
-    tplt_features: ArrayLike,
-    tplt_weights: ArrayLike,
+    G_features: ArrayLike, tplt_features: ArrayLike, tplt_weights: ArrayLike,
     batch: ArrayLike | None = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return Wasserstein losses between features of graphs and of templates, as `POT
     <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TWPooling`` calls it.
     For parameters see `FGW_distance_to_templates`.

@@ -1,6 +1,4 @@
-"""The terms of Gromov-Wasserstein losses, called as in POT: for programs that have a loop of their
-own around them.
-"""
+"""The terms of Gromov-Wasserstein losses, called as in POT: for programs with their own loop."""
 
 from __future__ import annotations
 
@@ -93,10 +91,9 @@ def tensor_product(
 def gwloss(
     constC: ArrayLike, hC1: ArrayLike, hC2: ArrayLike, T: ArrayLike, nx: object = None
 ) -> Plan:
-    """Return the Gromov-Wasserstein loss of a plan, as POT's `gwloss
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwloss>`_.
-
-    It is ``<tensor_product(constC, hC1, hC2, T), T>``. For parameters see `tensor_product`.
+    """Return the loss ``<tensor_product(constC, hC1, hC2, T), T>`` of a plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwloss>`__.
+    For parameters see `tensor_product`.
     """
     product, plan, back = _product(constC, hC1, hC2, T)
     return back((product * plan).sum())
@@ -105,21 +102,17 @@ def gwloss(
 def gwggrad(
     constC: ArrayLike, hC1: ArrayLike, hC2: ArrayLike, T: ArrayLike, nx: object = None
 ) -> Plan:
-    """Return the gradient of the loss in the plan, as POT's `gwggrad
-    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwggrad>`_: of costs that are
-    not symmetric it has one of the two orientations.
-
-    It is ``2 tensor_product(constC, hC1, hC2, T)``. For parameters see `tensor_product`.
+    """Return the gradient ``2 tensor_product(constC, hC1, hC2, T)`` of the loss of a plan, as `POT
+    <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gwggrad>`__: of costs that are
+    not symmetric it has one of the two orientations. For parameters see `tensor_product`.
     """
     product, _, back = _product(constC, hC1, hC2, T)
     return back(2 * product)
 
 
 def _product(constC, hC1, hC2, T):
-    """Return the tensor product, the plan in the same library, and a function that returns results
-    in the caller's library. Loops have thousands of calls, so arrays with operators of their own
-    pass few checks.
-    """
+    """Return the tensor product, the plan, and a function that returns results in their library."""
+    # Loops have thousands of calls, so arrays with operators of their own pass few checks.
     given, back = (constC, hC1, hC2, T), lambda x: x
     plain = type(constC) is type(hC1) is type(hC2) is type(T) is np.ndarray
     # Operators of torch and JAX are NumPy's, and gradients go through them.

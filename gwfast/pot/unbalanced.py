@@ -1,6 +1,4 @@
-"""Unbalanced (fused) Gromov-Wasserstein with entropy, called as in POT: a price on the marginals
-in place of the marginals.
-"""
+"""Unbalanced (fused) Gromov-Wasserstein with entropy, called as in POT."""
 
 from __future__ import annotations
 
@@ -60,9 +58,7 @@ def _first(pair):
 
 
 class _Descent:
-    """The descent of a call: its last plans, and the change of every second plan, as each of POT's
-    iterations makes two.
-    """
+    """The descent of a call: its last plans, and the change of every second plan, as in POT."""
 
     def __init__(self, call, prices, epsilon, alpha, tol, max_iter, tol_ot, max_iter_ot, verbose):
         self.call, self.prices, self.epsilon, self.alpha = call, prices, epsilon, alpha

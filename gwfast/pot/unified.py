@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
 from ..utils.callers import outside
-from ._solve import Answer, solve
+from ._solve import solve
 from .call import Call, Masses, Solver
 from .exact import solve_exact
 from .gradients import traced
@@ -61,11 +61,25 @@ class OTResult:
     log: dict[str, Any]
     potentials: tuple[Any, Any] | None = None
 
-    potential_a = property(lambda self: None if self.potentials is None else self.potentials[0])
-    potential_b = property(lambda self: None if self.potentials is None else self.potentials[1])
-    marginal_a = property(lambda self: self.plan.sum(-1))
-    marginal_b = property(lambda self: self.plan.sum(-2))
-    marginals = property(lambda self: (self.marginal_a, self.marginal_b))
+    @property
+    def potential_a(self) -> Any:
+        return None if self.potentials is None else self.potentials[0]
+
+    @property
+    def potential_b(self) -> Any:
+        return None if self.potentials is None else self.potentials[1]
+
+    @property
+    def marginal_a(self) -> Any:
+        return self.plan.sum(-1)
+
+    @property
+    def marginal_b(self) -> Any:
+        return self.plan.sum(-2)
+
+    @property
+    def marginals(self) -> tuple[Any, Any]:
+        return self.marginal_a, self.marginal_b
 
     def __repr__(self) -> str:
         return (
@@ -119,7 +133,7 @@ def solve_gromov(
     """
     if not isinstance(loss, str) or loss.lower() not in ("l2", "kl"):
         raise NotImplementedError(f"loss must be one of ['KL', 'L2'], got {loss!r}")
-    is_exact = reg is None or reg == 0
+    is_exact = not reg
     linear = M is not None and alpha == 0 and not is_exact
     marginals = _marginals(unbalanced, unbalanced_type, linear)
     if not is_exact and reg_type.lower() != "entropy":
@@ -133,19 +147,15 @@ def solve_gromov(
         Ca, Cb, a, b, loss_fun, symmetric, plan_init, between, alpha, marginals, m=unbalanced,
         names=NAMES,
     )  # fmt: skip
-    answer: Answer
-    if reg is None or reg == 0:
-        least = 0.0 if marginals == "partial" else tol
-        answer = solve_exact(call, max_iter, tol, least, verbose=verbose)
-    else:
+    if reg:
         answer = solve(call, reg, max_iter, tol, solver=method or "PGD", verbose=verbose)
-    return _result(answer, alpha)
+        return _result(answer, alpha)
+    least = 0.0 if marginals == "partial" else tol
+    return _result(solve_exact(call, max_iter, tol, least, verbose=verbose), alpha)
 
 
 def _marginals(unbalanced, unbalanced_type, linear):
-    """Return the rule of the marginals; raise an error if gwfast has none, or solves no `linear`
-    problem with both marginals.
-    """
+    """Return the rule of the marginals, or raise an error if gwfast has none."""
     kind = unbalanced_type.lower()
     kinds = "kl", "l2", "semirelaxed", "partial"
     if kind not in kinds:
