@@ -103,6 +103,10 @@ class Alignment:
             if array is not None:
                 array.flags.writeable = False
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is cached: `_turned` has the plan once more.
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays that were pickled or copied can be written.
         self.__dict__.update(state)
@@ -284,7 +288,7 @@ class Alignment:
         Parameters
         ----------
         dictionary : mapping of str to iterable of str
-            A warning tells if more of its pairs fit in the opposite direction.
+            A warning tells if hardly any pair fits, or more pairs fit in the opposite direction.
         methods : sequence of str or None, default=None
             Methods of `translate`; None is "coupling" (unless loaded from a file), "nn", "csls".
             "coupling" and "barycentric" are scored on the queries that took part with at least one
@@ -319,6 +323,13 @@ class Alignment:
             warnings.warn(
                 f"dictionary: more pairs fit the other way round, of {n_turned} words; from source"
                 f" to target of {len(whole)}; read_dictionary(path, reverse=True) turns it",
+                stacklevel=outside(),
+            )
+        # A large list of the right languages covers the vocabulary, a small list is covered.
+        elif len(whole) < 0.05 * min(whole.n_words, len(whole.sources)):
+            warnings.warn(
+                f"dictionary: only {len(whole)} of {whole.n_words} words have a pair in the"
+                " vocabularies: is it of other languages?",
                 stacklevel=outside(),
             )
         k = max((as_count(k, "ks") for k in ks), default=1)

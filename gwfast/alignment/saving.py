@@ -106,7 +106,7 @@ def _from_arrays(read, names):
         columns = _columns(read, name, d) if f"{name}_columns" in names else None
         sides[name] = Normalizer(steps, tuple(means), rows, columns)
         words.append(_words(read, name, len(rows)) if f"{name}_words" in names else None)
-    n_words = tuple(as_count(n, "n_words") for n in read("n_words").tolist())
+    n_words = tuple(as_count(n, "n_words") for n in np.ravel(read("n_words")).tolist())
     sizes = tuple(len(side.rows) for side in sides.values())
     too_many = any(n > size for n, size in zip(n_words, sizes, strict=False))
     if len(n_words) != 2 or (has_rows and too_many):
@@ -128,7 +128,8 @@ def _from_arrays(read, names):
 def _matrix(read, name, n_rows, n_columns):
     """Return a matrix of finite numbers with these sizes; None is any number of rows."""
     array = read(name)
-    return as_matrix(array, name, shape=(len(array) if n_rows is None else n_rows, n_columns))
+    n_rows = array.shape[:1] if n_rows is None else (n_rows,)
+    return as_matrix(array, name, shape=(*n_rows, n_columns))
 
 
 def _columns(read, name, n_columns):
@@ -144,7 +145,8 @@ def _columns(read, name, n_columns):
 
 def _words(read, name, n_rows):
     """Return the words of `n_rows` rows."""
-    text, ends = read(f"{name}_words").tobytes(), [0, *read(f"{name}_word_ends").tolist()]
+    text, ends = read(f"{name}_words").tobytes(), read(f"{name}_word_ends")
+    ends = [0, *np.atleast_1d(ends).astype(np.int64).ravel().tolist()]
     if len(ends) != n_rows + 1 or ends != sorted(ends) or ends[-1] != len(text):
         raise ValueError(f"{name}_word_ends must be where {n_rows} words end in {len(text)} bytes")
     return tuple(text[start:end].decode(*_ENCODING) for start, end in itertools.pairwise(ends))

@@ -72,14 +72,14 @@ def main(argv=None):
         return 2
 
 
-def emit(as_json, value, text):
-    """Print a result, as one line of JSON that any encoding can hold or as text."""
+def emit(as_json, value, text, title=""):
+    """Print a result, as one line of JSON that any encoding can hold or as text; see `show`."""
     from .terminal import show
 
     if as_json:
         click.echo(json.dumps(value, allow_nan=False))
     else:
-        show(text)
+        show(text, title)
 
 
 def read(path, settings):
@@ -175,7 +175,10 @@ def run(source, target, dictionary, settings, seeds=None):
         if settings.scheduler is not None:
             from distributed import Client
 
-            client = stack.enter_context(Client(settings.scheduler, timeout=30))
+            try:
+                client = stack.enter_context(Client(settings.scheduler, timeout=30))
+            except (OSError, ValueError) as error:
+                raise ValueError(f"--scheduler {settings.scheduler}: {error}") from error
             stack.enter_context(gwfast.distributed.cluster(client))
         aligned = outcome.align(source, target, dictionary, settings, seeds)
         facts = outputs.summary(aligned)
@@ -209,6 +212,8 @@ def evaluate(folder, as_json, **settings):
     rules = {"methods": settings.methods, "convention": settings.convention}
     with outcome.shown_warnings(told):
         precision = gwfast.Alignment.load(folder).evaluate(dictionary, **rules)
+        n_queries = max(score.n_queries for score in precision.values())
+        outcome.check_fit(n_queries, dictionary, f"the vocabularies of {folder}")
     facts = {"accuracy": outputs.accuracy(precision), "warnings": told}
     emit(as_json, facts, page.rendered("accuracy.txt", **facts))
 
@@ -238,14 +243,15 @@ def translate(folder, words, k, direction, as_json):
     rows = [outputs.COLUMNS, *(row.values() for rows in found.values() for row in rows)]
     if found or as_json:
         as_objects = {word: outputs.as_object(rows) for word, rows in found.items()}
-        emit(as_json, as_objects, "".join("\t".join(row) + "\n" for row in rows))
+        emit(as_json, as_objects, "".join("\t".join(row) + "\n" for row in rows), "translations\n")
     return int(len(found) < len(words))
 
 
 def check_target(path, force, name):
     """Refuse a file that vectors cannot be written to, or that exists without --force."""
-    if not path.name.endswith((".vec", ".txt", ".bin", ".npz", ".vec.gz", ".txt.gz", ".bin.gz")):
-        raise ValueError(f"{name} must end in .vec, .txt, .bin or .npz, got {path}")
+    suffixes = ".vec", ".txt", ".bin", ".npz", ".vec.gz", ".txt.gz", ".bin.gz"
+    if not path.name[1:].endswith(suffixes):
+        raise ValueError(f"{name} must end in .vec, .txt, .bin (or with .gz) or .npz, got {path}")
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{name} must be in an existing folder, got {path}")
     if path.exists() and not force:

@@ -39,7 +39,6 @@ _PHRASES = {
     "; max_words=": "; --max-vocab ",
     "; max_bytes sets": "; --max-bytes sets",
     "; see space": "; see --space",
-    "Timed out trying to connect": "--scheduler: timed out trying to connect",
     "No module named 'distributed'": "--scheduler needs dask: pip install 'gwfast-ot[distributed]'",
 }
 
@@ -90,7 +89,8 @@ def _steps(text):
     try:
         check_steps(steps)
     except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        rule = "must be unit and center, then perhaps mean, median or max, with commas, or none"
+        raise click.BadParameter(f"{rule}, got {text}") from error
     return steps
 
 

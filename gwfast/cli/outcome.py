@@ -87,11 +87,7 @@ def align(source, target, dictionary, settings, seeds=None):
     if dictionary:
         gold = gold_standard(dictionary, x.words, y.words, settings.convention)
         known, right = gold.rows, dict(zip(gold.rows.tolist(), gold.targets, strict=True))
-        if not right:
-            raise ValueError(
-                f"--dictionary must have a pair whose words are in {source.name} and {target.name},"
-                f" got none of {gold.n_words} words: other languages, or --reverse-dictionary?"
-            )
+        check_fit(len(gold), dictionary, f"{source.name} and {target.name}")
     with shown_warnings(told):
         result = _solve(x, y, settings, _start(x, y, settings, seeds))
         n, m = result.n_words
@@ -118,6 +114,15 @@ def align(source, target, dictionary, settings, seeds=None):
     return Outcome(
         source, target, settings, result, right, precision, plan, csls, rows, mutual, shown, told
     )
+
+
+def check_fit(n_queries, dictionary, sides):
+    """Refuse a dictionary without a word that can be scored."""
+    if not n_queries:
+        raise ValueError(
+            f"--dictionary or --reverse-dictionary must have a pair whose words are in {sides},"
+            f" got none of {len(dictionary)} words: other languages, or the wrong way round?"
+        )
 
 
 @contextlib.contextmanager

@@ -50,10 +50,12 @@ def staged(output):
     # Inside of an existing folder, as it may be a mount point of its own.
     with naming(output), temporary_folder(path if path.is_dir() else path.parent) as folder:
         yield folder
+        if not path.is_dir():
+            folder.rename(path)
+            return
         names = {file.name for file in folder.iterdir()}
         # Files of an earlier run would pass for results of this one.
         stale = {*_FILES} - names if (path / "result.json").exists() else ()
-        path.mkdir(exist_ok=True)
         for name in names:
             os.replace(folder / name, path / name)
         for name in stale:
@@ -115,6 +117,8 @@ def rows_of(lines, words):
     for line in lines:
         if (word := wanted.get(line.partition("\t")[0])) is not None:
             fields = line.rstrip("\n").split("\t")
+            if len(fields) != len(COLUMNS):
+                raise ValueError(f"a line has {len(fields)} fields: {line!r:.60}")
             found.setdefault(word, []).append(dict(zip(COLUMNS, fields, strict=True)))
     return found
 
@@ -122,10 +126,15 @@ def rows_of(lines, words):
 def translations(folder, words):
     """Return rows of ``translations.tsv`` by source word."""
     path = folder / "translations.tsv"
+    if not path.is_file():
+        raise ValueError(f"DIR must be a folder of gwfast align, got {folder} without {path.name}")
     with open(path, encoding="utf-8", newline="\n") as stream:
-        if stream.readline().rstrip("\n").split("\t") != [*COLUMNS]:
-            raise ValueError(f"{path} must begin with the columns {', '.join(COLUMNS)}")
-        return rows_of(stream, words)
+        try:
+            if stream.readline().rstrip("\n").split("\t") != [*COLUMNS]:
+                raise ValueError(f"the first line must be the columns {', '.join(COLUMNS)}")
+            return rows_of(stream, words)
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def translations_back(folder, words):
@@ -136,8 +145,8 @@ def translations_back(folder, words):
         return {}
     best = alignment.translate(words, direction="backward")
     firsts = [sources[0] for sources in best.words]
-    forward = translations(folder, firsts)
-    mutual = [forward[x][0]["csls"] == field(y) for x, y in zip(firsts, words, strict=True)]
+    best_of = {x: rows[0]["csls"] for x, rows in translations(folder, firsts).items()}
+    mutual = [best_of.get(x) == field(y) for x, y in zip(firsts, words, strict=True)]
     no_plan = best._replace(indices=best.indices[:0])
     return rows_of(_lines(words, alignment.words[0], best, no_plan, mutual), words)
 

@@ -63,13 +63,13 @@ def watched(settings):
         yield report_iteration, report
 
 
-def show(text):
-    """Print blocks of lines; on a terminal, lines of fields with tabs between them are tables."""
+def show(text, title):
+    """Print blocks of lines; a terminal shows the title too, and fields with tabs as tables."""
     out = console()
     if not out.is_terminal:
         out.file.write(text)
         return
-    for block in text.strip("\n").split("\n\n"):
+    for block in (title + text).strip("\n").split("\n\n"):
         lines = block.split("\n")
         rows = [line.split("\t") for line in lines if "\t" in line]
         title, *captions = [line for line in lines if "\t" not in line] or [""]

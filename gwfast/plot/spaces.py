@@ -55,6 +55,10 @@ def plot_aligned(
         if not hasattr(x, "translate") or None in x.words:
             raise ValueError(f"x must be an alignment with words of both sides, got {x!r:.60}")
         words = [words] if isinstance(words, str) else list(words)
+        unknown = [word for word in words if word not in x.words[0]]
+        if unknown or not words:
+            message = f"words must be words of the source, got {unknown or words!r:.60}"
+            raise ValueError(message)
         best = x.translate(words, k=1)
         pairs = [(word, *translation) for word, translation in zip(words, best.words, strict=True)]
         rows = [x.words[0].index(word) for word in words]

@@ -49,9 +49,11 @@ def replacing(path: PathLike) -> Iterator[BinaryIO]:
 
 @contextmanager
 def temporary_folder(holder: Path) -> Iterator[Path]:
-    """Make a folder in `holder`, which is removed in the end with all its content."""
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=holder) as folder:
-        yield Path(folder)
+    """Make a new folder in a hidden folder in `holder`, which is removed with all its content."""
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=holder) as outer:
+        folder = Path(outer, "new")
+        folder.mkdir()
+        yield folder
 
 
 def check_folder(folder: Path, name: str) -> None:

@@ -50,6 +50,12 @@ def pickled(result):
     return pickle.loads(pickle.dumps(result))
 
 
+def test_a_pickle_has_no_cache(result):
+    size = len(pickle.dumps(pickled(result)))
+    result.translate(0, direction="backward")
+    assert len(pickle.dumps(result)) == size
+
+
 @pytest.mark.parametrize("made", [same, pickled, copy.deepcopy])
 def test_arrays_of_an_alignment_are_read_only(result, made):
     sides = made(result).source, made(result).target
@@ -104,6 +110,8 @@ OTHER = "damaged, or no file of Alignment.save"
     ({"gwfast_alignment": np.eye(2)}, OTHER),
     ({"mapping": None}, f"{OTHER}.*mapping"),
     ({"mapping": np.array([{}])}, f"{OTHER}.*got Python objects"),
+    ({"source_rows": np.array(1.0)}, "source_rows must be a 2-D array, got 0-D"),
+    ({"n_words": np.array(80)}, "n_words must be at most the rows"),
     (
         {"n_words": np.array([80, 10**9])},
         r"n_words must be at most the rows, \(120, 120\), got \(80, 1000000000\)",
@@ -168,7 +176,7 @@ def test_words_are_one_for_each_row(result, tmp_path):
     wrapped = np.where(np.arange(120) == 60, -2, ends)
     for damaged in (
         ends[:-1], ends[::-1], ends + 1, np.minimum(ends, 9), wrapped,
-        wrapped.astype(np.uint64),
+        wrapped.astype(np.uint64), np.stack([ends, ends]), ends[0],
     ):  # fmt: skip
         (tmp_path / "a").write_bytes(changed(content, source_word_ends=damaged))
         with pytest.raises(ValueError, match="source_word_ends must be where"):

@@ -64,12 +64,12 @@ BAD = {
     "align a.counts b.vec": "a.counts: vectors have one column: is this an embedding file?",
     "align a.vec b.vec --dictionary bad.vec": "bad.vec:2:",
     "align a.vec b.vec --dictionary other.txt": (
-        "--dictionary must have a pair whose words are in a.vec and b.vec, got none of 1 words"
+        "-dictionary must have a pair whose words are in a.vec and b.vec, got none of 1 words"
     ),
-    "align a.vec b.vec --dictionary turned.txt": "or --reverse-dictionary?",
+    "align a.vec b.vec --reverse-dictionary pairs.txt": "or the wrong way round?",
     "align a.vec b.vec --epsilon 0": "number above 0, a perce",
     "align a.vec b.vec --init nonsense": "Invalid value for '--init'",
-    "align a.vec b.vec --normalize unit,fold": "normalize must be a sequence of ['unit', 'center']",
+    "align a.vec b.vec --normalize unit,fold": "must be unit and center, then perhaps mean, median",
     "align a.vec b.vec --n-words 0": "Invalid value for '--n-words'",
     "align a.vec b.vec --memory-limit 9kB": "--memory-limit is 9e-06 GB",
     "align a.vec b.vec --memory-limit 2x": "--memory-limit must be a number of bytes or text such",
@@ -92,7 +92,8 @@ BAD = {
     "align a.vec b.vec --vectors text": "--vectors needs --output",
     "align a.vec b.vec --nonsense": "No such option",
     "align a.vec": "Missing argument 'TGT'",
-    "convert a.vec c.npy": "DST must end in .vec, .txt, .bin or .npz",
+    "convert a.vec c.npy": "DST must end in .vec, .txt, .bin (or with .gz) or .npz",
+    "convert a.vec .npz": "or .npz, got .npz",
     "convert a.vec no/c.vec": "DST must be in an existing folder",
     "convert a.vec c.vec --max-bytes 500": "; --max-bytes sets the limit",
     "convert spaces.vec c.bin": "a space or line break; see --space",
@@ -101,8 +102,9 @@ BAD = {
     "convert latin.vec c.npz": "--encoding latin-1, --encoding-errors replace or skip reads on",
     "convert short.vec c.npz": "; --max-vocab 2 or --encoding-errors skip reads on",
     "translate none x": "Path 'none' does not exist",
-    "translate . x": "translations.tsv: No such file or directory",
-    "translate other x": "must begin with the columns source, rank",
+    "translate . x": "DIR must be a folder of gwfast align, got . without translations.tsv",
+    "translate other x": "translations.tsv is damaged: the first line must be the columns source, ",
+    "translate cut que": "translations.tsv is damaged: a line has 3 fields: 'que\\t1\\tx\\n'",
     "translate .": "Missing argument 'WORD...'",
     "translate . x --direction backward": "got . without mapping.npz",
     "map . a.vec": "got . without mapping.npz",
@@ -113,6 +115,7 @@ BAD = {
     "map SAVED a.vec --output b.vec": "--output must not exist without --force, got b.vec",
     "map a.vec a.vec": "a.vec: damaged, or no file of Alignment",
     "evaluate SAVED": "--dictionary or --reverse-dictionary is missing",
+    "evaluate SAVED --dictionary other.txt": "got none of 1 words: other languages, or the wrong",
     "evaluate SAVED --dictionary pairs.txt --methods coupling": "--methods must be one of",
     "evaluate SAVED --dictionary pairs.txt --max-bytes 9": "--max-bytes sets the limit",
 }
@@ -131,8 +134,10 @@ def test_bad_input(run, files, saved, arguments, message):
         "spaces.vec": b"1 2\nin spite of 1 2\n",
     }.items():
         (files / name).write_bytes(content)
-    (files / "other").mkdir()
-    (files / "other" / "translations.tsv").write_text("a\tb\n")
+    columns = "source\trank\tcsls\tcsls_score\tcoupling\tcoupling_share\tmutual\n"
+    for name, lines in (("other", "a\tb\n"), ("cut", f"{columns}que\t1\tx\n")):
+        (files / name).mkdir()
+        (files / name / "translations.tsv").write_text(lines)
     before = tree(files)
     arguments = arguments.replace("SAVED", str(saved)).split()
     if arguments[0] == "align":
@@ -188,6 +193,10 @@ def test_a_scheduler_needs_dask(run, files, monkeypatch):
     monkeypatch.delitem(sys.modules, "distributed", raising=False)
     status, out, err = run("demo", "--scheduler", "tcp://127.0.0.1:1", "--quiet")
     assert (status, out) == (2, "") and "--scheduler needs dask: pip install" in err
+    refuse = "def Client(address, **_):\n    raise ValueError('missing port')"
+    (files / "distributed.py").write_text(refuse)
+    err = run("demo", "--scheduler", "foo", "--quiet")[2]
+    assert err == "gwfast: error: --scheduler foo: missing port\n"
 
 
 @pytest.mark.process

@@ -374,7 +374,7 @@ def test_hard_words_are_found_and_do_not_command_the_terminal(run, hard, monkeyp
 
 
 @pytest.mark.parametrize("direction, letters", [("forward", "st"), ("backward", "ts")])
-def test_words_are_translated(run, saved, direction, letters):
+def test_words_are_translated(run, saved, monkeypatch, direction, letters):
     source, target = letters
     arguments = "translate", saved, "--direction", direction
     status, out, err = run(*arguments, f"{source}7", f"{source}9", "-k", 3)
@@ -397,9 +397,13 @@ def test_words_are_translated(run, saved, direction, letters):
     shares = [row["share"] for row in found[f"{source}9"]["coupling"]]
     assert len(shares) == 5 * (direction == "forward") and all(s > 0.5 for s in shares[:1])
     assert run(*arguments, "nothing")[:2] == (1, "")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = run(*arguments, f"{source}7", "-k", 1)[1]
+    assert "translations  " in out and f" {source}7          1   {target}7 " in out
 
 
-def test_a_folder_is_evaluated(run, saved):
+def test_a_folder_is_evaluated(run, files, saved):
     arguments = "evaluate", saved, "--dictionary", "pairs.txt"
     status, out, err = run(*arguments)
     assert (status, err) == (0, "")
@@ -411,9 +415,15 @@ def test_a_folder_is_evaluated(run, saved):
     assert (status, again) == (0, out)
     found = json.loads(run(*arguments, "--methods", "inverted_softmax", "--json")[1])
     assert found["accuracy"]["inverted_softmax"]["P@1"] == 1.0 and found["warnings"] == []
-    turned = run("evaluate", saved, "--dictionary", "turned.txt")
-    assert turned[0] == 0 and "more pairs fit the other way round" in turned[2]
-    assert "--reverse-dictionary turns it" in turned[2]
+    for name, told in (
+        ("turned.txt", "more pairs fit the other way round"),
+        ("other.txt", "dictionary: only 1 of 22 words have a pair in the vocabularies: is it of"),
+    ):
+        lines = "s5 t5\n" if name == "turned.txt" else "".join(f"x{i} t1\n" for i in range(20))
+        (files / name).write_text((files / name).read_text() + lines + "s5 t5\n")
+        for command in (("evaluate", saved), ALIGN):
+            status, _, err = run(*command, "--dictionary", name)
+            assert status == 0 and told in err
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -386,8 +386,10 @@ def test_words_stand_beside_their_translations():
         np.testing.assert_allclose(ends, [crosses[k], dots[k]])
         np.testing.assert_allclose(axes.lines[k].get_xydata(), ends)
     assert len(plot_aligned(alignment, words=words[0]).axes[0].texts) == 2
-    with pytest.raises(ValueError, match="items must be words of the source, got 'casa'"):
-        plot_aligned(alignment, words=["casa"])
+    for unknown in (["casa"], [0], []):
+        message = rf"words must be words of the source, got {re.escape(str(unknown))}"
+        with pytest.raises(ValueError, match=message):
+            plot_aligned(alignment, words=unknown)
 
 
 def test_slices_before_and_after():
