@@ -102,10 +102,10 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
     """
     calls = spaces.calls
     alone = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol_rel, verbose=verbose)
-    plain = all(call.y.symmetric and call.q.all() for call in calls) and calls[0].p.all()
+    # Means of symmetric costs are symmetric, but atoms need not be.
+    plain = calls[0].p.all() and (turns or calls[0].x.symmetric)
+    plain = plain and all(call.y.symmetric and call.q.all() for call in calls)
     work = max(math.prod(call.shape) for call in calls)
-    # Means of symmetric costs are symmetric, if atoms are.
-    plain = plain and (turns or calls[0].x.symmetric)
     if verbose or not plain or resolve_n_threads(None, work=work) > 1:
         return alone
     total, alpha, loss = calls[0].total, calls[0].alpha, calls[0].loss
@@ -115,29 +115,31 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
     ties = [turns and call.M is None and has_ties(call.y.matrix, call.q) for call in calls]
 
     def space(number, C, masses, features, n_turns):
-        C = (C + C.T) / 2 - shift
+        C = np.add(C, C.T, dtype=np.float64)
+        C /= 2
+        C -= shift
         return exact_space(number, C, masses, loss, alpha, features, n_turns)
 
-    p = calls[0].p.astype(np.float64) / total
-    others, sizes = [], [call.y.n for call in calls]
-    for call, features, tie in zip(calls, spaces.features, ties, strict=True):
-        C, q = call.y.matrix.astype(np.float64), call.q.astype(np.float64) / total
-        others.append(space(1, C, q, features, 2 * tie))
+    p, *qs = (x.astype(np.float64) / total for x in (calls[0].p, *(call.q for call in calls)))
+    sides = zip(spaces.costs, qs, spaces.features, ties, strict=True)
+    others = [space(1, C, q, features, 2 * tie) for C, q, features, tie in sides]
 
     def solve(Cs, Ys, starts, some):
         if turns and not abs(Cs - Cs.swapaxes(1, 2)).max() <= SYMMETRY * abs(Cs).max():
             return alone(Cs, Ys, starts, some)
         is_warm = starts[0] is not None
         n_turns = 0 if is_warm else 2 * any(ties)
-        sides = zip(Cs.astype(np.float64), [None] * len(Cs) if Ys is None else Ys, strict=True)
+        sides = zip(Cs, [None] * len(Cs) if Ys is None else Ys, strict=True)
         firsts = [space(0, C, p, Y, n_turns) for C, Y in sides]
-        parts = _parts(sizes[s] for s in some)
+        # A range has all spaces.
+        parts = spaces.parts if type(some) is range else _parts(len(spaces.costs[s]) for s in some)
         plans = np.empty((len(p), parts[-1].stop))
         if is_warm:
             np.divide(np.concatenate(starts, axis=1), total, out=plans)
         firsts, seconds = firsts * (len(some) // len(firsts)), [others[s] for s in some]
         losses = descents.solve(firsts, seconds, plans, parts, is_warm)
-        plans = (total * plans).astype(spaces.dtype, copy=False)
+        plans *= total
+        plans = plans.astype(spaces.dtype, copy=False)
         return [plans[:, part] for part in parts], total**2 * losses
 
     return solve
