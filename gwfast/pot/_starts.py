@@ -52,7 +52,5 @@ def feature_centers(features, n, random_state):
     try:
         from sklearn.cluster import KMeans
     except ImportError as error:
-        message = "G0 needs scikit-learn without init_X (pip install scikit-learn)"
-        raise ImportError(message) from error
-    clusters = KMeans(n_clusters=n, random_state=random_state, n_init=1).fit(features)
-    return clusters.cluster_centers_
+        raise ImportError("G0 without init_X needs the package scikit-learn") from error
+    return KMeans(n_clusters=n, random_state=random_state, n_init=1).fit(features).cluster_centers_

@@ -34,8 +34,7 @@ class Arrays:
             if traces:
                 self.asking = {name: x for name, x in named.items() if is_traced(x)}
                 named |= {name: x.detach() for name, x in self.asking.items()}
-            kinds = {name: kind_of(x) for name, x in named.items()}
-            kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+            kinds = {name: kind for name, x in named.items() if (kind := kind_of(x)) is not None}
             if len(set(kinds.values())) > 1:
                 came = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
                 raise ValueError(f"arrays must all be of one library, got {came}")
@@ -96,8 +95,7 @@ def kind_of(x):
     foreign = hasattr(x, "__dlpack__") or hasattr(x, "__array_namespace__")
     if isinstance(x, np.ndarray | np.generic) or not foreign:
         return "numpy"
-    root = type(x).__module__.partition(".")[0]
-    return "jax" if root == "jaxlib" else root
+    return type(x).__module__.partition(".")[0].replace("jaxlib", "jax")
 
 
 def as_host(x, name):
@@ -153,9 +151,8 @@ class NoGradients(TypeError):
 
     def __init__(self, name):
         super().__init__(
-            f"{name} asks for gradients (or is traced), which gwfast does not compute "
-            "here: pass an array without, such as x.detach() in torch or "
-            "jax.lax.stop_gradient(x) outside of jit and grad"
+            f"{name} asks for gradients (or is traced), which gwfast does not compute here: pass "
+            "x.detach() of torch, or jax.lax.stop_gradient(x) outside of jit and grad"
         )
 
 

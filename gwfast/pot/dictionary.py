@@ -41,6 +41,8 @@ class Dictionary(Spaces):
         self._alpha = 1.0 if alpha is None else as_weight(alpha, "alpha")
         sides = [(self._alpha * np.outer(self.q, self.q), self.costs)]
         if alpha is not None:
+            if self.features[0] is None:
+                raise TypeError(f"{names[0][1]} must be an array, got None")
             masses = (1 - self._alpha) * self.q
             sides.append((np.outer(masses, np.ones(self.features[0].shape[1])), self.features))
         self._shapes, parts = [weights.shape for weights, _ in sides], []
@@ -137,8 +139,10 @@ def unmix(C, Y, Cdict, Ydict, alpha, p, q, *options):
     """Return what POT does for a space; without features `Y`, `Ydict` and `alpha` are None."""
     arrays = Arrays(dict(C=as_costs(C, "C"), Y=Y, Cdict=Cdict, Ydict=Ydict, p=p, q=q))
     structures = as_array(arrays["Cdict"], "Cdict")
-    if structures.ndim != 3:
-        raise ValueError(f"Cdict must be a 3-D array, got {structures.ndim}-D")
+    if structures.ndim != 3 or not structures.size:
+        raise ValueError(f"Cdict must be 3-D and not empty, got shape {structures.shape}")
+    if alpha is not None and Ydict is None:
+        raise TypeError("Ydict must be an array, got None")
     shape, inits = (len(structures), structures.shape[-1]), ("Cdict", "Ydict")
     dictionary = Dictionary(arrays, [("C", "Y", "p")], shape, alpha, inits, *options)
     with single_threaded_blas():
@@ -257,7 +261,7 @@ def fused_gromov_wasserstein_linear_unmixing(
         Features of the points, and of the atoms; weight of the structures.
     """
     options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
-    return unmix(C, Y, Cdict, Ydict, alpha, p, q, *options)
+    return unmix(C, Y, Cdict, Ydict, as_weight(alpha, "alpha"), p, q, *options)
 
 
 def gromov_wasserstein_dictionary_learning(
@@ -323,7 +327,7 @@ def fused_gromov_wasserstein_dictionary_learning(
     """
     rates = {"learning_rate_C": learning_rate_C, "learning_rate_Y": learning_rate_Y}
     return learn(
-        Cs, Ys, D, nt, alpha, ps, q, epochs, batch_size, rates, Cdict_init, Ydict_init,
-        projection, use_log, use_adam_optimizer, verbose, random_state, reg,
+        Cs, Ys, D, nt, as_weight(alpha, "alpha"), ps, q, epochs, batch_size, rates, Cdict_init,
+        Ydict_init, projection, use_log, use_adam_optimizer, verbose, random_state, reg,
         tol_outer, tol_inner, max_iter_outer, max_iter_inner,
     )  # fmt: skip

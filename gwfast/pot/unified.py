@@ -148,7 +148,8 @@ def solve_gromov(
         names=NAMES,
     )  # fmt: skip
     if reg:
-        answer = solve(call, reg, max_iter, tol, solver=method or "PGD", verbose=verbose)
+        solver = method if method and marginals == "balanced" else "PGD"
+        answer = solve(call, reg, max_iter, tol, solver=solver, verbose=verbose)
         return _result(answer, alpha)
     least = 0.0 if marginals == "partial" else tol
     return _result(solve_exact(call, max_iter, tol, least, verbose=verbose), alpha)

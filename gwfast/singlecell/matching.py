@@ -255,8 +255,7 @@ def _labels(adata, labels):
     if not isinstance(labels, str):
         raise TypeError(f"labels must be the name of a column, got {type(labels).__name__}")
     if labels not in adata.obs:
-        columns = list(adata.obs)
-        raise ValueError(f"labels must be a column of adata_y.obs, {columns}, got {labels!r}")
+        raise ValueError(f"labels must be one of adata_y.obs, {list(adata.obs)}, got {labels!r}")
     return as_labels(adata.obs[labels], "labels", adata.n_obs)
 
 
@@ -304,5 +303,6 @@ def advised(gw, width, others):
 def warn_of(gw):
     """Warn of a `GWResult` that neither converged nor was stopped."""
     if gw.ending not in (Ending.CONVERGED, Ending.STOPPED):
-        ended = f"Gromov-Wasserstein ended as {str(gw.status)!r} after {gw.n_iter} iterations"
-        warnings.warn(f"{ended}: {gw.advice}", ConvergenceWarning, stacklevel=outside())
+        ended = f"ended as {str(gw.status)!r} after {gw.n_iter} outer iterations"
+        text = f"Gromov-Wasserstein {ended}, marginal error {gw.marginal_error:.1e}: {gw.advice}"
+        warnings.warn(text, ConvergenceWarning, stacklevel=outside())

@@ -218,7 +218,8 @@ def test_graphs_are_taken():
 
 
 BAD_UNMIXING = [
-    ({"Cdict": CDICT[0]}, "Cdict must be a 3-D array, got 2-D"),
+    ({"Cdict": CDICT[0]}, "Cdict must be 3-D and not empty"),
+    ({"Cdict": CDICT[:0]}, "Cdict must be 3-D and not empty"),
     ({"Cdict": CDICT[:, 1:]}, r"Cdict must have shape \(3, 6, 6\)"),
     ({"C": CS[0][1:]}, "C must be square"),
     ({"p": PS[1]}, r"p must have shape \(9,\)"),
@@ -238,6 +239,10 @@ BAD_LEARNING = [
 ]
 BAD_FEATURES = [
     ({"alpha": 2.0}, "alpha must be between 0 and 1"),
+    ({"alpha": None}, "alpha must be a number"),
+    ({"Y": None}, "Y must be an array, got None"),
+    ({"Ydict": None}, "Ydict must be an array, got None"),
+    ({"Ys": None}, r"Ys\[0\] must be an array, got None"),
     ({"Y": YS[1]}, r"Y must have shape \(9, 2\)"),
     ({"Ydict": YDICT[:, :, :1]}, r"Ydict must have shape \(3, 6, 2\)"),
     ({"Ys": [*YS[:4], YS[0]]}, r"Ys\[4\] must have shape \(5, 2\)"),
@@ -253,7 +258,7 @@ def test_errors(name):
     known = inspect.signature(ours(name)).parameters
     for bad, message in cases:
         if bad.keys() <= known.keys():
-            with pytest.raises(ValueError, match=message):
+            with pytest.raises((TypeError, ValueError), match=message):
                 ours(name)(**given(name) | bad)
 
 

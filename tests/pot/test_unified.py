@@ -15,6 +15,7 @@ ENTROPIC = {
     "balanced fused": {"M": M, "alpha": 0.3},
     "balanced alpha 1": {"M": M, "alpha": 1},
     "semirelaxed": SEMI,
+    "semirelaxed, whatever the method": SEMI | {"method": "any"},
     "partial": PART | {"max_iter": 11},
 }
 EXACT = {

@@ -272,7 +272,7 @@ class Fake:
 
 
 TABLE = np.random.default_rng(0).standard_normal((12, 4))
-LABELS = r"labels must be a column of adata_y\.obs, \[\], got 'type'"
+LABELS = r"labels must be one of adata_y\.obs, \[\], got 'type'"
 USE_REP = r"use_rep must be a key of adata_x\.obsm, \[\], or .* got 'X_umap'"
 
 
