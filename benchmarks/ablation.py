@@ -2,9 +2,9 @@
 on some problems, ``python -m benchmarks.ablation newton --only words 1000``.
 
 Every problem of common/problems.py is solved with all mechanisms and without each of them, in turn,
-in one process. Printed are the lines of code that stand for a mechanism, the geometric mean and the
-worst of the times without it, as multiples of the times with all, by class of problems, and the
-objectives that differ by more than a thousandth without it. Problems whose iterations and objective
+in one process. The table has, for each mechanism, its lines of code, the geometric mean and the
+worst of the times without the mechanism, as multiples of the times with all, by class of problems,
+and the objectives that differ by more than a thousandth. Problems whose iterations and objective
 stay the same to the last digit do not use a mechanism: they count as 1.0, and `use it` leaves them
 out. A whole run takes half an hour on two cores.
 """

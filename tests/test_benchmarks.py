@@ -189,7 +189,7 @@ def test_calibration_leaves_families_out(tmp_path, capsys):
     file.write_text(json.dumps(rows))
     module("search.confidence").calibration(argparse.Namespace(json=file))
     said = capsys.readouterr().out
-    # What two families teach is wrong for the third.
+    # Weights that are fitted to two families are wrong for the third.
     assert float(said.partition("calibration error ")[2].partition(";")[0]) > 0.2
     assert "| kinds |" in said
 

@@ -77,7 +77,7 @@ def test_output_is_a_folder(run, files):
     assert (status, err) == (0, FEW_WARNING)
     assert json.loads(out) == json.loads((folder / "result.json").read_text("utf-8"))
     assert tree(folder) == sorted([*FILES, "notes.txt", "source.vec", "target.vec"])
-    # Vectors of an earlier run would pass for those of this run.
+    # A later run removes the vectors of an earlier run.
     assert run(*ALIGN, *options, "--force")[0] == 0
     assert tree(folder) == sorted([*FILES, "notes.txt"])
     # Without a result, nothing in a folder is a result of ours.
@@ -245,7 +245,7 @@ def test_piped_output_is_plain_and_whole(files):
     for stream in (done.stdout, done.stderr):
         assert b"\x1b" not in stream
         assert b"\r" not in stream
-    # An encoding that lacks the signs of what is right has others.
+    # ASCII has plus and minus in place of the signs for right and wrong.
     lines = done.stdout.decode("ascii").splitlines()
     assert "+ the list has it, - it does not" in lines
     assert lines[0] == f"source\t{long / 'a.vec'}: 60 words, 6 columns"
@@ -258,7 +258,7 @@ def test_piped_output_is_plain_and_whole(files):
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_terminal_of_80_columns(files):
-    """The bar and the tables keep to the width; what is drawn last says it all."""
+    """The bar and the tables keep to the width of the terminal."""
     arguments = "align", "a.vec", "b.vec", "--dictionary", "pairs.txt"
     status, text, _ = on_terminal(*arguments, cwd=files)
     assert status == 0
@@ -288,7 +288,7 @@ def test_demo(run):
 
 
 def test_progress_has_the_change_and_the_time_left(run, monkeypatch):
-    """Of two descents; the change of the second does not fall."""
+    """Report two descents, the second with a change that does not fall."""
     now = 0.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
 
@@ -376,7 +376,7 @@ FAILURES = {
     message=FAILURES, where=["gwfast.align", "gwfast.plot.plot_dynamics"], existing=[False, True]
 )
 def test_nothing_is_left_after_a_failure(run, files, monkeypatch, message, where, existing):
-    """Whether the solve fails or the last file cannot be written."""
+    """Let the solve fail, or the picture, which is written last."""
 
     def fail(*args, **kwargs):
         raise FAILURES[message]

@@ -165,7 +165,7 @@ def test_rows_that_cannot_be_used_are_skipped_if_asked(run, files):
 
 
 def test_closed_output_is_told(monkeypatch, capsys):
-    """Whatever is asked for: results were lost, and the exit status was 0."""
+    """Exit with an error if standard output is closed: results would be lost."""
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", None)
         assert main(["config", "--json"]) == 1

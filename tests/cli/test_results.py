@@ -300,7 +300,7 @@ def test_large_vocabularies_are_sampled(tmp_path):
 
 @pytest.fixture
 def browse(tmp_path):
-    """What a browser makes of a page, and what it logs."""
+    """Return a function that renders a page in a browser, for its content and its log."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("needs chromium")

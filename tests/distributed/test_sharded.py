@@ -184,7 +184,7 @@ def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever():
 
 
 class Dying(Workers):
-    """A worker that dies of every so many iterations, which another worker replaces."""
+    """A worker that dies after `every` iterations and is replaced by another worker."""
 
     def __init__(self, every):
         super().__init__(1)

@@ -8,7 +8,7 @@ N = 60
 FEW = "plans of less than 300 words are often wrong, got 60 and 60"
 # From one start, as it does not matter here which one wins.
 ALIGN = "align", "a.vec", "b.vec", "--quiet", "--init", "profile"
-# What would end a script, a tag, an attribute, a line, a field, a template or a file.
+# Texts that could end a script, a tag, an attribute, a line, a field, a template or a file.
 HARD = (
     "</script>", "&lt;", "<b>x</b>", "<!--", "-->", '"onload="alert(1)', "'quote'",
     "{{ 7*7 }}", "{% raw %}", "{#", "$x_1$", "\\u003c", "null", "=1+1", "a b", "a_b",

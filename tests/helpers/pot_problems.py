@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
 
-# POT has not found a plan that misses its marginals by more, in L1. If it fails, as many passes as
-# it makes may leave more, but not a plan's shape.
+# Largest L1 error of the marginals: of plans by POT's tolerance, and of plans that end at POT's
+# limit of iterations.
 MARGINAL_ERROR, ROUGH_ERROR = 1e-6, 0.05
 TOL = 1e-9
 

@@ -79,7 +79,7 @@ def test_agrees_with_pot(name, loss_fun, stop_criterion, warmstartT, tight):
     np.testing.assert_allclose(log["err"][:steps], their_log["err"][:steps], **tolerance)
     same(log["T"], their_log["T"], atol=1e-9 if exact else 1e-4)
     np.testing.assert_array_equal(log["p"], P)
-    # What was returned is the best structure for the plans.
+    # The returned structure is the best for the plans.
     np.testing.assert_allclose(found, structure(log["T"], loss_fun), rtol=1e-9)
     options["log"] = False
     np.testing.assert_array_equal(ours(name)(**options), found)
@@ -259,7 +259,7 @@ def test_a_barycenter_of_one_space_is_that_space(name, options):
 
 
 def semirelaxed_call(name, seed, sizes=(9, 5, 3), **options):
-    """Arguments; spaces of more, as many and fewer points than the barycenter."""
+    """Return arguments: spaces with more, as many and fewer points than the barycenter."""
     made = {"N": N, "Cs": [costs(n, seed) for n in sizes], "lambdas": LAMBDAS}
     made |= {"ps": [weights(n, seed) for n in sizes], "max_iter": 20, "log": True}
     if name == SEMIRELAXED_FUSED:
@@ -298,7 +298,7 @@ def test_semirelaxed_agrees_with_pot(name, seed, loss_fun, stop_criterion, warms
     options["log"] = False
     again = ours(name)(**options)
     np.testing.assert_array_equal(again[-1] if name == SEMIRELAXED_FUSED else again, found[-1])
-    # What was returned is the best structure for the plans.
+    # The returned structure is the best for the plans.
     weighted = list(zip(LAMBDAS, options["Cs"], log["T"], strict=True))
     quotient = sum(w * np.outer(q, q) for w, q in zip(LAMBDAS, log["p"], strict=True))
     mean = sum(w * T.T @ C @ T for w, C, T in weighted)
