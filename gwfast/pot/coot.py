@@ -24,9 +24,9 @@ from ..utils.validation import as_matrix, as_vector
 from ._solve import EXPECTED, MAX_MARGINAL_ERROR, rounded, warn_of
 from .arrays import Arrays, NoGradients, as_limit, as_number, pots_choice
 from .call import Masses, Plan, balanced, checked_masses
-from .exact import NOTHING
+from .exact import NOTHING, with_one_mean
 from .gradients import centered, traced
-from .linear import least_plan, potentials_of, with_one_mean
+from .linear import least_plan, potentials_of
 from .unbalanced import MIN_INNER_TOL
 
 __all__ = ["co_optimal_transport", "co_optimal_transport2"]

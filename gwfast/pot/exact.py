@@ -49,15 +49,21 @@ class ExactAnswer(Answer):
         losses = list(map(back, self.losses))
         if call.marginals != "balanced":
             return {"loss": losses}
-        # POT's potentials are of the whole gradient, with one mean, by mass, on both sides.
+        # POT's potentials are of the whole gradient.
         u, v = (2 * call.total * x for x in self.solution.potentials)
+        u, v = with_one_mean(u, v, problem.p, problem.q)
         rows, cols = problem.p > 0, problem.q > 0
-        shift = (v[cols] @ problem.q[cols] - u[rows] @ problem.p[rows]) / 2
-        u, v = u + shift, v - shift
         cost = u[rows] @ call.p[rows] + v[cols] @ call.q[cols]
         # POT's solver says 1 of an optimal vertex.
         entries = {"loss": losses, "u": back(u), "v": back(v), "cost": back(cost)}
         return entries | {"warning": None, "result_code": 1}
+
+
+def with_one_mean(f, g, p, q):
+    """Return potentials moved so that both sides have one mean, by mass."""
+    shift = np.where(q > 0, g, 0.0) @ q - np.where(p > 0, f, 0.0) @ p
+    shift /= p.sum() + q.sum()
+    return f + shift, g - shift
 
 
 def exact_limits(call: Call, max_iter: float, tol_rel: float, tol_abs: float) -> ExactLimits:

@@ -20,6 +20,7 @@ from ..utils.validation import as_matrix
 from ._solve import MIN_TOL
 from .arrays import Arrays, NoGradients, as_limit, as_number
 from .call import Masses, Plan, balanced, checked_masses
+from .exact import with_one_mean
 from .unified import LeftToPot
 
 __all__ = ["emd", "emd2", "sinkhorn"]
@@ -46,13 +47,6 @@ def potentials_of(program, shape):
     f, g = (np.full(size, -np.inf) for size in shape)
     f[program.rows], g[program.columns] = u, v
     return f, g
-
-
-def with_one_mean(f, g, p, q):
-    """Return potentials moved so that both sides have one mean, by mass."""
-    shift = np.where(q > 0, g, 0.0) @ q - np.where(p > 0, f, 0.0) @ p
-    shift /= p.sum() + q.sum()
-    return f + shift, g - shift
 
 
 def _read(a, b, M):
