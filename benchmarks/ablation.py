@@ -45,7 +45,7 @@ def lines_of(where):
     return node.end_lineno - node.lineno + 1
 
 
-def solved(name, mechanisms):
+def solved(name, tuning):
     """Return seconds, outer iterations and objective of a solve."""
     from gwfast import QuadraticProblem
     from gwfast.solvers.gromov import solve
@@ -54,7 +54,7 @@ def solved(name, mechanisms):
 
     sides, terms, how = problems.parts(name)
     problem = QuadraticProblem(*sides, **terms)
-    how = {"tol": 1e-5, "options": None, "mechanisms": mechanisms} | how
+    how = {"tol": 1e-5, "options": None, "tuning": tuning} | how
     settings = Settings.of(how.pop("options"), NEVER, takes_zero=True, **how)
     began = time.perf_counter()
     result = solve(problem, settings)
@@ -63,21 +63,21 @@ def solved(name, mechanisms):
 
 def measure(job, tell):
     """Tell pairs of solves with all mechanisms and without each of some."""
-    from gwfast.utils.mechanisms import ALL, without
+    from gwfast.utils.tuning import DEFAULT, without
 
     def differs(ours, theirs):
         return ours[1:] != theirs[1:] and abs(theirs[0] / ours[0] - 1.0) > NEAR
 
     name = job["problem"]["name"]
-    first, found = solved(name, ALL), {}
+    first, found = solved(name, DEFAULT), {}
     for mechanism in job["mechanisms"]:
         late = solved(name, without(mechanism))
         pairs = found[mechanism] = [(first, late)]
         if late[1:] != first[1:]:
             # The first call also loads and makes what later ones find.
-            pairs[0] = solved(name, ALL), late
+            pairs[0] = solved(name, DEFAULT), late
         while len(pairs) < REPEATS and differs(*pairs[-1]):
-            pairs.append((solved(name, ALL), solved(name, without(mechanism))))
+            pairs.append((solved(name, DEFAULT), solved(name, without(mechanism))))
     tell(found=found)
 
 
@@ -105,9 +105,9 @@ def row_of(mechanism, found):
 
 
 def main(argv=None):
-    from gwfast.utils.mechanisms import Mechanisms
+    from gwfast.utils.tuning import Tuning
 
-    known = [field.name for field in dataclasses.fields(Mechanisms)]
+    known = [field.name for field in dataclasses.fields(Tuning) if field.type is bool]
     options = runner.parse(__spec__.name, __doc__, known, "only", "json", argv=argv)
     if options.serve:
         runner.serve({"ablation": measure}, options.serve)

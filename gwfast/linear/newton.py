@@ -14,6 +14,7 @@ from scipy import linalg
 
 from ..utils.deadline import NEVER, Deadline
 from ..utils.precision import DOUBLE
+from ..utils.tuning import DEFAULT
 
 # Changes below are of the number of iterations, on 36 linear problems of 60 to 300 points.
 #
@@ -27,8 +28,6 @@ NEAR, LEAVES = 0.1, 0.7
 PRICE, PRICE_OF_POINT = 30.0, 0.3
 # Reads of the kernel by conjugate gradients in a step (half: 2 % more).
 MAX_READS = 80
-# Points of the smaller side from which on conjugate gradients are faster (twice: 25 % more).
-ITERATED_FROM = 200
 
 
 class StepLimits(NamedTuple):
@@ -42,12 +41,12 @@ class StepLimits(NamedTuple):
 class NewtonSteps:
     """Steps in between the Sinkhorn iterations of one solve."""
 
-    def __init__(self, shape, precision):
+    def __init__(self, shape, precision, iterated_from=DEFAULT.iterated_from):
         self._n_points, self._error = min(shape), np.inf
         # Functions, with the fraction of the error that a step leaves at most if another follows.
         # Gradients may end early. A damped step leaves e^-1 where blocks of the plan fall apart, an
         # undamped one the square of the error.
-        self._steps = [(_iterated_step, 0.9)] if self._n_points >= ITERATED_FROM else []
+        self._steps = [(_iterated_step, 0.9)] if self._n_points >= iterated_from else []
         # Scalings in float32 are no better for factors.
         if precision is DOUBLE:
             self._steps += (_factored_step, 0.3), (_damped_step, LEAVES)

@@ -19,9 +19,9 @@ from ..utils.deadline import NEVER, Deadline
 from ..utils.labels import in_order, labels_of
 from ..utils.pot_names import LINEAR, knows_pot_names
 from ..utils.precision import DOUBLE, SINGLE
+from ..utils.tuning import DEFAULT
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import StoredKernel
-from .newton import ITERATED_FROM
 from .rules import as_rule, neutral
 from .sinkhorn_solver import SinkhornSolver, in_units
 
@@ -95,7 +95,7 @@ def sinkhorn(
     n_threads = resolve_n_threads(n_threads, work=n * m)
 
     # Few points have Newton's steps in float64 alone, which takes no longer there.
-    precision = SINGLE if max(n, m) >= ITERATED_FROM else DOUBLE
+    precision = SINGLE if max(n, m) >= DEFAULT.iterated_from else DOUBLE
     plan, potentials, marginals, n_iter, late = entropic_plan(
         costs, rule, epsilon, n_threads, precision, tol=tol, max_iter=max_iter, deadline=deadline
     )

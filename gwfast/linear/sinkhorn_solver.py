@@ -20,8 +20,8 @@ import numpy as np
 
 from ..kernels._rows import Rule
 from ..utils.deadline import NEVER
-from ..utils.mechanisms import ALL
 from ..utils.precision import DOUBLE, SINGLE
+from ..utils.tuning import DEFAULT
 from .gibbs_kernel import Scalings
 from .log_domain import LogDomain, Potentials
 from .newton import NewtonSteps, StepLimits
@@ -62,9 +62,9 @@ class SinkhornSolver:
     `scalings`, one after the other.
     """
 
-    def __init__(self, rule, n_threads, precision=SINGLE, mechanisms=ALL):
+    def __init__(self, rule, n_threads, precision=SINGLE, tuning=DEFAULT):
         self.rule, self.p, self.q = rule, rule.p, rule.q
-        self.precision, self.mechanisms = precision, mechanisms
+        self.precision, self.tuning = precision, tuning
         self.scalings = Scalings(len(rule.p), len(rule.q), precision.dtype)
         self.log_domain = LogDomain(rule.p, rule.q, n_threads)
 
@@ -83,8 +83,8 @@ class SinkhornSolver:
         # Changes of caps yet to come add up.
         aim = tol / 3 if problem.terms.mass else MARGIN * tol
         omega, before, newton, n_iter, n_made, pace = 1.0, np.inf, None, 0, 0, 0.0
-        if given and self.mechanisms.newton:
-            newton = NewtonSteps(kernel.shape, self.precision)
+        if given and self.tuning.newton:
+            newton = NewtonSteps(kernel.shape, self.precision, self.tuning.iterated_from)
         while True:
             n_next = LOOK_EVERY - n_iter % LOOK_EVERY if n_iter else 1
             n_next = min(n_next, max_iter - n_iter)

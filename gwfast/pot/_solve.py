@@ -17,7 +17,6 @@ from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
 from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
 from ..quadratic.methods import as_method
-from ..quadratic.small_descent import FEW_POINTS
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
 from ..solvers.options import Settings
@@ -28,6 +27,7 @@ from ..solvers.small import begin_small, small_descents
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
 from ..utils.precision import as_precision
+from ..utils.tuning import DEFAULT
 from ..utils.validation import as_marginal
 from . import gradients
 from .arrays import pots_choice
@@ -211,7 +211,7 @@ def solve_all(
             answers[k] = _answer(calls[k], epsilon, problem, options, descent)
     for k, call in numbered.items() if verbose else ():
         print_row = table(every=10)
-        for error in answers[k].errors if max(call.shape) <= FEW_POINTS else ():
+        for error in answers[k].errors if max(call.shape) <= DEFAULT.few_points else ():
             print_row(error)
     for answer in answers.values() if warn else ():
         if answer.advice or answer.ending not in EXPECTED:
@@ -263,7 +263,7 @@ def _posed(call, method, epsilon, limits, verbose=False):
         dtype=dtype,
         tier="dense",
         # Small problems are solved in compiled code, and their tables printed in the end.
-        callback=callback if verbose and max(call.shape) > FEW_POINTS else None,
+        callback=callback if verbose and max(call.shape) > DEFAULT.few_points else None,
     )
     return problem, settings
 

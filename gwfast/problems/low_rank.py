@@ -4,11 +4,10 @@ early iterations are smooth, so that only the leading eigenvectors of the costs 
 
 import numpy as np
 
+from ..utils.tuning import DEFAULT
 from .geometry import DenseCost, LowRankCost
 from .losses import LOSSES
 
-# Points a side below which products of the whole matrices are as fast.
-MIN_POINTS = 600
 # Largest part of the costs, in the Frobenius norm of their deviations from the mean, that a
 # low-rank warm start may leave out. With .35 default searches on graphs of 1000 to 1500 words and
 # hops between 800 cells took two to three times as long; of 20 solves none ended .1 % higher.
@@ -29,20 +28,20 @@ class LeadingCost(LowRankCost):
         self.scale *= span.unit
 
 
-def has_low_rank(problem, shape):
+def has_low_rank(problem, shape, tuning=DEFAULT):
     """Return whether a problem of that shape tries low-rank costs."""
     return (
-        min(shape) >= MIN_POINTS
+        min(shape) >= tuning.low_rank_from
         and problem.is_plain
         and LOSSES[problem.loss].keeps_factors
         and all(isinstance(side, DenseCost) and side.symmetric for side in (problem.x, problem.y))
     )
 
 
-def low_rank_problem(problem, n_threads):
+def low_rank_problem(problem, n_threads, tuning=DEFAULT):
     """Return the problem with low-rank costs, or None if these leave out too much."""
     sides = problem.x, problem.y
-    if not has_low_rank(problem, problem.shape) or any(side.is_constant for side in sides):
+    if not has_low_rank(problem, problem.shape, tuning) or any(x.is_constant for x in sides):
         return None
     shift, costs = sum(side.mean for side in sides) / 2, []
     for side in sides:

@@ -17,8 +17,8 @@ from ..problems.losses import LOSSES
 from ..results.coupling import ArrayCoupling, Coupling
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.deadline import NEVER
-from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
+from ..utils.tuning import DEFAULT
 from .acceleration import DEPTH
 from .low_rank import MOST, LeadingFactors, Outer, Product, Reference, multiply, suits
 from .methods import PGD
@@ -163,9 +163,9 @@ class DenseLinearization(Linearization):
     change_is_rounded = True
 
     def __init__(
-        self, problem, n_threads, *, method=PGD, precision=SINGLE, deadline=NEVER, mechanisms=ALL
+        self, problem, n_threads, *, method=PGD, precision=SINGLE, deadline=NEVER, tuning=DEFAULT
     ):
-        super().__init__(problem, n_threads, precision, mechanisms)
+        super().__init__(problem, n_threads, precision, tuning)
         self.method, self._deadline, dtype = method, deadline, precision.dtype
         x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
         self._is_fixed = fixed = has_fixed_terms(problem, method)
@@ -193,8 +193,8 @@ class DenseLinearization(Linearization):
             turned = np.ascontiguousarray(left.matrix.T), Panels(right.matrix, n_threads=n_threads)
             self.orientations.append(turned)
         self.bound_prices()
-        self.accelerates = accelerates(problem, method, mechanisms)
-        self._updates = suits(problem.shape, symmetric, mechanisms)
+        self.accelerates = accelerates(problem, method, tuning)
+        self._updates = suits(problem.shape, symmetric, tuning)
         self.n_kept = n_kept(problem.shape, precision.itemsize, self._updates, self.accelerates)
         self.sample_stride = max(problem.shape[0] // SAMPLE_ROWS[precision.itemsize], 1)
         self._sample = slice(None, None, self.sample_stride)
@@ -483,10 +483,10 @@ def copies_costs(problem, method, itemsize, shape):
     return few or itemsize != SINGLE.itemsize or not simple
 
 
-def accelerates(problem, method, mechanisms=ALL):
+def accelerates(problem, method, tuning=DEFAULT):
     """Return whether the state is linear in the plan, and acceleration is allowed."""
     linear = problem.is_balanced or problem.rule.is_relaxed
-    return mechanisms.acceleration and linear and not method.proximal
+    return tuning.acceleration and linear and not method.proximal
 
 
 def n_kept(shape, itemsize, updates, followed):

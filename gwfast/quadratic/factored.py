@@ -19,8 +19,8 @@ from ..kernels._rows import aligned_empty
 from ..linear.gibbs_kernel import ProductKernel, SparseKernel, TiledKernel, padded
 from ..linear.log_domain import LogDomain, Potentials
 from ..results.coupling import ArrayCoupling, Coupling, FactoredCoupling
-from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
+from ..utils.tuning import DEFAULT
 from .methods import PGD
 from .neighbors import (
     LOOKED_AT,
@@ -28,7 +28,6 @@ from .neighbors import (
     RENEW,
     SETTLED,
     TRUNCATED_BELOW,
-    TRUNCATED_FROM,
     Neighborhood,
     NeighborTier,
     Truncation,
@@ -37,9 +36,8 @@ from .neighbors import (
 )
 from .state import Linearization, State, combined, not_negative
 
-# Draws of each row of a plan that a sample has, and the least multiple of this number in points
-# of the smaller side for samples to pay: 5000 words take .85 of the time, 20,000 take .29.
-DRAWS, MIN_POINTS_PER_DRAW = 128, 30
+# Draws of each row of a plan that a sample has.
+DRAWS = 128
 # Inner iterations at most while the plan still moves fast; and beside samples in the tier "tiled".
 MOST_INNER, FEW_PASSES = 200, 8
 
@@ -75,8 +73,8 @@ class FactoredLinearization(Linearization):
     inner_fraction = 0.1
     method, precision = PGD, SINGLE
 
-    def __init__(self, problem, n_threads, tier="dense", mechanisms=ALL):
-        super().__init__(problem, n_threads, SINGLE, mechanisms)
+    def __init__(self, problem, n_threads, tier="dense", tuning=DEFAULT):
+        super().__init__(problem, n_threads, SINGLE, tuning)
         x, y, between, balanced = problem.x, problem.y, problem.between, problem.is_balanced
         neighbors = NeighborTier.of(tier)
         self.tier, self._k = tier, neighbors.k if neighbors else None
@@ -96,11 +94,11 @@ class FactoredLinearization(Linearization):
         self._needed[: x.rank, : y.rank] = 1.0
         # The sums of single rows and columns show rounding, the moments do not.
         self.change_is_rounded = not balanced
-        self.accelerates = mechanisms.acceleration and balanced
-        few = mechanisms.few_entries
-        self.samples = self.accelerates and few and is_sampled(problem.shape, tier)
+        self.accelerates = tuning.acceleration and balanced
+        few = tuning.few_entries
+        self.samples = self.accelerates and few and is_sampled(problem.shape, tier, tuning)
         truncates = few and not self.samples and balanced and tier == "dense"
-        truncates = truncates and min(problem.shape) >= TRUNCATED_FROM
+        truncates = truncates and min(problem.shape) >= tuning.truncated_from
         below = TRUNCATED_BELOW if truncates else -1.0
         self._first_support = Neighborhood() if self._k else Truncation(None, below)
         # Iterations that take about as long as the two products: one reads an entry in the time
@@ -407,7 +405,6 @@ class FactoredLinearization(Linearization):
         return FactoredCoupling(left, self.right.features, f, g, epsilon, self.n_threads)
 
 
-def is_sampled(shape, tier):
+def is_sampled(shape, tier, tuning=DEFAULT):
     """Return whether plans of this shape are so large that samples of them pay."""
-    large = min(shape) >= MIN_POINTS_PER_DRAW * DRAWS
-    return large and NeighborTier.of(tier) is None
+    return min(shape) >= tuning.sampled_from and NeighborTier.of(tier) is None

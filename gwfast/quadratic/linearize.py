@@ -9,8 +9,8 @@ from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank
 from ..utils.blocks import SCRATCH_BYTES
 from ..utils.deadline import NEVER
-from ..utils.mechanisms import ALL
 from ..utils.precision import SINGLE
+from ..utils.tuning import DEFAULT
 from .acceleration import DEPTH
 from .dense import (
     SAMPLE_ROWS,
@@ -24,7 +24,6 @@ from .factored import DRAWS, FactoredLinearization, is_sampled
 from .low_rank import MEASURED, PACKED_BYTES, rank_for, suits
 from .methods import PGD
 from .neighbors import NeighborTier
-from .small_descent import MOST_WORK
 
 # See `gromov_wasserstein`.
 TierName: TypeAlias = Literal["auto", "dense", "tiled", "neighbors"]
@@ -70,7 +69,7 @@ def tiers(problem, method=PGD):
 
 def linearize(
     problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE, deadline=NEVER,
-    mechanisms=ALL, placement=None,
+    tuning=DEFAULT, placement=None,
 ):  # fmt: skip
     """Return the `Linearization` of a problem for one of its `tiers`. After the deadline OutOfTime
     may be raised, here and where states are made from plans.
@@ -78,10 +77,10 @@ def linearize(
     if is_placed(problem, placement, method):
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
-        return FactoredLinearization(problem, n_threads, tier, mechanisms)
+        return FactoredLinearization(problem, n_threads, tier, tuning)
     return DenseLinearization(
         problem, n_threads, method=method, precision=precision, deadline=deadline,
-        mechanisms=mechanisms,
+        tuning=tuning,
     )  # fmt: skip
 
 
@@ -121,7 +120,7 @@ def _dense(problem, shape, itemsize, method, n_states):
     """Return the bytes of matrices with this itemsize."""
     (n, m), larger = shape, max(shape)
     symmetric, followed = problem.x.symmetric and problem.y.symmetric, accelerates(problem, method)
-    updates = suits(shape, symmetric, ALL)
+    updates = suits(shape, symmetric, DEFAULT)
     # The kernel, the products of the start, of the state before and of the next; an asymmetric
     # cost has a second product and its scratch. Other states have products, and plans unless they
     # are accelerated.
@@ -129,7 +128,7 @@ def _dense(problem, shape, itemsize, method, n_states):
     plans += (n_states - 1) * (2 - followed)
     plans += n_kept(shape, itemsize, updates, followed) if followed else 3
     size = plans * n * m + 6 * max(SAMPLE_ROWS.values()) * m
-    if n * m * (n + m) <= MOST_WORK:
+    if n * m * (n + m) <= 2 * DEFAULT.few_points**3:
         # Scratch of the compiled loop, and plan and cost of each of its descents.
         size += n * m * (12 + n_states)
     if copies_costs(problem, method, itemsize, shape):

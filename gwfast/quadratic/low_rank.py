@@ -17,7 +17,6 @@ from ..kernels import _kernels, _products
 from ..kernels._products import Panels
 from ..kernels._rows import Shifted, aligned_empty
 from ..problems.leading import square_lengths
-from ..problems.low_rank import MIN_POINTS
 from ..utils.blocks import row_blocks
 from ..utils.deadline import NEVER
 
@@ -231,9 +230,9 @@ class LeadingFactors:
         return made
 
 
-def suits(shape, symmetric, mechanisms):
+def suits(shape, symmetric, tuning):
     """Return whether low-rank updates are worth it for products of this shape."""
-    return mechanisms.low_rank_updates and symmetric and min(shape) >= MIN_POINTS
+    return tuning.low_rank_updates and symmetric and min(shape) >= tuning.low_rank_from
 
 
 def rank_for(shape):

@@ -76,7 +76,7 @@ def solvers_of(linearization):
     if linearization.method.alternating:
         rules = [Semirelaxed(rules[0].p, rules[0].q, side=side) for side in (0, 1)]
     n_threads, precision = linearization.n_threads, linearization.precision
-    return [SinkhornSolver(rule, n_threads, precision, linearization.mechanisms) for rule in rules]
+    return [SinkhornSolver(rule, n_threads, precision, linearization.tuning) for rule in rules]
 
 
 def take_step(

@@ -17,10 +17,10 @@ from ..linear.support import Support
 # neighbors from which on it is made anew: while the plan moves, and before a solve ends. (Three
 # noisy rotations of 6000 points take 9 choices; with 1 and .1 they take 16 to the same objectives.)
 RENEW, SETTLED = 4.0, 0.5
-# Points of the smaller side from which on stored kernels are truncated; relative change of the
-# state below which they are; the least entry of the plan that is kept, as a fraction of the mass
-# of its row or column; and the largest fraction of all entries with which that is faster.
-TRUNCATED_FROM, TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 1000, 0.02, 1e-8, 0.05
+# Relative change of the state below which stored kernels are truncated; the least entry of the plan
+# that is kept, as a fraction of the mass of its row or column; and the largest fraction of all
+# entries with which that is faster.
+TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 0.02, 1e-8, 0.05
 # Whole rows that say what a plan on few entries lacks: at the end, and in between.
 MEASURED, LOOKED_AT = 1 << 12, 1 << 9
 

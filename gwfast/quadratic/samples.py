@@ -99,7 +99,7 @@ class SampledLinearization(Linearization):
         rows *= _ratio(rule.p, after.row_sums)
         cols *= _ratio(rule.q, after.column_sums)
         problem = whole.problem.replace(rule=Balanced(rows / rows.sum(), cols / cols.sum()))
-        super().__init__(problem, whole.n_threads, whole.precision, whole.mechanisms)
+        super().__init__(problem, whole.n_threads, whole.precision, whole.tuning)
         self.moved = after.moments - moments / mass
         self.start = after._replace(potentials=Potentials(f - epsilon * np.log(mass), g))
 

@@ -16,10 +16,6 @@ from ..results.status import Ending
 from ..utils.precision import DOUBLE, SINGLE
 from . import acceleration, judge, state
 
-# Multiplications of an iteration up to which the compiled loop, on one thread, pays: of 150 points
-# descents took .07 to .5 of the time of the outer loop on two threads, of 250 .6 to 1.4.
-FEW_POINTS = 256
-MOST_WORK = 2 * FEW_POINTS**3
 # Entries, iterations allowed and tolerance from which on a float64 descent begins in float32:
 # clouds of 20 points take 1.1 of the time with it, of 50 to 70 as long, of 100 .96, cells (177) .8.
 FLOAT32_ENTRIES, FLOAT32_OUTER, FLOAT32_TOL = 10_000, 50, 1e-6
@@ -74,8 +70,8 @@ def descend_small(descents, limits, n_threads=1):
 
 def suits_descent(at):
     """Return whether the compiled loop can make the iterations of a linearization, and pays."""
-    (n, m), allowed = at.problem.shape, at.mechanisms
-    if n * m * (n + m) > MOST_WORK or at.problem.rule.name not in RULES:
+    (n, m), allowed = at.problem.shape, at.tuning
+    if n * m * (n + m) > 2 * allowed.few_points**3 or at.problem.rule.name not in RULES:
         return False
     return allowed.small_descents and allowed.newton
 

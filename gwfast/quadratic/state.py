@@ -60,9 +60,9 @@ class Linearization:
     accelerates = is_small = samples = is_elsewhere = False
     n_kept = 6
 
-    def __init__(self, problem, n_threads, precision, mechanisms):
+    def __init__(self, problem, n_threads, precision, tuning):
         self.problem, self.n_threads = problem, n_threads
-        self.precision, self.mechanisms = precision, mechanisms
+        self.precision, self.tuning = precision, tuning
 
     def initial(self, plan=None, *, epsilon=0.0):
         """Return the state of a plan, an array or a `Coupling`; None is the product plan. The

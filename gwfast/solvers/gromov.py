@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from ..kernels._kernels import LEAST_ENTRY
 from ..kernels.threads import single_threaded_blas
 from ..linear.marginals import Marginals
-from ..linear.newton import ITERATED_FROM
 from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import PointCloud
@@ -22,7 +21,6 @@ from ..quadratic.certificate import product_mean
 from ..quadratic.linearize import is_factored, is_placed
 from ..quadratic.methods import as_method
 from ..quadratic.neighbors import NeighborTier
-from ..quadratic.small_descent import FEW_POINTS
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
@@ -218,7 +216,7 @@ def _represented(problem, options):
     numbers for the plans on the way, and the options, then with float64.
     """
     x, y, rule = problem.x, problem.y, problem.rule
-    relaxed = rule.is_relaxed and max(problem.shape) < ITERATED_FROM
+    relaxed = rule.is_relaxed and max(problem.shape) < options.tuning.iterated_from
     if relaxed and min(rule.rho) < 0.01 * product_mean(problem):
         # Missing a marginal costs next to nothing.
         options = dataclasses.replace(options, dtype=DOUBLE.dtype.name)
@@ -249,7 +247,7 @@ def _prepared(problem, options, starts):
     method = as_method(options.method, problem, options.precision)
     threads, limit = options.threads(problem), math.inf
     placement = options.placement if is_placed(problem, options.placement, method) else None
-    if max(problem.shape) > FEW_POINTS or options.memory_limit is not None:
+    if max(problem.shape) > options.tuning.few_points or options.memory_limit is not None:
         limit = as_memory_limit(options.memory_limit)
     how = dict(method=method, itemsize=options.precision.itemsize, placement=placement)
     if starts is None and not problem.is_balanced:

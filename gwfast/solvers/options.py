@@ -15,8 +15,8 @@ from ..quadratic.methods import METHODS, PGD, Method, MethodName
 from ..quadratic.neighbors import NeighborTier
 from ..results.records import LiveStep
 from ..utils.deadline import Deadline
-from ..utils.mechanisms import ALL, Mechanisms
 from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
+from ..utils.tuning import DEFAULT, Tuning
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive, one_of
 from .checkpoint import Checkpoint, as_checkpoint
@@ -136,7 +136,7 @@ class Settings:
     checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
     progress: Progress = False
-    mechanisms: Mechanisms = ALL
+    tuning: Tuning = DEFAULT
     placement: Placement | None = None
 
     @classmethod

@@ -5,8 +5,7 @@ compiled call, and around each no more Python than its costs and its result need
 from ..quadratic.descend import Descent
 from ..quadratic.linearize import is_factored, linearize
 from ..quadratic.methods import as_method
-from ..quadratic.small_descent import FEW_POINTS, descend_small
-from ..utils.mechanisms import ALL
+from ..quadratic.small_descent import descend_small
 from .product_plan import completed
 from .search.advice import conclude, other_starts
 
@@ -21,10 +20,9 @@ def begin_small(problem, options):
         and options.checkpoint is None
         and options.memory_limit is None
         and options.tier in ("auto", "dense")
-        and options.mechanisms is ALL
         and options.epsilon.anneal_from == 1.0
     )
-    if max(problem.shape) > FEW_POINTS or not plain:
+    if max(problem.shape) > options.tuning.few_points or not plain:
         return None
     method = as_method(options.method, problem, options.precision)
     starts = options.starts_of(problem)
@@ -32,7 +30,9 @@ def begin_small(problem, options):
     if is_factored(problem, method) or str(start) not in ("product", "plan"):
         return None
     n_threads = options.threads(problem)
-    at = linearize(problem, n_threads, method=method, precision=options.precision)
+    at = linearize(
+        problem, n_threads, method=method, precision=options.precision, tuning=options.tuning
+    )
     epsilons = at.schedule(options.epsilon)
     if not at.is_small:
         return None

@@ -10,11 +10,12 @@ from gwfast import PointCloud
 from gwfast.problems import low_rank
 from gwfast.problems.dense_cost import DenseCost
 from gwfast.problems.leading import RANK
-from gwfast.problems.low_rank import MIN_POINTS, LeadingCost, low_rank_problem
+from gwfast.problems.low_rank import LeadingCost, low_rank_problem
 from gwfast.problems.quadratic import QuadraticProblem
 from gwfast.solvers.search import levels as stages
+from gwfast.utils.tuning import DEFAULT
 
-N = MIN_POINTS + 20
+N = DEFAULT.low_rank_from + 20
 
 
 def spectrum(n, d, decay, seed):
@@ -132,7 +133,7 @@ def flat(n):
 
 OTHERS = {
     "small x": lambda x, y: dict(x=x[:100, :100], y=y),
-    "small y": lambda x, y: dict(x=x, y=y[: MIN_POINTS - 1, : MIN_POINTS - 1]),
+    "small y": lambda x, y: dict(x=x, y=y[: N - 21, : N - 21]),
     "asymmetric": lambda x, y: dict(x=np.triu(x), y=y),
     "kl": lambda x, y: dict(x=x, y=y, loss="kl"),
     "fused": lambda x, y: dict(x=x, y=y, linear_cost=np.ones((N, N))),
@@ -160,8 +161,8 @@ def test_a_solve_ends_where_it_would_without(dtype, monkeypatch):
     options = dict(epsilon=epsilon, init="profile", dtype=dtype)
     made = []
 
-    def seen(problem, n_threads):
-        made.append(low_rank_problem(problem, n_threads))
+    def seen(problem, n_threads, tuning):
+        made.append(low_rank_problem(problem, n_threads, tuning))
         return made[-1]
 
     monkeypatch.setattr(stages, "low_rank_problem", seen)

@@ -126,7 +126,7 @@ def _first(level, higher, problem, options, report, starts):
     won = ranked(rows, best.ended(WON).row())
     # The winner is expected to settle.
     sure = confidence_of(won, Ending.CONVERGED) >= LEVEL and not options.search_time
-    enough = limits.max_outer > 50 and options.mechanisms.second_look and problem.is_balanced
+    enough = limits.max_outer > 50 and options.tuning.second_look and problem.is_balanced
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, tie
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
@@ -198,7 +198,7 @@ def _balanced_start(options, report):
         changed = dataclasses.replace(
             options,
             limits=options.limits.within(FLOAT32),
-            mechanisms=dataclasses.replace(options.mechanisms, second_look=False),
+            tuning=dataclasses.replace(options.tuning, second_look=False),
             dtype="float32",
             placement=None,
             checkpoint=None,

@@ -278,7 +278,7 @@ def _from_entropy(search, options, report, solve, limit):
         changed = dataclasses.replace(
             options,
             epsilon=as_epsilon("auto"),
-            mechanisms=dataclasses.replace(options.mechanisms, second_look=looks_on),
+            tuning=dataclasses.replace(options.tuning, second_look=looks_on),
             dtype=SINGLE.dtype.name,
             callback=None,
             progress=ProgressListener(report),

@@ -17,15 +17,12 @@ from ...quadratic.linearize import TIERS, WHOLE_TIERS, Tier, is_factored, linear
 from ...quadratic.methods import PGD
 from ...quadratic.neighbors import NeighborTier
 from ...utils.precision import SINGLE, FloatPrecision
+from ...utils.tuning import DEFAULT
 from ...utils.validation import one_of
 from .starts import QUANTILES
 
-# Points a side on which starts race: matrices, clouds, and leading eigenvectors of costs.
-RACE_POINTS, RACE_POINTS_SMOOTH = (750, 1500), 1000
 # Largest and least factor between the points of one level and the next.
 GROWTH, MIN_GROWTH = 3.5, 1.2
-# Entries from which on a float64 solve begins in float32.
-MIN_FLOAT32_ENTRIES = 1 << 16
 
 
 class Level(NamedTuple):
@@ -46,7 +43,7 @@ class Level(NamedTuple):
             method=options.method,
             precision=self.precision,
             deadline=options.limits.deadline,
-            mechanisms=options.mechanisms,
+            tuning=options.tuning,
             placement=options.placement,
         )
         schedule = at.schedule(options.epsilon)
@@ -63,38 +60,40 @@ def ladder(problem, options, *, races):
     points first if it `races`.
     """
     rows, threads = [np.arange(n) for n in problem.shape], options.threads(problem)
-    levels, smooth, lower = options.mechanisms.levels and options.method is PGD, None, []
+    tuning = options.tuning
+    levels, smooth, lower = tuning.levels and options.method is PGD, None, []
     coarse = levels and problem.is_balanced
     few = (races and not coarse) or options.limits.max_outer < 50
     if levels and not few and options.placement is None:
-        smooth = low_rank_problem(problem, threads)
+        smooth = low_rank_problem(problem, threads, tuning)
     if coarse and races:
-        parts = fewer_points(smooth or problem, options.tier, options.order, smooth is not None)
+        points = tuning.race_points[is_factored(problem) if smooth is None else 2]
+        parts = fewer_points(smooth or problem, options, points)
         lower = [Level(*part, "dense", SINGLE) for part in parts]
     if smooth is not None:
         lower.append(Level(smooth, rows, "dense", SINGLE))
-    many = math.prod(problem.shape) >= MIN_FLOAT32_ENTRIES and not few
+    many = math.prod(problem.shape) >= tuning.float32_from and not few
     if options.precision is not SINGLE and (coarse if races else many and levels):
         lower.append(Level(problem, rows, "dense", SINGLE))
     lower[1:] = [level for level in lower[1:] if fits(level.problem, options)]
     return [*lower, Level(problem, rows, options.tier, options.precision)]
 
 
-def fewer_points(problem, tier, order, is_smooth):
-    """Yield the problem on more and more points of both sides, and which points these are.
+def fewer_points(problem, options, points):
+    """Yield the problem on more and more points of both sides, `points` of them first, and which
+    points these are.
 
     In the order "given" the first points with mass come first. Else the largest masses come first,
     points of equal mass spread evenly over mean squared costs.
     """
-    sizes = [RACE_POINTS_SMOOTH if is_smooth else RACE_POINTS[is_factored(problem)]]
-    largest, orders = max(problem.shape), []
+    sizes, largest, orders = [points], max(problem.shape), []
     while sizes[-1] * GROWTH < largest:
         sizes.append(int(sizes[-1] * GROWTH))
     sizes = [size for size in sizes if size * MIN_GROWTH < largest]
-    if not sizes and tier != "dense" and not is_smooth:
+    if not sizes and options.tier != "dense":
         sizes = [largest]  # most starts are made as arrays, so that only a dense level can race
     for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
-        if order == "given":
+        if options.order == "given":
             orders.append(np.argsort(masses == 0, kind="stable"))
         else:
             ranked = spread(np.argsort(geometry.square_times(masses), kind="stable"))
@@ -141,7 +140,7 @@ def needs(
             for tier, size in bytes_of.items()
         }
     factored, shape = is_factored(problem, method), problem.shape
-    few, points = shape, RACE_POINTS[factored]
+    few, points = shape, DEFAULT.race_points[factored]
     if max(shape) > MIN_GROWTH * points:
         few = tuple(min(size, points) for size in shape)
     race = nbytes(problem, "dense", n_threads, shape=few, n_states=1 if factored else 7)

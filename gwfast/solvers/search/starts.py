@@ -19,9 +19,9 @@ from ...linear.gibbs_kernel import StoredKernel
 from ...linear.rules import Balanced
 from ...linear.sinkhorn_solver import SinkhornSolver
 from ...problems.geometry import PointCloud
-from ...problems.low_rank import MIN_POINTS
 from ...utils.blocks import row_blocks
 from ...utils.deadline import NEVER
+from ...utils.tuning import DEFAULT
 from ...utils.validation import as_matrix
 
 # Quantiles of a profile, and the most columns of the costs, spread evenly, that enter.
@@ -176,7 +176,7 @@ def _eigenpairs(geometry, n_threads):
         basis, core = np.linalg.qr(points)
         values, vectors = np.linalg.eigh(core @ geometry.signature @ core.T)
         return values, (basis @ vectors).astype(np.float32), geometry.scale
-    if geometry.symmetric and geometry.n >= MIN_POINTS:
+    if geometry.symmetric and geometry.n >= DEFAULT.low_rank_from:
         return *geometry.leading_span(n_threads).centered(), 1.0
     matrix = geometry.matrix.astype(np.float32)
     matrix = (matrix + matrix.T) / 2
