@@ -1,15 +1,16 @@
-"""The functions of POT by family, arguments for them, and a spy on their solver."""
+"""The functions of POT by family, rows of calls of them, and how results are compared."""
 
 import dataclasses
 import importlib
 import warnings
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 from helpers.pot_spaces import spaces
 
 import gwfast.pot
-from gwfast.pot import _solve, templates
-from gwfast.pot.patching import HOMES
+from gwfast.pot import _solve, patching, templates
 
 C1, C2, M, P, Q, G0 = spaces()
 # Uneven masses and a start that is not their product.
@@ -43,7 +44,7 @@ LAYERS = tuple(templates.__all__)
 
 def pots(name):
     """POT's function of that name."""
-    homes = [pytest.importorskip(home) for home in HOMES]
+    homes = [pytest.importorskip(home) for home in patching.HOMES]
     if name in LAYERS:
         pytest.importorskip("torch")
         with warnings.catch_warnings():
@@ -85,6 +86,77 @@ def call(name, given=GIVEN, *, entropy=0.1, mass=0.7, **options):
         if "G0" in made:
             made["G0"] = mass / made["p"].sum() * made["G0"]
     return made | options
+
+
+class Row(NamedTuple):
+    """A call of a function that POT has, too."""
+
+    name: str
+    arguments: dict
+    close: float  # how far any number may be from POT's, over the largest of its array
+    but: dict  # other bounds, by the names of entries; None is any number
+    lacks: tuple  # entries of POT's log that are not in the log here
+
+    def __str__(self):
+        named = (f"{key}={x}" for key, x in self.arguments.items() if np.ndim(x) == 0)
+        return "-".join([self.name, *named])
+
+
+def row(name, *, close=1e-9, but=(), lacks=(), **arguments):
+    return Row(name, arguments, close, dict(but), tuple(lacks))
+
+
+def converted(x, convert):
+    """Return arguments with `convert` of the arrays of floats in them."""
+    if isinstance(x, dict):
+        return {key: converted(part, convert) for key, part in x.items()}
+    if isinstance(x, list | tuple):
+        return type(x)(converted(part, convert) for part in x)
+    return convert(x) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def frozen(x):
+    """Return a copy of an array that nobody can write to."""
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+def same(found, theirs, close=1e-9, but=(), lacks=()):
+    """Assert that results are POT's: entries, shapes, dtypes and numbers.
+
+    A log has all that POT's has but what it `lacks`. Lists of numbers may be an iteration shorter
+    or longer; if their bound in `but` is not `close`, only their first number counts.
+    """
+    if hasattr(theirs, "plan"):  # an OTResult
+        names = ("plan", "value", "value_linear", "value_quad", "potentials", "log", *lacks)
+        names = [name for name in names if names.count(name) == 1]
+        found, theirs = ({name: getattr(x, name) for name in names} for x in (found, theirs))
+    if isinstance(theirs, dict):
+        assert theirs.keys() - found.keys() == {*lacks} & theirs.keys()
+        for key in theirs.keys() - {*lacks}:
+            bound = dict(but).get(key, close)
+            if bound is not None:
+                numbers = [
+                    x[:1] if bound != close and isinstance(x, list) else x
+                    for x in (found[key], theirs[key])
+                ]
+                same(*numbers, bound)
+    elif isinstance(theirs, list | tuple):
+        assert isinstance(found, list | tuple)
+        shorter = min(len(found), len(theirs))
+        if all(np.ndim(x) == 0 for x in theirs):
+            assert abs(len(found) - len(theirs)) <= 1
+            found, theirs = found[:shorter], theirs[:shorter]
+        for one, other in zip(found, theirs, strict=True):
+            same(one, other, close, but, lacks)
+    elif theirs is None or isinstance(theirs, str | int):
+        assert found == theirs
+    else:
+        found, theirs = np.asarray(found), np.asarray(theirs)
+        assert (found.dtype, found.shape) == (theirs.dtype, theirs.shape)
+        largest = np.abs(theirs[np.isfinite(theirs)]).max(initial=0.0)
+        np.testing.assert_allclose(found, theirs, rtol=0, atol=close * largest)
 
 
 class Spy:
