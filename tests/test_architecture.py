@@ -4,7 +4,6 @@ modules import one another in a circle.
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 
 import gwfast
@@ -30,14 +29,12 @@ cli
 """.split("\n")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 ROOMS = sorted(FLOOR.keys() - ROOT)
-
-
 SUFFIXES = ".py", ".pyi", ".pyx", ".pxd"
-SOURCES = [one for one in sorted(PACKAGE.rglob("*.p*")) if one.suffix in SUFFIXES]
+SOURCES = [path for path in sorted(PACKAGE.rglob("*.p*")) if path.suffix in SUFFIXES]
 
 
 def module_of(path):
-    """The names that lead to a module; to an ``__init__``, those of its package."""
+    """Return the names that lead to a module, or to the package of an ``__init__``."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
 
@@ -45,35 +42,27 @@ def module_of(path):
 MODULES = {module_of(path) for path in SOURCES}
 
 
-@cache
-def tree(path):
-    text = path.read_text()
-    if path.suffix in (".pyx", ".pxd"):  # of Cython, the imports alone
-        found = re.findall(r"^ *(from [.\w]+ c?import (?:\([^)]*\)|.*))", text, re.M)
-        text = "\n".join(found).replace("cimport", "import")
-    return ast.parse(text)
-
-
 def imports(path):
-    """The modules of the package that one imports, also inside functions."""
-    above = path.relative_to(PACKAGE).parts[:-1]
-    for node in ast.walk(tree(path)):
+    """Return the modules of the package that a file imports, also inside functions."""
+    above, text, found = path.relative_to(PACKAGE).parts[:-1], path.read_text(), set()
+    if path.suffix in (".pyx", ".pxd"):  # of Cython, the imports alone
+        lines = re.findall(r"^ *(from [.\w]+ c?import (?:\([^)]*\)|.*))", text, re.M)
+        text = "\n".join(lines).replace("cimport", "import")
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = above[: len(above) - node.level + 1]
-            for one in node.names:
-                target = (*base, *(node.module or "").split("."), one.name)
+            for alias in node.names:
+                target = *base, *(node.module or "").split("."), alias.name
                 target = tuple(name for name in target if name)
                 while target not in MODULES:
                     target = target[:-1]
-                yield target
-        elif isinstance(node, ast.Import):
-            if "gwfast" in [one.name for one in node.names]:
-                yield ()
+                found.add(target)
+        elif isinstance(node, ast.Import) and "gwfast" in [alias.name for alias in node.names]:
+            found.add(())
+    return found
 
 
-def floor(module):
-    # The root has the public names, of which those of `alignment` are the highest.
-    return FLOOR[module[0] if module else "alignment"]
+IMPORTS = [(module_of(path), imports(path) - {module_of(path)}) for path in SOURCES]
 
 
 def test_every_module_is_in_a_room():
@@ -82,34 +71,36 @@ def test_every_module_is_in_a_room():
 
 
 def test_a_room_imports_only_what_stands_below_it():
+    def floor(module):
+        # The root has the public names, of which `alignment` has the highest.
+        return FLOOR[module[0] if module else "alignment"]
+
     upwards = [
-        f"{path.relative_to(PACKAGE)} imports {'.'.join(target)}"
-        for path in SOURCES
-        for target in imports(path)
-        if (room := module_of(path)[:1])
-        and room[0] in ROOMS
-        and room != target[:1]
-        and floor(target) >= FLOOR[room[0]]
-    ]
+        f"{module} imports {target}"
+        for module, targets in IMPORTS
+        for target in targets
+        if module[:1] != target[:1] and module and module[0] in ROOMS
+        and floor(target) >= FLOOR[module[0]]
+    ]  # fmt: skip
     assert not upwards
 
 
 def test_no_modules_import_one_another_in_a_circle():
     left = {module: set() for module in MODULES}
-    for path in SOURCES:
-        left[module_of(path)] |= {*imports(path)} - {module_of(path)}
-    while free := [one for one in left if not left[one] & left.keys()]:
-        left = {one: left[one] for one in left.keys() - free}
-    assert not [".".join(one) for one in left]  # or what they import
+    for module, targets in IMPORTS:
+        left[module] |= targets
+    while free := [module for module in left if not left[module] & left.keys()]:
+        left = {module: left[module] for module in left.keys() - free}
+    assert not left  # or what they import
 
 
 def test_no_function_shadows_the_module_that_it_lives_in():
-    """``gwfast.align`` is the public one; ``gwfast.alignment.align`` stays a module."""
+    """``gwfast.align`` is the public function; ``gwfast.alignment.align`` stays a module."""
     for path in PACKAGE.glob("*/__init__.py"):
-        modules = {one.stem for one in path.parent.glob("*.py")}
+        modules = {other.stem for other in path.parent.glob("*.py")}
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
-                assert not modules & {one.asname or one.name for one in node.names}
+                assert not modules & {alias.asname or alias.name for alias in node.names}
 
 
 def test_files_are_short():

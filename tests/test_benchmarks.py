@@ -1,14 +1,14 @@
-"""The pieces of the programs in benchmarks/, on few points."""
+"""The programs in benchmarks/, on few points."""
 
 import argparse
 import importlib
 import itertools
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.vector_files import write_vectors
 
 import gwfast
 
@@ -16,19 +16,20 @@ ROOT = Path(__file__).resolve().parents[1]
 if not (ROOT / "benchmarks").is_dir():
     pytest.skip("the benchmarks are not there", allow_module_level=True)
 # Measurements have few iterations.
-pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(autouse=True)
 def path(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
 
 
 def module(name):
     return importlib.import_module(f"benchmarks.{name}")
 
 
-def told(program, task, **job):
+def measured(program, task, **job):
     """Return the job with all that a measurement tells."""
     result = {"options": {}, "done": True, **job}
     getattr(module(program), task)(result, lambda **facts: result.update(facts))
@@ -44,18 +45,18 @@ def test_the_list_has_a_solver_for_every_problem():
 
 
 @pytest.mark.slow
-def test_a_measurement_that_fails_says_why():
+@pytest.mark.parametrize("n, limit, told", [(-1, 600, "ValueError"), (30, 0.01, "0.01 s")])
+def test_a_measurement_that_fails_says_why(n, limit, told):
     runner = module("common.runner")
-    job = {"task": "solve", "solver": "gwfast", "rounds": 1}
-    failed = runner.ask("benchmarks.report", {**job, "problem": {"kind": "fused", "n": -1}}, 1)
-    assert "ValueError" in runner.outcome(failed) and not failed["runs"]
-    late = runner.ask("benchmarks.report", {**job, "problem": {"kind": "fused", "n": 30}}, 1, 0.01)
-    assert runner.outcome(late) == "> 0.01 s"
-    solved = runner.ask("benchmarks.report", {**job, "problem": {"kind": "fused", "n": 30}}, 1)
+    job = {"task": "solve", "solver": "gwfast", "rounds": 1, "problem": {"kind": "fused", "n": n}}
+    assert told in runner.outcome(runner.ask("benchmarks.report", job, 1, limit))
+
+
+@pytest.mark.slow
+def test_a_solve_is_measured_in_a_process():
+    job = {"task": "solve", "solver": "gwfast", "rounds": 1, "problem": {"kind": "fused", "n": 30}}
+    solved = module("common.runner").ask("benchmarks.report", job, 1)
     assert solved["done"] and solved["runs"][0]["marginal_error"] < 1e-4
-
-
-# --- Large problems -------------------------------------------------------------------
 
 
 def test_low_rank_plans_are_judged_by_their_entries():
@@ -72,145 +73,100 @@ def test_low_rank_plans_are_judged_by_their_entries():
     assert found.marginals.value == pytest.approx(expected.marginals.value, rel=1e-9)
 
 
-def test_otts_objective_of_a_low_rank_plan_is_ours():
-    pytest.importorskip("ott", reason="OTT-JAX is not installed")
-    case = module("scale.cases").tissue(60, alpha=0.3)
-    plan, _, own = module("scale.low_rank").prepared(case, 5)()
-    found = gwfast.verify(case.problem, plan, epsilon=1.0, max_iter=1)
-    assert own == pytest.approx(found.gw_cost, rel=1e-3)
-
-
 @pytest.mark.parametrize("kind", ["clouds", "tissue"])
-def test_a_solve_is_measured_and_shown(kind):
-    scale, options = module("scale.__main__"), {"tier": "tiled", "max_iter": 4}
-    problem = {"kind": kind, "n": 200}
-    made = told("scale.__main__", "solve", problem=problem, options=options, judged=True)
-    assert kind == "tissue" or float(made["right"]) > 0.9
-    (size, _, _), (rest, *_) = made["levels"]
-    assert rest == 0 and size == pytest.approx(200, rel=0.1)
-    assert scale.row_of(made, 100.0)[-2] == made["form"]
-    failed = {"problem": problem, "options": {}, "failed": "MemoryError: 1 | 2"}
-    assert scale.row_of(failed, 100.0)[2] == "MemoryError: 1 / 2"
-    larger = {**made, "problem": {**problem, "n": 400}, "peak": 20.0}
-    powers = scale.powers([{**made, "peak": 10.0}, larger])
-    assert powers[-1] == ("peak MB", "1.00", "200 to 400")
+def test_large_solves_are_measured(kind):
+    options, problem = {"tier": "tiled", "max_iter": 4}, {"kind": kind, "n": 200}
+    told = measured("scale.__main__", "solve", problem=problem, options=options, judged=True)
+    assert kind == "tissue" or float(told["right"]) > 0.9
+    assert told["levels"][0][0] == pytest.approx(200, rel=0.1)
+    assert module("scale.__main__").row_of(told, 100.0)[-2] == told["form"]
 
 
+@pytest.mark.slow
 def test_slices_are_measured_spot_by_spot():
-    options = {"alpha": 0.03}
-    made = told("scale.__main__", "slices", problem={"n": 700}, options=options)
+    told = measured("scale.__main__", "slices", problem={"n": 700}, options={"alpha": 0.03})
     matches, means, alone, rigid = (
         float(part.split()[-1].rstrip(",)"))
-        for part in made["right"].replace(" (", ", ").split(", ")
+        for part in told["right"].replace(" (", ", ").split(", ")
     )
     assert min(matches, means, rigid) > 0.95 and 0 < alone < 0.6
 
 
-# --- Families of the search -----------------------------------------------------------
+def test_families_have_valid_problems_always_the_same():
+    families = module("search.families")
+    problems = list(itertools.chain(*(family() for family in families.FAMILIES)))
+    assert len({problem[:2] for problem in problems}) == len(problems) > 200
+    for problem in problems[::47]:
+        sides, again = problem.make(), problem.make()
+        costs = [getattr(side, "features", side) for side in sides[:2]]
+        same = [getattr(side, "features", side) for side in again[:2]]
+        assert all(map(np.array_equal, costs, same)) and np.isfinite(costs[0]).all()
+        for rows, cols in (pairs.T for pairs in sides.known):
+            assert len(rows) and rows.max() < len(costs[0]) and cols.max() < len(costs[1])
 
 
-@pytest.fixture
-def made_up(monkeypatch):
-    """Put small random vocabularies and cells where files are read."""
-    data = module("common.data")
-    rng = np.random.default_rng(0)
-    names = [f"word{k}" for k in range(4000)]
-    cloud = rng.normal(size=(450, 3))
-    words = SimpleNamespace(words=names, vectors=rng.normal(size=(4000, 4)))
-    monkeypatch.setattr(data, "embeddings", lambda name: words)
-    monkeypatch.setattr(data, "dictionary", lambda *_: {word: {word} for word in names})
-    monkeypatch.setattr(data, "cells", lambda name: [cloud] * 2)
-
-
-def entries(side):
-    return side if isinstance(side, np.ndarray) else side.features
-
-
-def test_every_family_has_valid_problems_always_the_same(made_up):
-    pytest.importorskip("sklearn")  # for digits
-    by_family = {}
-    for problem in module("search.confidence").problems():
-        by_family.setdefault(problem.family, []).append(problem)
-    names = [problem[:2] for problem in itertools.chain(*by_family.values())]
-    assert len({*names}) == len(names) >= 300
-    for first, *_ in by_family.values():
-        sides, again = first.make(), first.make()
-        assert sides.known, first
-        for k, side in enumerate((sides.x, sides.y)):
-            rows, same = entries(side), entries(again[k])
-            assert np.isfinite(rows).all() and np.array_equal(rows, same), first
-            if isinstance(side, np.ndarray):
-                assert np.abs(side - side.T).max() <= 1e-9 * np.abs(side).max(), first
-            for pairs in sides.known:
-                assert pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs), first
-                assert 0 <= pairs.min() and pairs[:, k].max() < len(rows), first
-
-
-def test_known_matches_of_a_graph_that_is_only_shuffled_are_exact():
+def test_known_matches_of_a_shuffled_graph_are_exact():
     families = module("search.families")
     x, y, [known], _ = families.graph_sides(families.GRAPHS["tree"], families.steps, 30, 0.0)
     rows, columns = known.T
     assert np.array_equal(x[np.ix_(rows, rows)], y[np.ix_(columns, columns)])
 
 
-def test_a_rerun_goes_on_from_the_file(tmp_path, monkeypatch, capsys):
-    search, families = module("search.confidence"), module("search.families")
-
-    def trees():
-        for share in (0.0, 0.1):
-            arguments = families.GRAPHS["tree"], families.steps, 30, share
-            sides = families.graph_sides(*arguments)
-            yield families.Problem("trees", f"{share}", lambda sides=sides: sides)
-
-    monkeypatch.setattr(search, "FAMILIES", [trees])
-    file = tmp_path / "facts.json"
-    search.families(argparse.Namespace(only=[], sizes=[1], json=file))
-    before = json.loads(file.read_text())
-    search.families(argparse.Namespace(only=[], sizes=None, json=file))
-    after = json.loads(file.read_text())
-    assert len(before) == 1 and len(after) == 2 and after[0] == before[0]
-    assert before[0]["found"] and before[0]["candidates"]
-    assert "| trees | 2 |" in capsys.readouterr().out
+@pytest.mark.slow
+def test_a_rerun_of_families_goes_on_from_the_file(tmp_path, capsys):
+    search, file = module("search.confidence"), tmp_path / "facts.json"
+    for limit in (1, 2):
+        options = dict(only=["molecules", "distances"], sizes=[limit], json=file)
+        search.families(argparse.Namespace(**options))
+        rows = json.loads(file.read_text())
+        assert len(rows) == limit and rows[0]["candidates"]
+    assert "| all | 2 |" in capsys.readouterr().out
 
 
-def test_calibration_leaves_families_out(tmp_path, capsys):
-    rows = []
-    for k in range(60):
-        # Two kinds of starts that meet have found the optimum in a family, not in the others.
-        met, is_first = k % 2 == 0, k % 3 == 0
-        ends = ("product", 1.0, "won"), ("random 0", 1.1, "lost")
-        if met:
-            ends = ends[0], ("random 0", 1.0, "same as product")
-        facts = dict(n_points=50, epsilon=0.1, n_iter=9, seconds=0.1)
-        tried = [dict(start=start, gw_cost=cost, fate=fate, **facts) for start, cost, fate in ends]
-        row = dict(family="abc"[k % 3], name=str(k), status="converged", candidates=tried)
-        rows.append(row | {"found": met == is_first})
-    file = tmp_path / "rows.json"
-    file.write_text(json.dumps(rows))
-    module("search.confidence").calibration(argparse.Namespace(json=file))
-    said = capsys.readouterr().out
-    # Weights that are fitted to two families are wrong for the third.
-    assert float(said.partition("calibration error ")[2].partition(";")[0]) > 0.2
-    assert "| kinds |" in said
-
-
-def test_reliability_is_of_what_was_said_and_found():
-    said = np.array([0.1, 0.2, 0.6, 0.92, 0.94, 0.97, 1.0, 1.0])
-    found = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
-    lines, error = module("search.confidence").reliability(said, found)
-    assert [line[:2] for line in lines] == [
-        ("0 to 0.3", 2),
-        ("0.5 to 0.7", 1),
-        ("0.9 to 0.95", 2),
-        ("0.95 to 1", 3),
-    ]
-    assert error == pytest.approx((0.7 + 0.4 + 0.86 + 0.03) / 8)
-
-
-def test_a_fit_finds_what_the_evidence_says():
-    search = module("search.confidence")
-    rng = np.random.default_rng(0)
+def test_calibration_is_fitted_to_what_was_found():
+    search, rng = module("search.confidence"), np.random.default_rng(0)
     seen = rng.standard_normal((20_000, 5)) * [1, 2, 1, 3, 1]
     known = np.array([0.5, 1.0, -0.5, 0.0, 0.2, 1.0])
     found = rng.random(len(seen)) < search.confidence(seen, known)
     np.testing.assert_allclose(search.fitted(seen, found), known, atol=0.1)
+    said = np.array([0.1, 0.2, 0.6, 0.92, 0.94, 0.97, 1.0, 1.0])
+    found = np.array([0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
+    lines, error = search.reliability(said, found)
+    assert [count for _, count, *_ in lines] == [2, 1, 2, 3]
+    assert error == pytest.approx((0.7 + 0.4 + 0.86 + 0.03) / 8)
+
+
+@pytest.mark.slow
+def test_programs_of_clients_are_compared():
+    pytest.importorskip("ot", reason="POT is not installed")
+    rows = module("clients.rows")
+    solve = rows.timed(lambda: np.full((5, 5), 0.04))
+    row, ratios = rows.compared("numbers", solve, solve, np.sum, "right", np.sum, 2)
+    assert row[5:7] == ["1", "1"] and len(ratios) == 2
+    plan = rows.coupling(np.random.default_rng(0).random((5, 7)) / 35)
+    np.testing.assert_allclose(plan.sum(axis=1), 1 / 5)
+    np.testing.assert_allclose(plan.sum(axis=0), 1 / 7)
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["table1", "--pairs", "es-fr", "--n-words", "60"], "Procrustes: csls"),
+        (["table2"], "en-it is not run"),
+        (["dynamics", "--pairs", "es-fr"], "P@1 of the plan"),
+        (["distances", "--languages", "es", "fr", "--n-words", "100"], "distances of 100 words"),
+    ],
+)
+def test_an_experiment_of_the_paper_runs(tmp_path, capsys, arguments, told):
+    spanish, french, dictionary = gwfast.words.load_sample()
+    for name, side in (("es", spanish), ("fr", french)):
+        write_vectors(tmp_path / f"wiki.{name}.vec", side.words[:300], side.vectors[:300])
+    lines = "".join(f"{word} {other}\n" for word, right in dictionary.items() for other in right)
+    for fold in ("0-5000", "5000-6500"):
+        (tmp_path / f"es-fr.{fold}.txt").write_text(lines, encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    main = module("paper.__main__").main
+    main([*arguments, "--data", str(tmp_path), "--output", str(tmp_path / "out"), "--threads", "1"])
+    assert told in capsys.readouterr().out
+    pictures = {"dynamics": 1, "distances": 2}.get(arguments[0], 0)
+    assert len([*tmp_path.rglob("*.png")]) == pictures
