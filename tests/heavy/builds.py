@@ -1,12 +1,9 @@
-"""Builds of the kernels that find what a usual one does not, each with all their tests.
+"""Builds of the kernels that find what a usual build does not, each with all their tests.
 
-    python tests/heavy/builds.py KIND [ARGUMENT OF PYTEST ...]
-
-copies the tree (what git tracks, and new files that it does not ignore) to a temporary folder,
-builds the extensions there as KIND says, and runs the tests of tests/kernels and tests/linear,
-slow ones too, in one process; arguments such as ``-k NAME`` choose some of them. It exits with the
-status of the tests; a finding of a sanitizer is a failure. The tests run in the interpreter that
-it is called with, which needs their packages; the tree stays as it is. CC says another compiler.
+`python tests/heavy/builds.py KIND [ARGUMENT OF PYTEST ...]` copies the tree to a temporary folder,
+builds the extensions as KIND says, and runs all tests of tests/kernels and tests/linear there in
+one process. It exits with the status of the tests; a finding of a sanitizer is a failure. The
+environment variable CC names another compiler.
 """
 
 import argparse
@@ -14,7 +11,6 @@ import dataclasses
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,14 +18,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mutations import copy_of
+
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ["tests/kernels", "tests/linear"]
 COMMON = ["-m", "", "-n", "0", "-q", "--no-header", "-p", "no:cacheprovider"]
-# Where the program that setup.py probes OpenMP with would not link or run: OpenMP all the same.
+# Use OpenMP although the program with which setup.py probes for it would not link or run.
 NO_PROBE, OWN_OPENMP = {"GWFAST_NO_OPENMP": "1"}, ("-fopenmp", "-g")
-# What a sanitizer says is not kept from the terminal, and lost with the process.
+# Show at once what a sanitizer prints: a process that it ends prints no more.
 SHOWN = "--capture=sys"
-# What compilers do not like of what Cython writes; .ci/run compiles csrc without these.
+# Warnings of code that Cython writes; .ci/run compiles csrc without these exceptions.
 CYTHONS = "unused-parameter unused-but-set-variable maybe-uninitialized".split()
 CLANGS = tuple(f"-Wno-error={name}" for name in CYTHONS[:2])
 OF_CYTHON = tuple(f"-Wno-error={name}" for name in CYTHONS)
@@ -37,25 +35,24 @@ OF_CYTHON = tuple(f"-Wno-error={name}" for name in CYTHONS)
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """A way to build, and to run what was built."""
+    """A way to build, and to run what was built.
 
-    text: str  # What it shows.
-    compiler: str = "cc"  # Unless CC says another.
-    flags: tuple[str, ...] = ()  # More of them, to compile and to link.
-    # Environment of either. Of a value ``{name}`` is where the compiler has the library
-    # of that name, ``{gcc name}`` where GCC has it.
-    build: dict[str, str] = dataclasses.field(default_factory=dict)
-    run: dict[str, str] = dataclasses.field(default_factory=dict)
-    change: Callable[[Path], None] | None = None  # Of the sources, copied to a folder.
-    arguments: tuple[str, ...] = ()  # Of pytest.
-    # Once for each instruction set of the processor, forced from outside.
-    forces_isas: bool = False
+    In values of `build` and `run`, ``{name}`` stands for the compiler's path of a library, and
+    ``{gcc name}`` for GCC's path.
+    """
+
+    text: str
+    compiler: str = "cc"
+    flags: tuple[str, ...] = ()  # to compile and to link
+    build: dict[str, str] = dataclasses.field(default_factory=dict)  # environment variables
+    run: dict[str, str] = dataclasses.field(default_factory=dict)  # environment variables
+    change: Callable[[Path], None] | None = None  # of the copied sources
+    arguments: tuple[str, ...] = ()  # of pytest
+    forces_isas: bool = False  # run once for each instruction set
 
 
 def narrow_avx512(folder):
-    """Let the kernels for AVX-512 be compiled for AVX2, their vectors of 64 bytes in
-    two halves, and take any processor with that for one that has them.
-    """
+    """Compile the kernels for AVX-512 to AVX2, and let any processor with AVX2 run them."""
     path = folder / "csrc" / "dispatch.c"
     text = path.read_text()
     target = r'"avx2,fma,avx512[^"]*" GWF_WHOLE_VECTORS'
@@ -69,8 +66,7 @@ def narrow_avx512(folder):
 
 BUILDS = {
     "address": Build(
-        "AddressSanitizer and UndefinedBehaviorSanitizer of GCC: reads and writes "
-        "outside of buffers, and what C leaves undefined.",
+        "AddressSanitizer and UndefinedBehaviorSanitizer of GCC.",
         "gcc",
         ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", *OWN_OPENMP),
         NO_PROBE,
@@ -84,21 +80,19 @@ BUILDS = {
         arguments=(SHOWN,),
     ),
     "threads": Build(
-        "ThreadSanitizer with Clang and LLVM's OpenMP, which tells it (by Archer) what "
-        "its barriers order; GCC's does not, and every loop would be a finding.",
+        # LLVM's OpenMP tells it (by Archer) what barriers order; GCC's does not.
+        "ThreadSanitizer with Clang and LLVM's OpenMP.",
         "clang",
         ("-fsanitize=thread", *OWN_OPENMP),
         NO_PROBE,
         run={
-            # GCC's is the same runtime. That of Clang 14 may be started after
-            # libstdc++, which calls what it intercepts: no program starts then.
+            # GCC's is the same runtime; Clang 14's may start after libstdc++, which it intercepts.
             "LD_PRELOAD": "{gcc libtsan.so}",
             "OMP_TOOL_LIBRARIES": "{libarcher.so}",
             "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
             "GWFAST_TEST_NOT_VECTORIZED": "1",
         },
-        # It does not follow a fork of several threads, takes more address space than
-        # any limit, and has all that is untouched of 8.7 GB, four times, in memory.
+        # It follows no fork, and takes more address space than limits of processes allow.
         arguments=("-m", "not process", "-k", "not beyond_two_to_the_31", SHOWN),
     ),
     "debug": Build("Bounds checks in the loops.", build={"GWFAST_DEBUG": "1"}),
@@ -106,21 +100,18 @@ BUILDS = {
     "clang": Build(
         "Clang, with LLVM's OpenMP; its warnings are errors.",
         "clang",
-        # Of sums and maxima that it leaves to one lane, and says so.
+        # It warns of sums and maxima that it does not vectorize.
         ("-Werror", "-Wno-error=pass-failed", *CLANGS),
     ),
     "isas": Build("Each instruction set of this processor, forced from outside.", forces_isas=True),
     "wide": Build(
-        "The kernels for AVX-512, compiled for AVX2: right for a processor that lacks "
-        "it in all but the instructions themselves.",
+        "The kernels for AVX-512, compiled for AVX2.",
         change=narrow_avx512,
-        run={"GWFAST_TEST_NOT_VECTORIZED": "1"},  # not in all 16 lanes
+        run={"GWFAST_TEST_NOT_VECTORIZED": "1"},
     ),
     "arm64": Build(
-        "A cross compiler's, for the interpreter of --interpreter, such as one of that "
-        "machine in QEMU; without tests that start others. With Debian's packages for "
-        "arm64 unpacked in ROOT and wheels for it in WHEELS: --interpreter 'env "
-        "PYTHONPATH=WHEELS qemu-aarch64 -L ROOT ROOT/usr/bin/python3'.",
+        "Cross-compiled, with Debian's packages for arm64 unpacked in ROOT and wheels in WHEELS: "
+        "--interpreter 'env PYTHONPATH=WHEELS qemu-aarch64 -L ROOT ROOT/usr/bin/python3'.",
         "aarch64-linux-gnu-gcc",
         OWN_OPENMP,
         NO_PROBE | {"LDSHARED": "{CC} -shared", "SETUPTOOLS_EXT_SUFFIX": ".so"},
@@ -130,23 +121,14 @@ BUILDS = {
 
 
 def run(command, folder, **changes):
-    """The exit status of a command in a folder, shown."""
+    """Return the exit status of a command in a folder."""
     shown = [*(f"{name}={shlex.quote(x)}" for name, x in changes.items()), *command]
     print("+", *shown, flush=True)
     return subprocess.run(command, cwd=folder, env=os.environ | changes).returncode
 
 
-def copy_tree(folder):
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, names.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-
-
 def library(compiler, name):
-    """Where a compiler has a library: where it links from, or LLVM's beside Clang's."""
+    """Return where a compiler has a library: where it links from, or LLVM's beside Clang's."""
 
     def said(*options):
         command = [*compiler, *options]
@@ -161,7 +143,7 @@ def library(compiler, name):
 
 
 def filled(values, compiler):
-    """Values with what stands in braces looked up."""
+    """Return values with the paths that braces stand for."""
 
     def look_up(match):
         if match[1] == "CC":
@@ -182,11 +164,11 @@ def supported_isas(interpreter, folder, variables):
 
 
 def check(given, arguments, folder):
-    """Build in a folder and test; the exit status."""
+    """Build in a folder and test; return the exit status."""
     build, interpreter = BUILDS[given.kind], shlex.split(given.interpreter)
     compiler, flags = os.environ.get("CC", build.compiler), " ".join(build.flags)
     began = time.perf_counter()
-    copy_tree(folder)
+    copy_of(ROOT, folder)
     if build.change:
         build.change(folder)
     variables = {"CC": compiler, **filled(build.build, compiler)}
@@ -223,12 +205,7 @@ def main():
     )
     parser.add_argument("kind", choices=BUILDS)
     parser.add_argument("--interpreter", default=sys.executable, help="command that runs the tests")
-    parser.add_argument(
-        "--folder", type=Path, help="to build in and keep, in place of a temporary one"
-    )
     given, arguments = parser.parse_known_args()
-    if given.folder:
-        return check(given, arguments, given.folder)
     with tempfile.TemporaryDirectory(prefix=f"gwfast-{given.kind}-") as folder:
         return check(given, arguments, Path(folder))
 

@@ -37,7 +37,7 @@ PACKED = {
 
 
 def mutate_packed(reader, data, max_size):
-    """What is inside changes, and the compression fits it again."""
+    """Change the content of a compressed file."""
     unpack, pack = PACKED[reader]
     try:
         inside = unpack(data)

@@ -1,6 +1,6 @@
-"""Whether solves leave memory behind, those that fail included.
+"""Check that solves leave no memory behind, even if they fail.
 
-`python tests/heavy/leaks.py [--solves 10000] [--traced 2000]` makes so many tiny solves, the small
+`python tests/heavy/leaks.py [--solves 10000] [--traced 2000]` solves tiny problems, the small
 cases of tests/conformance and calls that fail, and then some whose allocations Python traces. It
 fails if, after the first fifth, the process has grown by more than `MAX_GROWN` bytes, or if, after
 half of the traced solves, Python has more than `MAX_TRACED` bytes (NumPy's arrays included) or
@@ -25,8 +25,8 @@ from conformance.cases import Case, pairwise_cases
 
 import gwfast
 
-# Of the process, beside the noise of its allocator; and in 2000 traced solves, beside what Python
-# keeps in free lists (32 kB). A small array kept by each would be twice that.
+# Limits leave room for the noise of the allocator and for Python's free lists (32 kB). A small array
+# that each of 2000 traced solves keeps would take twice as much.
 MAX_GROWN, MAX_TRACED, MAX_OBJECTS = 2 << 20, 128 << 10, 40
 LOOKS = 12
 
@@ -81,7 +81,7 @@ KINDS = [
 
 
 def run(n_solves):
-    """Make so many solves, of each kind in turn."""
+    """Solve problems of each kind in turn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for function in itertools.islice(itertools.cycle(KINDS), n_solves):

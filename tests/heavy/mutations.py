@@ -255,10 +255,10 @@ def files_of(tree, *options):
     return [name for name in listed.split("\0") if name]
 
 
-def copy_of(tree, target):
-    """Copy the files of a tree that git knows, and what is built in it."""
-    built = files_of(tree, "--others", "--ignored", "--exclude-standard", "gwfast", "build")
-    for name in [*files_of(tree), *built]:
+def copy_of(tree, target, *others):
+    """Copy the files of a tree that git does not ignore, and all files of these folders."""
+    ignored = files_of(tree, "-oi", "--exclude-standard", *others) if others else []
+    for name in [*files_of(tree, "-co", "--exclude-standard"), *ignored]:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(tree / name, target / name)
 
@@ -317,7 +317,7 @@ def main():
     ]
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) / "gwfast"
-        copy_of(HERE, folder)
+        copy_of(HERE, folder, "gwfast", "build")
         if options.tests:
             shutil.rmtree(folder / "tests")
             copy_of(options.tests, folder / "other")

@@ -1,5 +1,5 @@
 """Thousands of random problems of all kinds, as hostile as input may be: every one must
-end in a named error, or in a finite plan that is what its status says.
+end in a named error, or in a finite plan with a true status.
 
     python tests/heavy/random_problems.py [--cases N] [--first SEED]
 
@@ -40,7 +40,7 @@ SECONDS = 60
 
 
 def cost(kind, n, rng):
-    """A matrix of costs of order one."""
+    """Return a matrix of costs of order one."""
     x = rng.standard_normal((n, int(rng.integers(1, 5))))
     if kind == "duplicates":
         x = x[rng.integers(0, max(n // 3, 1), n)]
@@ -66,7 +66,7 @@ def cost(kind, n, rng):
 
 
 def masses(n, rng):
-    """None, or masses that may be zero, tiny or very uneven."""
+    """Return None, or masses that may be zero, tiny or very uneven."""
     kind = rng.choice(["none", "uniform", "zeros", "tiny", "uneven", "denormal"])
     if kind == "none":
         return None
@@ -85,7 +85,7 @@ def masses(n, rng):
 
 
 def sides(rng):
-    """Two costs in one unit, as matrices or as point clouds, and that unit."""
+    """Return two costs in one unit, matrices or point clouds, and the unit."""
     n, m = rng.choice(SIZES, 2, p=WEIGHTS / WEIGHTS.sum())
     unit = 10.0 ** rng.uniform(-12, 12) if rng.random() < 0.5 else 1.0
     if rng.random() < 0.25:
@@ -109,7 +109,7 @@ def sides(rng):
 
 
 def case(seed):
-    """What `QuadraticProblem` and `gromov_wasserstein` take."""
+    """Return the sides, the problem and the options of a case."""
     rng = np.random.default_rng(seed)
     (x, y), unit = sides(rng)
     n, m = (len(z) if isinstance(z, np.ndarray) else z.n for z in (x, y))
@@ -156,7 +156,7 @@ def case(seed):
 
 
 def solve(seed):
-    """How a case ended, and what is wrong with that, if anything."""
+    """Return how a case ended, and a list of faults."""
     given, of_problem, options = case(seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -190,7 +190,7 @@ def solve(seed):
 
 
 def unverified(problem, result, options):
-    """What does not hold."""
+    """Return the claims of a result that `verify` refutes."""
     tolerances = {name: options[name] for name in ("tol", "marginal_tol")}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -204,7 +204,7 @@ def unverified(problem, result, options):
         wrong.append(f"marginal_error {error:.3g} is {true:.3g}")
     failed = {*found.failed} - {"rows", "cols", "mass"}
     if not result.converged:
-        # Of plans with marginals far away the objective means nothing.
+        # If marginals are far away, the objective means nothing.
         failed &= {"objective", "reg_objective"} if error < 0.5 else set()
     wrong += [f"{result.status}, {name}: {found.residuals[name]}" for name in failed]
     return wrong
