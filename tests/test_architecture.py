@@ -72,7 +72,7 @@ def test_every_module_is_in_a_room():
 
 def test_a_room_imports_only_what_stands_below_it():
     def floor(module):
-        # The root has the public names, of which `alignment` has the highest.
+        # Of the public names in the root, the names of `alignment` are the highest.
         return FLOOR[module[0] if module else "alignment"]
 
     upwards = [

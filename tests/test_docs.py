@@ -22,7 +22,7 @@ NEEDED = {
     "gromov_wasserstein_loss": "torch",
 }
 SLOW = "Alignment", "GromovWassersteinAligner", "plot_aligned"
-# What each example of each page prints, in their order.
+# Text that each example of a page prints, in the order of the examples.
 PRINTED = {
     "README.md": ["converged"],
     "docs/start.md": ["converged", "", "['maison", "converged\n100% right"],
@@ -88,7 +88,7 @@ def test_example_of_a_docstring_runs(module, name, monkeypatch):
         return
     assert "\nExamples\n--------\n" in docstring
     examples = doctest.DocTestParser().get_doctest(docstring, {}, name, None, None)
-    # What needs a cluster may be shown beside it.
+    # An example may show lines that need a cluster, without running them.
     assert sum(doctest.SKIP not in each.options for each in examples.examples) >= 2
     failed, _ = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples)
     assert not failed

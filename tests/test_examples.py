@@ -15,7 +15,7 @@ pyplot = pytest.importorskip("matplotlib.pyplot")
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 SCRIPTS = {path.stem: path for path in sorted(FOLDER.glob("*.py"))}
-# What a script needs beyond gwfast and matplotlib.
+# Packages that a script needs beyond gwfast and matplotlib.
 NEEDED = {
     "cells_in_anndata": "anndata",
     "image_features": "sklearn",

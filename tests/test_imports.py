@@ -1,4 +1,4 @@
-"""What an import loads, the public names, and Python started in a source tree."""
+"""Modules that an import loads, public names, and Python started in a source tree."""
 
 import re
 import shutil

@@ -1,8 +1,8 @@
 """Bad arguments are refused by an error that names the argument and its value.
 
-The tables beside this file have a row for each refusal: a call, the name and the value that its
-message must hold (often the name of a type, if the type is wrong), and the error unless it is a
-ValueError. Sentences are not tested.
+Each row of the tables `of_*.py` is a call, the name and the value that the message must hold (the
+name of a type if the type is wrong), and the error unless it is a ValueError. Sentences are not
+tested.
 """
 
 import importlib
