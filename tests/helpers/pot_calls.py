@@ -98,7 +98,7 @@ class Row(NamedTuple):
     lacks: tuple  # entries of POT's log that are not in the log here
 
     def __str__(self):
-        named = (f"{key}={x}" for key, x in self.arguments.items() if np.ndim(x) == 0)
+        named = (f"{key}={x}" for key, x in self.arguments.items() if np.isscalar(x))
         return "-".join([self.name, *named])
 
 
@@ -120,6 +120,10 @@ def frozen(x):
     x = x.copy()
     x.flags.writeable = False
     return x
+
+
+def is_number(x):
+    return not isinstance(x, list | tuple) and np.ndim(x) == 0
 
 
 def same(found, theirs, close=1e-9, but=(), lacks=()):
@@ -145,7 +149,7 @@ def same(found, theirs, close=1e-9, but=(), lacks=()):
     elif isinstance(theirs, list | tuple):
         assert isinstance(found, list | tuple)
         shorter = min(len(found), len(theirs))
-        if all(np.ndim(x) == 0 for x in theirs):
+        if all(map(is_number, theirs)):
             assert abs(len(found) - len(theirs)) <= 1
             found, theirs = found[:shorter], theirs[:shorter]
         for one, other in zip(found, theirs, strict=True):

@@ -1,0 +1,175 @@
+"""Calls of POT's functions of several spaces, of matrices and of unbalanced problems, as rows."""
+
+import numpy as np
+from helpers.pot_calls import DICTIONARIES, EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS, row
+from helpers.pot_spaces import costs, weights
+from helpers.problems import distances, masses
+
+N, LAMBDAS = 5, [0.5, 0.2, 0.3]
+INIT_C, INIT_Y = costs(N, 4), np.random.default_rng(4).normal(size=(N, 2))
+PLAIN, FUSED = "entropic_gromov_barycenters", "entropic_fused_gromov_barycenters"
+EXACT, EXACT_FUSED = EXACT_BARYCENTERS
+SEMIRELAXED, SEMIRELAXED_FUSED = SEMIRELAXED_BARYCENTERS
+UNMIXING, FUSED_UNMIXING, LEARNING, FUSED_LEARNING = DICTIONARIES
+UNBALANCED = "fused_unbalanced_gromov_wasserstein"
+BY_LOSS = {"stop_criterion": "loss", "init_C": INIT_C}
+OTHERS = BY_LOSS | {"loss_fun": "kl_loss", "warmstartT": True}
+
+
+def barycenter(name, sizes=None, total=1.0, symmetric=True, **options):
+    """Arguments for spaces with more (and, if masses are free, fewer) points than N."""
+    sizes = sizes or ((9, 7, 3) if name in SEMIRELAXED_BARYCENTERS else (9, 7, 8))
+    made = {"N": N, "Cs": [costs(n, s, symmetric=symmetric) for s, n in enumerate(sizes)]}
+    made |= {"ps": [total * weights(n, s) for s, n in enumerate(sizes)], "lambdas": LAMBDAS}
+    made |= {"max_iter": 5, "tol": 0.0, "log": True, "random_state": 3}
+    if name not in SEMIRELAXED_BARYCENTERS:
+        made["p"] = total * weights(N, 3)
+    if "entropic" in name:
+        made["epsilon"] = 0.5 if name == FUSED else 0.3
+    if name in (FUSED, EXACT_FUSED, SEMIRELAXED_FUSED):
+        made["Ys"] = [np.random.default_rng(s).normal(size=(n, 2)) for s, n in enumerate(sizes)]
+        made["alpha"] = 0.7
+    return made | options
+
+
+def barycenter_row(name, **options):
+    arguments = barycenter(name, **options)
+    if "entropic" not in name:
+        return row(name, **arguments)
+    return row(name, close=1e-5, but={"err": 1e-4, "err_rel_loss": 1e-4}, **arguments)
+
+
+BARYCENTERS = [
+    barycenter_row(PLAIN),
+    barycenter_row(PLAIN, **OTHERS, solver="PPA"),
+    barycenter_row(PLAIN, **BY_LOSS, symmetric=False),
+    barycenter_row(FUSED, **OTHERS, fixed_features=True, init_Y=INIT_Y),
+    *(barycenter_row(name) for name in (EXACT, *SEMIRELAXED_BARYCENTERS)),
+    *(barycenter_row(name, **OTHERS) for name in EXACT_BARYCENTERS),
+    barycenter_row(EXACT_FUSED, init_C=INIT_C, init_X=INIT_Y),
+    *(
+        barycenter_row(name, **BY_LOSS, init_X=INIT_Y, **fixed)
+        for name in (EXACT_FUSED, SEMIRELAXED_FUSED)
+        for fixed in ({"fixed_structure": True}, {"fixed_features": True})
+    ),
+    *(
+        barycenter_row(name, **options)
+        for name in SEMIRELAXED_BARYCENTERS
+        for options in (
+            {"G0": "random_product", "warmstartT": True, "total": 3.0},
+            {"G0": "random", "symmetric": False},
+            {"N": 1, "sizes": (2, 4, 3)},
+            {"N": 2, "sizes": (2, 4, 3)},
+        )
+    ),
+    barycenter_row(SEMIRELAXED, **OTHERS, G0="random"),
+    barycenter_row(SEMIRELAXED_FUSED, **OTHERS, G0="random", init_X=INIT_Y),
+]
+
+SIZES, NT = (9, 7, 8, 11, 5), 6
+RATES = {LEARNING: {}, FUSED_LEARNING: {"learning_rate_Y": 0.3}}
+SPACES = {
+    "Cs": [costs(n, s) for s, n in enumerate(SIZES)],
+    "ps": [weights(n, s) for s, n in enumerate(SIZES)],
+    "Ys": [np.random.default_rng(s).normal(size=(n, 2)) for s, n in enumerate(SIZES)],
+}
+Q = weights(NT, 7)
+CDICT = np.array([costs(NT, s) for s in (3, 4, 5)])
+YDICT = np.random.default_rng(4).normal(size=(3, NT, 2))
+ASYMMETRIC = np.array([costs(NT, s, symmetric=False) for s in (3, 4, 5)])
+
+
+def dictionary(name, s=0, **options):
+    """Arguments of a call, of the space `s` if it unmixes one."""
+    fused = "fused" in name
+    if name in (UNMIXING, FUSED_UNMIXING):
+        made = {"C": SPACES["Cs"][s], "Cdict": CDICT, "p": SPACES["ps"][s], "q": Q}
+        made |= {"Y": SPACES["Ys"][s], "Ydict": YDICT} if fused else {}
+    else:
+        made = SPACES | {"q": Q, "D": 3, "nt": NT, "epochs": 2, "random_state": 0, "use_log": True}
+        made |= {f"learning_rate{end}": 0.1 for end in (("_C", "_Y") if fused else ("",))}
+        if not fused:
+            del made["Ys"]
+    return made | ({"alpha": 0.4} if fused else {}) | options
+
+
+def first_atoms(name, **options):
+    given = {"Cdict_init": CDICT - 0.5} | ({"Ydict_init": YDICT} if "fused" in name else {})
+    return dictionary(name, **given, **options)
+
+
+DICTIONARY_ROWS = [
+    row(name, **arguments)
+    for name in (UNMIXING, FUSED_UNMIXING)
+    for arguments in (
+        dictionary(name),
+        dictionary(name, 1, reg=0.02, symmetric=True),
+        dictionary(name, 2, symmetric=False, p=None, q=None),
+        dictionary(name, 3, reg=0.02, symmetric=None),
+        dictionary(name, 4),
+        dictionary(name, Cdict=ASYMMETRIC, symmetric=None),
+        dictionary(name, Cdict=ASYMMETRIC, symmetric=True),
+    )
+] + [
+    row(name, **arguments)
+    for name in (LEARNING, FUSED_LEARNING)
+    for arguments in (
+        dictionary(name),
+        first_atoms(name, ps=None, q=None, batch_size=2, projection="symmetric"),
+        dictionary(name, batch_size=2, reg=0.02, projection="nonnegative"),
+        first_atoms(name, use_adam_optimizer=False, projection="", **RATES[name]),
+    )
+]
+
+MASSES = ("wx_samp", "wx_feat", "wy_samp", "wy_feat")
+BETWEEN = ("M_samp", "M_feat")
+DUALS = ("duals_sample", "duals_feature")  # up to constants
+TIGHT_COOT = {"nits_ot": 10**5, "tol_sinkhorn": 1e-12, "early_stopping_tol": 0, "log": True}
+
+
+def matrices(x=(13, 5), y=(9, 7), given=(*MASSES, *BETWEEN), **options):
+    """Arguments of co-optimal transport."""
+    rng = np.random.default_rng(0)
+    made = {"X": rng.normal(size=x), "Y": 1.2 * rng.normal(size=y)}
+    made |= {name: masses(n, rng) for name, n in zip(MASSES, (*x, *y), strict=True)}
+    made |= {"M_samp": rng.random((x[0], y[0])), "M_feat": rng.random((x[1], y[1]))}
+    return {name: made[name] for name in ("X", "Y", *given)} | TIGHT_COOT | options
+
+
+COOT = [
+    matrices(epsilon=(0.2, 0), alpha=(0.7, 1.5)),
+    matrices((4, 17), (6, 19), MASSES, epsilon=0.3),
+    matrices((12, 1), (7, 3), (), epsilon=(0, 0.4)),
+    matrices((1, 4), (3, 2), alpha=(0.7, 1.5)),
+    matrices(given=(), epsilon=0.5, nits_bcd=2),
+    matrices(given=(), epsilon=0.5, eval_bcd=3, nits_bcd=7),
+    matrices(given=MASSES),
+]
+COOT_ROWS = [
+    row("co_optimal_transport", but=dict.fromkeys(DUALS), **arguments) for arguments in COOT
+] + [row("co_optimal_transport2", but=dict.fromkeys(DUALS), **COOT[0])]
+
+TIGHT_UNBALANCED = {"max_iter": 300, "tol": 1e-10, "max_iter_ot": 3000, "tol_ot": 1e-11}
+
+
+def unbalanced(n=8, m=6, **options):
+    rng = np.random.default_rng(0)
+    made = {"Cx": distances(rng.standard_normal((n, 3)))}
+    made |= {"Cy": distances(rng.standard_normal((m, 3))), "M": rng.random((n, m))}
+    made |= {"wx": masses(n, 1), "wy": 1.5 * masses(m, 2), "epsilon": 0.3, "log": True}
+    return made | {"unbalanced_solver": "sinkhorn"} | TIGHT_UNBALANCED | options
+
+
+UNBALANCED_ROWS = [
+    # With acceleration errors fall sooner.
+    row(name, close=1e-7, but={"backend": None, "error": 1e-2, "duals": 1e-6}, **arguments)
+    for name, arguments in (
+        (UNBALANCED, unbalanced(reg_marginals=1.0)),
+        (UNBALANCED, unbalanced(reg_marginals=(0.5, 3.0), alpha=0.7)),
+        # The two plans differ: there is no single plan to settle on.
+        (UNBALANCED, unbalanced(12, 9, reg_marginals=(0.03, 0.02), epsilon=0.1)),
+        (f"{UNBALANCED}2", unbalanced(reg_marginals=(0.5, 3.0), alpha=0.7)),
+    )
+]
+
+SPACES_ROWS = BARYCENTERS + DICTIONARY_ROWS + COOT_ROWS + UNBALANCED_ROWS
