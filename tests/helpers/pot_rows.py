@@ -172,4 +172,28 @@ UNBALANCED_ROWS = [
     )
 ]
 
+
+def templates(multi_alpha=False, **options):
+    """Arguments of a layer of graphs with their nodes mixed up, one of them of a single node.
+
+    An edge is there twice, and an edge between two graphs does not count.
+    """
+    rng, size, m = np.random.default_rng(0), 3, 6
+    batch = rng.permutation(np.repeat(np.arange(4), (5, 1, 7, 4)))
+    pairs = np.argwhere(np.triu(rng.random((len(batch), len(batch))) < 0.6, 1)).T
+    within = batch[pairs[0]] == batch[pairs[1]]
+    edges = np.hstack([pairs[:, within], pairs[:, within][:, :1], pairs[:, ~within][:, :1]])
+    C = rng.random((size, m, m))
+    return {
+        "G_edges": np.hstack([edges, edges[::-1]]),
+        "tplt_adjacencies": C + C.swapaxes(1, 2),
+        "G_features": rng.standard_normal((len(batch), 2)),
+        "tplt_features": rng.standard_normal((size, m, 2)),
+        "tplt_weights": np.array([masses(m, rng) for _ in range(size)]),
+        "alpha": np.array([0.3, 0.8, 0.5] if multi_alpha else 0.6),
+        "multi_alpha": multi_alpha,
+        "batch": batch,
+    } | options
+
+
 SPACES_ROWS = BARYCENTERS + DICTIONARY_ROWS + COOT_ROWS + UNBALANCED_ROWS
