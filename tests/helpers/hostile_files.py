@@ -1,97 +1,57 @@
 """Files that claim more than they hold, or unpack to far more than they are."""
 
-import bz2
-import gzip
 import io
-import lzma
 import warnings
 import zipfile
 
-import numpy as np
+from helpers.vector_files import COMPRESS
 from numpy.lib import format as npy
 
-COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
-_PIECE = 1 << 20
+PIECE, UNPACKED = 1 << 20, 1 << 26
 
 
-def unpacking_to(kind, head, repeated, n_bytes):
-    """A compressed file of `head`, and then of a few bytes over and over."""
-    compress = COMPRESS[kind]
-    piece = compress((repeated * (_PIECE // len(repeated) + 1))[:_PIECE])
-    return (compress(head) if head else b"") + piece * (n_bytes // _PIECE)
+def npy_bytes(shape, descr, data=b"", fortran_order=False):
+    stream, header = io.BytesIO(), {"descr": descr, "fortran_order": fortran_order, "shape": shape}
+    npy.write_array_header_1_0(stream, header)
+    return stream.getvalue() + data
 
 
-def npy_bytes(shape, descr, data=b"", fortran=False):
-    """An ``.npy`` file that says so, with any data."""
-    made = io.BytesIO()
-    header = {"descr": descr, "fortran_order": fortran, "shape": shape}
-    npy.write_array_header_1_0(made, header)
-    return made.getvalue() + data
+def zip_bytes(*members):
+    """Return a compressed archive of pairs of a name and bytes; a name may come twice."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for member in members:
+            archive.writestr(*member)
+    return stream.getvalue()
 
 
-def npz_bytes(**members):
-    """An archive of such files, compressed."""
-    return zip_bytes((f"{name}.npy", content) for name, content in members.items())
+def npz_bytes(words, vectors):
+    return zip_bytes(("words.npy", words), ("vectors.npy", vectors))
 
 
-def zip_bytes(members):
-    """A compressed archive of pairs of a name and bytes; names may come twice."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Duplicate name")
-                archive.writestr(name, content)
-    return made.getvalue()
+def repeated(compression, piece, head=b""):
+    """Return a file that unpacks to `head` and 64 MiB of a piece over and over."""
+    compress = COMPRESS[compression]
+    content = compress((piece * (PIECE // len(piece) + 1))[:PIECE])
+    return (compress(head) if head else b"") + content * (UNPACKED // PIECE)
 
 
-def with_twin(archive, name, content=None, alias=True):
-    """The bytes of an archive with one more member that goes by the name of an array:
-    as NumPy finds it beside ``name.npy``, or with `alias` false by the same name. Its
-    content is that of the array if none is given.
-    """
-    with zipfile.ZipFile(io.BytesIO(archive)) as old:
-        members = [(one, old.read(one)) for one in old.namelist()]
-    own = dict(members)[f"{name}.npy"]
-    twin = name if alias else f"{name}.npy"
-    return zip_bytes([*members, (twin, own if content is None else content)])
-
-
-def _array(values):
-    return npy_bytes(np.shape(values), np.asarray(values).dtype.str, np.array(values).tobytes())
-
-
-WORD = _array(["a"])
-VECTOR = _array([[1.0]])
-# Files by name, and what makes their content.
-TOO_MUCH = 1 << 26
+WORD = npy_bytes((1,), "<U1", b"a\0\0\0")
+VECTOR = npy_bytes((1, 1), "<f4", bytes(4))
+FORMAT = npy_bytes((), "<i8", b"\3" + bytes(7))
+MANY = npy_bytes((10**12, 4), "<f4")
+# Functions that return the content.
 FILES = {
-    "words.npz": lambda: npz_bytes(words=npy_bytes((10**9,), "<U0"), vectors=VECTOR),
-    "many.npz": lambda: npz_bytes(
-        words=npy_bytes((10**12,), "<U5"), vectors=npy_bytes((10**12, 4), "<f4")
-    ),
-    "columns.npz": lambda: npz_bytes(
-        words=WORD, vectors=npy_bytes((10**12, 4), "<f4", fortran=True)
-    ),
-    "rows.npz": lambda: npz_bytes(words=WORD, vectors=npy_bytes((1, 10**12), "<f8")),
-    "bomb.npz": lambda: npz_bytes(
-        words=npy_bytes((1 << 24,), "<U1", bytes(TOO_MUCH)), vectors=VECTOR
-    ),
-    "alias.npz": lambda: with_twin(
-        npz_bytes(words=WORD, vectors=VECTOR),
-        "words",
-        npy_bytes((1 << 24,), "<U1", bytes(TOO_MUCH)),
-    ),
-    "array.npy": lambda: npy_bytes((10**12, 4), "<f4"),
-    **{
-        f"{name}.{kind}": lambda kind=kind, parts=parts: unpacking_to(kind, *parts, TOO_MUCH)
-        for name, kinds, parts in (
-            ("line", COMPRESS, (b"", b"a")),
-            ("word.bin", ["gz"], (b"2 1\n", b"a")),
-            ("last_line", ["xz"], (b"a 1 2\n", b"1 ")),
-            ("blank", ["xz"], (b"a 1 2\n", b"\n")),
-            ("rows", ["xz"], (b"999999999 1\n", b"a 1\n")),
-        )
-        for kind in kinds
-    },
+    "words.npz": lambda: npz_bytes(npy_bytes((10**9,), "<U0"), VECTOR),
+    "many.npz": lambda: npz_bytes(npy_bytes((10**12,), "<U5"), MANY),
+    "columns.npz": lambda: npz_bytes(WORD, npy_bytes((10**12, 4), "<f4", fortran_order=True)),
+    "bomb.npz": lambda: npz_bytes(npy_bytes((UNPACKED // 4,), "<U1", bytes(UNPACKED)), VECTOR),
+    "array.npy": lambda: MANY,
+    "alignment.npz": lambda: zip_bytes(("gwfast_alignment.npy", FORMAT), ("mapping.npy", MANY)),
+    "line.bz2": lambda: repeated("bzip2", b"a"),
+    "word.bin.gz": lambda: repeated("gzip", b"a", head=b"2 1\n"),
+    "last_line.xz": lambda: repeated("xz", b"1 ", head=b"a 1 2\n"),
+    "blank.xz": lambda: repeated("xz", b"\n", head=b"a 1 2\n"),
+    "rows.xz": lambda: repeated("xz", b"a 1\n", head=b"999999999 1\n"),
 }

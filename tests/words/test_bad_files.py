@@ -1,0 +1,396 @@
+"""Files and rows that cannot be read: refused by name and line, or left out."""
+
+import gzip
+import os
+import re
+import tracemalloc
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.hostile_files import FILES, npy_bytes, npz_bytes, zip_bytes
+from helpers.marks import mostly_slow
+from helpers.readers import READERS
+from helpers.vector_files import COMPRESS, binary_of, check, points, text_of, write, write_vectors
+
+import gwfast
+from gwfast.words import EmbeddingsFileError, read_counts, read_dictionary, read_embeddings
+
+FORMATS = pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
+
+
+def refusal(path, read=read_embeddings, **options):
+    """Return the error about a file, which names a file and perhaps its line, in one line."""
+    with pytest.raises(EmbeddingsFileError) as caught:
+        read(path, **options)
+    error = caught.value
+    where = f"{error.path}:" if error.line is None else f"{error.path}:{error.line}:"
+    assert error.path.stem == path.stem
+    assert str(error).startswith(where) and "\n" not in str(error) and len(str(error)) < 600
+    return error
+
+
+CUT = binary_of("ab", points(2, 3))[:-5]
+LONG_TEXT = text_of([f"w{i}" for i in range(12_000)], points(12_000, 8), header=False)
+muse, xling, zhang = (partial(read_dictionary, format=name) for name in ("muse", "xling", "zhang"))
+
+
+# Reader, name, content, line of the error, and a part of its text: values, names, numbers.
+@pytest.mark.parametrize("read, name, content, line, fact", [
+    (read_embeddings, "v", b"", None, "0 bytes"),
+    (read_embeddings, "v", b"2 3\n", 1, "2 rows .*got 0"),
+    (read_embeddings, "v", b"0 3\n", None, "got none"),
+    (read_embeddings, "v", b"2 0\n", 1, "columns, got 0"),
+    (read_embeddings, "v", b"2 1000001\na 1\n", 1, "columns, got 1000001"),
+    (read_embeddings, "v", b"hello\n", 1, "header .*'hello'"),
+    (read_embeddings, "v", b"a\t1 2\n" * 3, 1, "header .*tab"),
+    (read_embeddings, "v", b"2 2\ra 1 2\rb 3 4\r", 1, r"'2\\ra'"),
+    (read_embeddings, "v", b"99999999999999999999 2\na 1 2\n", 2, "1 numbers"),
+    # More rows than memory can hold.
+    (read_embeddings, "v", b"9" * 15 + b" 1000\nw" + b" 1" * 1000 + b"\n", 1, "9" * 15),
+    (read_embeddings, "v.bin", gzip.compress(b"9" * 15 + b" 1\nw 123"), None, "9" * 15),
+    (read_embeddings, "v", b"a 1 2\n" + b"\n" * (1 << 20) + b"b 1 2\n", 2, "got 0"),
+    (read_embeddings, "v", LONG_TEXT + b"w\n", 12_001, "got 0"),
+    (read_embeddings, "v", b"\xba\x16\x4f\x2f0123456789", None, "fastText"),
+    (read_embeddings, "v", b"\x80\x04.", None, r"pickle.*\.kv or \.model"),
+    (read_embeddings, "v.npz", b"a 1 2\n", None, r"\.npz"),
+    (read_embeddings, "v.npy", b"a 1 2\n", None, r"\.npy"),
+    (read_embeddings, "v.bin", b"abc def ghi\n", 1, "header"),
+    (read_embeddings, "v.bin", b"1 1\n 1234\n", None, "row 1"),
+    (read_dictionary, "d", b"\n \n", None, "empty"),
+    (read_dictionary, "d", b"a b\n\nc d e\n", 3, "'c d e'"),
+    (read_dictionary, "d", b"a\tb\tc\n", 1, "source target"),
+    (read_dictionary, "d", b"a\t\n", 1, "source target"),
+    (read_dictionary, "d", b"a b\nc \xff\n", 2, "0xff"),
+    (muse, "d", b"a b\nc\n", 2, "'c'"),
+    (muse, "d", b"a b\tc d\n", 1, r"'a b\\tc d'"),
+    (xling, "d", b"a\tb\nc d\n", 2, "source<tab>target"),
+    (xling, "d", b"a\tb\n\tc\n", 2, r"'\\tc'"),
+    (xling, "d", b"a\tb\tc\n", 1, r"'a\\tb\\tc'"),
+    (zhang, "d", b"a\n\nb\n", None, "none"),
+    (read_counts, "f", b"", None, "empty"),
+    *((read_counts, "f", b"ok 1\n%b\n" % line, 2, repr(line.decode().strip())) for line in (
+        b"a", b"a x", b"a 0", b"a -1", b"a nan", b"a inf", b" 5", b"a 1 x"
+    )),
+])  # fmt: skip
+def test_content_that_cannot_be_read(tmp_path, read, name, content, line, fact):
+    error = refusal(write(tmp_path / name, content), read)
+    assert error.line == line
+    assert re.search(fact, str(error))
+
+
+ONE, NAMES = np.ones((2, 3)), np.array(["a", "b"])
+
+
+@pytest.mark.parametrize("words, vectors, fact", [
+    (NAMES, None, "'vectors'"),
+    (NAMES.astype(object), ONE, "'words'.*objects"),
+    (np.arange(2), ONE, "'words'.*int64"),
+    (NAMES, ONE[:1], "2 words for 1 rows"),
+    (NAMES, ONE[0], r"'vectors'.*\(3,\)"),
+    (NAMES, ONE * 1j, "'vectors'.*complex128"),
+    (NAMES, ONE[:, :0], r"'vectors'.*\(2, 0\)"),
+    (NAMES, ONE * [[1], [np.inf]], "inf for 'b' in row 1"),
+    (np.array([b"\xff", b"a"]), ONE, "UTF-8"),
+])  # fmt: skip
+def test_npz(tmp_path, words, vectors, fact):
+    arrays = {"words": words} if vectors is None else {"words": words, "vectors": vectors}
+    np.savez(tmp_path / "v.npz", **arrays)
+    assert re.search(fact, str(refusal(tmp_path / "v.npz")))
+
+
+@pytest.mark.parametrize("words, line, fact", [
+    (None, None, r"v\.words or v\.txt"),
+    (b"a\n\nb\n", 2, "blank"),
+    (b"a\nb\n\xff\n", 3, "UTF-8"),
+    (b"a\nb\n", None, "2 words for 3 rows"),
+    (b"a\nb\nc\nd\n", None, "4 words for 3 rows"),
+])  # fmt: skip
+def test_word_list_of_npy(tmp_path, words, line, fact):
+    np.save(tmp_path / "v.npy", points(3, 2))
+    if words is not None:
+        write(tmp_path / "v.words", words)
+    error = refusal(tmp_path / "v.npy")
+    assert (error.path.name, error.line) == ("v.words" if line else "v.npy", line)
+    assert re.search(fact, str(error))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_pipes_and_folders(tmp_path):
+    """A pipe would be waited for without an end when it is opened again."""
+    os.mkfifo(tmp_path / "v")
+    assert "pipe" in str(refusal(tmp_path / "v"))
+    with pytest.raises(OSError, match=re.escape(str(tmp_path))):
+        read_embeddings(tmp_path)
+
+
+@pytest.mark.parametrize("name, compression", [
+    ("v.vec", "gzip"), ("v.vec", "xz"), ("v.bin", "bzip2"), ("v.npz", None), ("v.npy", None),
+])  # fmt: skip
+def test_any_byte_may_be_missing_or_wrong(tmp_path, name, compression):
+    """There is an error of ours, or the same vectors."""
+    words, vectors = [f"w{i}" for i in range(30)], points(30, 4)
+    path = write_vectors(tmp_path / name, words, vectors)
+    whole = path.read_bytes()
+    if compression:
+        whole = COMPRESS[compression](whole)
+    for position in range(0, len(whole), 13):
+        error = refusal(write(path, whole[:position]))
+        if compression and position >= 14:
+            assert compression in str(error)
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x55
+        try:
+            embeddings = read_embeddings(write(path, damaged))
+        except EmbeddingsFileError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+        else:
+            assert embeddings.words == tuple(words)
+            assert name == "v.npy" or (embeddings.vectors == vectors).all()
+
+
+def test_cut_gzip_names_the_first_line_that_is_not_whole(tmp_path):
+    """Stored blocks tell from outside where the text ends; an error before it comes first."""
+    rows = text_of([f"w{i}" for i in range(100)], points(100, 3), header=False)
+    n_lost = len(rows.split(b"\n", 60)[60])
+    for text, line in ((rows, 60), (rows.replace(b"w7 ", b"w7 x"), 8)):
+        cut = gzip.compress(text, compresslevel=0)[: -8 - n_lost - 3]  # within line 60
+        assert refusal(write(tmp_path / "v", cut)).line == line
+
+
+def test_max_words_leaves_the_rest_unread(tmp_path):
+    path = write(tmp_path / "v.vec", b"9 2\na 1 2\nb 3 4\nnonsense\n")
+    check(read_embeddings(path, max_words=2), "ab", [[1, 2], [3, 4]])
+    assert read_embeddings(write(tmp_path / "v.bin", CUT), max_words=1).words == ("a",)
+    # Files of several buffers and blocks.
+    words, vectors = [f"w{i}" for i in range(5000)], points(5000, 80)
+    content = gzip.compress(binary_of(words, vectors), 1)
+    path = write(tmp_path / "v", content[:-5000])
+    check(read_embeddings(path, max_words=99), words[:99], vectors[:99])
+    refusal(path)
+    vectors[4000] = np.nan
+    path = write_vectors(tmp_path / "v.npz", words, vectors)
+    check(read_embeddings(path, max_words=4000), words[:4000], vectors[:4000])
+    assert "'w4000' in row 4000" in str(refusal(path))
+
+
+@FORMATS
+def test_words_that_are_not_utf8(tmp_path, name):
+    words = ["uno", b"ni\xf1o", "dos", b"\xff", b"ni\xf1o", b"\xfe", "tres", "uno"]
+    vectors = points(len(words), 6)
+    path = write_vectors(tmp_path / name, words, vectors)
+    error, line = refusal(path), {"v.vec": 3, "v.npy": 2}.get(name)
+    assert (error.path.suffix, error.line) == (".words" if name == "v.npy" else name[1:], line)
+    assert r"'ni\\xf1o'" in str(error) and "errors='replace'" in str(error)
+    assert line or f"in row {2 if name == 'v.bin' else 1}" in str(error)
+    replaced = ["uno", "ni\ufffdo", "dos", "\ufffd", "tres"]
+    latin = ["uno", "niño", "dos", "ÿ", "þ", "tres"]
+    for options, words, rows, n_undecodable, n_skipped, n_duplicates in (
+        ({"errors": "skip"}, ["uno", "dos", "tres"], [0, 2, 6], 4, 4, 1),
+        ({"errors": "strict", "max_words": 1}, ["uno"], [0], 0, 0, 0),
+        ({"errors": "replace"}, replaced, [0, 1, 2, 3, 6], 4, 0, 3),
+        ({"errors": "replace", "max_words": 2}, replaced[:2], [0, 1], 1, 0, 0),
+        ({"encoding": "latin-1"}, latin, [0, 1, 2, 3, 5, 6], 0, 0, 2),
+    ):
+        embeddings = read_embeddings(path, **options)
+        check(embeddings, words, vectors[rows])
+        assert (embeddings.n_undecodable, embeddings.n_skipped) == (n_undecodable, n_skipped)
+        assert embeddings.n_duplicates == n_duplicates
+
+
+@FORMATS
+def test_skipped_rows_in_every_format(tmp_path, name):
+    """A good row follows of a word whose first row cannot be used."""
+    vectors = np.array([[0, 0], [1, 2], [3, 4], [np.nan, 1], [5, 6]], np.float32)
+    path = write_vectors(tmp_path / name, "abacd", vectors)
+    assert re.search("'c'.*errors='skip'", str(refusal(path)))
+    embeddings = read_embeddings(path, errors="skip")
+    check(embeddings, "bad", vectors[[1, 2, 4]])
+    assert (embeddings.n_skipped, embeddings.n_undecodable, embeddings.n_duplicates) == (2, 0, 0)
+    assert read_embeddings(path, errors="skip", max_words=1).n_skipped == 1
+
+
+# Rows of two numbers and what the error says of them; a row of zeros is no error.
+UNUSABLE = {
+    b"zu 0 0": None,
+    b"zu nan 1": "'zu'",
+    b"zu 1 -1e39": "'zu'",
+    b"route 66 1 2": "one space, as in 'route 66'",
+    b" 1 2": "no word",
+    b"zu\t1\t2": "0 numbers.*tab",
+    b"zu  1 2": "'zu '.*two",
+    b"zu 1  2": "two",
+    b"zu 1": "1 numbers",
+    b"zu 1 x": "'x'",
+    b"zu 1 1_0": "'1_0'",
+    b"\n": "0 numbers",
+}
+
+
+@pytest.mark.parametrize("row, fact", UNUSABLE.items())
+def test_rows_that_cannot_be_used(tmp_path, row, fact):
+    """The line is named wherever it is; blank lines at the end are in order."""
+    words, vectors = [f"w{i}" for i in range(23)], np.round(points(23, 2), 3)
+    for header, position in ((False, 1), (True, 1), (False, 2), (True, 22)):
+        lines = text_of(words, vectors, header=False).split(b"\n")
+        rows = [b"24 2"] * header + [*lines[:position], row, *lines[position:]]
+        path = write(tmp_path / "v.vec", b"\n".join(rows))
+        if fact is None:
+            assert len(read_embeddings(path)) == 24
+        else:
+            error = refusal(path)
+            assert re.search(f"{fact}.*errors='skip'", str(error))
+            assert error.line == position + 1 + header
+        embeddings = read_embeddings(path, errors="skip")
+        check(embeddings, words, vectors)
+        assert embeddings.n_skipped == 1 + (row == b"\n")
+
+
+def test_the_first_row_of_a_file_without_header_cannot_be_used(tmp_path):
+    """The number of columns is the most frequent number."""
+    for row in (b"new york 1 2", b"zu\t1\t2", b"zu 1", b"3\t2", b"3 2 2 2"):
+        path = write(tmp_path / "v.vec", row + b"\nsol 1 2\nluna 3 4\nrey 5 6\n")
+        embeddings = read_embeddings(path, errors="skip")
+        assert embeddings.words[-3:] == ("sol", "luna", "rey")
+        assert embeddings.n_skipped == (row != b"new york 1 2")
+    path = write(tmp_path / "v.vec", b"1 2\n\xff 1 2\n")
+    assert re.search(r"none \(1 rows", str(refusal(path, errors="skip")))
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin"])
+def test_a_wrong_header_or_a_cut_row_can_be_skipped(tmp_path, name):
+    vectors = points(3, 2)
+    content = write_vectors(tmp_path / name, "abc", vectors).read_bytes()
+    for n_rows in (2, 4):
+        path = write(tmp_path / name, b"%d" % n_rows + content.removeprefix(b"3"))
+        few, error = min(n_rows, 3), refusal(path)
+        assert error.line == {"v.vec": {2: 4, 4: 1}[n_rows]}.get(name)
+        assert re.search(f"{n_rows} rows.*max_words={few} .*errors='skip'", str(error))
+        check(read_embeddings(path, max_words=few), "abc"[:few], vectors[:few])
+        check(read_embeddings(path, errors="skip"), "abc", vectors)
+    embeddings = read_embeddings(write(tmp_path / "v.bin", CUT), errors="skip")
+    assert (embeddings.words, embeddings.n_skipped) == (("a",), 1)
+
+
+FACTS = {
+    "words.npz": "1000000000.*got 0 bytes",
+    "many.npz": "1000000000000, 4.*got 0 bytes",
+    "columns.npz": "1000000000000, 4.*got 0 bytes",
+    "line.bz2": "at most [0-9]+ bytes.*max_bytes",
+    "last_line.xz": "xz:2: .*at most [0-9]+ bytes.*max_bytes",
+}
+
+
+@pytest.mark.parametrize("name", mostly_slow(FILES, fast={*FILES} - {"rows.xz", "blank.xz"}))
+def test_small_files_take_little_memory_in_any_reader(tmp_path, name):
+    """2.4 to 16.5 GB once."""
+    path = write(tmp_path / name, FILES[name]())
+    assert path.stat().st_size < 1 << 21
+    for read in (read_embeddings, read_dictionary, read_counts, gwfast.Alignment.load):
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=re.escape(str(path.with_suffix("")))) as caught:
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+        tracemalloc.stop()
+        assert len(str(caught.value)) < len(str(path)) + 400
+    assert re.search(FACTS.get(name, ""), str(refusal(path)))
+
+
+@pytest.mark.parametrize("descr, shape", [("<f4", (1, 4)), ("<f8", (2, 1))])
+def test_vectors_that_are_not_all_there(tmp_path, descr, shape):
+    words = npy_bytes(shape[:1], "<U1", "ab".encode("utf-32-le")[: 4 * shape[0]])
+    vectors = npy_bytes(shape, descr, bytes(8))
+    content = npz_bytes(words, vectors)
+    assert "8 bytes" in str(refusal(write(tmp_path / "v.npz", content)))
+    # The archive claims that they are there.
+    size, more = ((len(vectors) + n).to_bytes(4, "little") for n in (0, 8))
+    refusal(write(tmp_path / "v.npz", content.replace(size, more)))
+
+
+LONG = b"x" * (34 << 20)  # lines may have 32 MiB
+
+
+@pytest.mark.parametrize("read, head, line", [
+    (read_embeddings, b"", 1),
+    (read_embeddings, b"a 1 2\n" * 40, 41),
+    (read_embeddings, b"2 40\na " + b"1234" * 40, None),
+    (read_counts, b"a 1\n" * 40, 41),
+])  # fmt: skip
+def test_long_lines_are_refused(tmp_path, read, head, line):
+    path = write(tmp_path / ("v" if line else "v.bin"), head + LONG)
+    error = refusal(path, read)
+    assert error.line == line
+    assert "at most 33554432 bytes" in str(error) and (line or "row 2" in str(error))
+
+
+@pytest.mark.parametrize("reader, array", [
+    ("npz", "vectors"), ("npz", "words"),
+    # 64 MB were read of 66 kB once, as the budget was asked of another member.
+    ("alignment", "mapping"),
+])  # fmt: skip
+def test_an_array_that_is_there_twice(tmp_path, reader, array):
+    """The check must be of the member that is read."""
+    with zipfile.ZipFile(Path(__file__).parent / "corpus" / reader / "plain.npz") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in (array, f"{array}.npy"):
+        content = zip_bytes(*members.items(), (name, members[f"{array}.npy"]))
+        path = write(tmp_path / "file.npz", content)
+        with pytest.raises(ValueError, match=f"{path}.*'{array}' twice"):
+            READERS[reader][1](path)
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy", "v.gz"])
+def test_max_bytes(tmp_path, name):
+    """A file within the limit is read as without a limit."""
+    words, vectors = [f"w{i}" for i in range(300)], points(300, 100)
+    path = write_vectors(tmp_path / name, words, vectors)
+    if name == "v.gz":
+        write(path, gzip.compress(path.read_bytes()))
+    check(read_embeddings(path, max_bytes=1 << 20), words, vectors)
+    assert "at most 99999 bytes" in str(refusal(path, max_bytes=99_999))
+
+
+@pytest.mark.parametrize("read", [read_dictionary, read_counts])
+def test_max_bytes_of_word_lists(tmp_path, read):
+    content = b"".join(b"w%d 1\n" % i for i in range(200))
+    for path in (write(tmp_path / "d", content), write(tmp_path / "z", gzip.compress(content))):
+        assert read(path, max_bytes=1 << 14) == read(path)
+        for max_bytes in (100, 2000):
+            assert f"at most {max_bytes} bytes" in str(refusal(path, read, max_bytes=max_bytes))
+
+
+def test_rows_of_ones_need_a_larger_max_bytes(tmp_path):
+    """They shrink to next to nothing; a short row counts 32 bytes."""
+    vectors, path = np.ones((1500, 4000), np.float32), tmp_path / "v.npz"
+    np.savez_compressed(path, words=np.array([f"w{i}" for i in range(1500)]), vectors=vectors)
+    assert "max_bytes" in str(refusal(path))
+    np.testing.assert_array_equal(read_embeddings(path, max_bytes=1 << 26).vectors, vectors)
+    path = write(tmp_path / "v", b"".join(b"w%d 1 1 1 1 1 1 1 1\n" % i for i in range(33_000)))
+    assert path.stat().st_size < 3 << 18 and len(read_embeddings(path)) == 33_000
+    assert f"at most {3 << 18} bytes" in str(refusal(path, max_bytes=3 << 18))
+
+
+@pytest.mark.parametrize("read", [read_embeddings, read_dictionary])
+def test_no_memory_names_the_file(tmp_path, monkeypatch, read):
+    def fail(*_):
+        raise MemoryError
+
+    path = write(tmp_path / "v", gzip.compress(b"a 1\n"))
+    monkeypatch.setattr(gzip, "open", fail)
+    with pytest.raises(MemoryError, match=re.escape(str(path))):
+        read(path)
+
+
+def test_nothing_writes_or_runs_a_pickle():
+    """In the whole package; gensim loads its own."""
+    forbidden = r"^\s*(import|from) (c?[Pp]ickle|marshal|shelve|dill)\b|allow_pickle=True|\.dump\("
+    n_loads = 0
+    for path in Path(gwfast.__file__).parent.rglob("*.py"):
+        source = path.read_text("utf-8")
+        assert not re.search(forbidden, source, re.MULTILINE), path
+        for call in re.findall(r"(?:np\.load|NpzFile)\([^()]*\)", source):
+            n_loads += 1
+            assert "allow_pickle=False" in call, path
+    assert n_loads >= 4

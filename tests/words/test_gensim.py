@@ -1,0 +1,89 @@
+"""Files to and from gensim; without gensim, its pickles never run."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from helpers.vector_files import WORDS, check, points, write
+
+from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings, write_embeddings
+
+ONE_PART = tuple(word.replace(" ", "_") for word in WORDS)
+VECTORS = points(len(WORDS), 7)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return pytest.importorskip("gensim.models")
+
+
+@pytest.fixture
+def keyed(models):
+    vectors = models.KeyedVectors(7)
+    vectors.add_vectors(list(ONE_PART), VECTORS)
+    return vectors
+
+
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.vec.gz", "v.bin.gz"])
+def test_word2vec_files_of_both(tmp_path, models, keyed, name):
+    path, binary = tmp_path / name, ".bin" in name
+    write_embeddings(path, Embeddings(ONE_PART, VECTORS))
+    read = models.KeyedVectors.load_word2vec_format(str(path), binary=binary)
+    assert read.index_to_key == list(ONE_PART)
+    np.testing.assert_array_equal(read.vectors, VECTORS)
+    keyed.save_word2vec_format(str(path), binary=binary)
+    check(read_embeddings(path), ONE_PART, VECTORS)
+
+
+@pytest.mark.parametrize("name", ["v.kv", "v.model", "v.kv.gz", "v.kv.bz2"])
+def test_saved_vectors(tmp_path, keyed, name):
+    """They are in the file itself or in a file of their own."""
+    for sep_limit, protocol in ((1, 2), (1, 4), (10**9, 2), (10**9, 4)):
+        path = tmp_path / f"{protocol}{name}"
+        keyed.save(str(path), sep_limit=sep_limit, pickle_protocol=protocol)
+        check(read_embeddings(path), ONE_PART, VECTORS)
+        check(read_embeddings(path, max_words=2), ONE_PART[:2], VECTORS[:2])
+
+
+@pytest.mark.parametrize("kind", ["Word2Vec", "FastText", "Doc2Vec"])
+def test_saved_models(models, tmp_path, kind):
+    texts = [["a", "b", "c"]] * 9
+    if kind == "Doc2Vec":
+        texts = [models.doc2vec.TaggedDocument(text, [i]) for i, text in enumerate(texts)]
+    model = getattr(models, kind)(texts, min_count=1, vector_size=4)
+    model.save(str(tmp_path / "m.model"))
+    check(read_embeddings(tmp_path / "m.model"), model.wv.index_to_key, model.wv.vectors)
+
+
+def test_other_and_damaged_pickles(keyed, tmp_path):
+    path = tmp_path / "v.kv"
+    keyed.save(str(path), sep_limit=1)
+    whole = path.read_bytes()
+    for content in (whole[:30], whole[:-5], pickle.dumps(7), pickle.dumps({"vectors": 1}), whole):
+        if content is whole:
+            (tmp_path / "v.kv.vectors.npy").unlink()
+        with pytest.raises(EmbeddingsFileError, match=r"v\.kv: "):
+            read_embeddings(write(path, content))
+
+
+class Runs:
+    """A pickle of it writes a file when it is loaded by `pickle.load`."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+@pytest.mark.parametrize("name", ["v", "v.vec", "v.bin", "v.npz", "v.gz", "v.kv"])
+def test_pickles_run_only_through_gensim(tmp_path, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    path = write(tmp_path / name, pickle.dumps(Runs(tmp_path / "ran")))
+    with pytest.raises(EmbeddingsFileError) as caught:
+        read_embeddings(path)
+    assert caught.value.path == path
+    # The error names the way to export the vectors.
+    assert ("save_word2vec_format" in str(caught.value)) == (name == "v.kv")
+    assert not (tmp_path / "ran").exists()
