@@ -46,3 +46,14 @@ def spaces(n=12, m=9, seed=0, *, symmetric=True):
         q,
         start(p, q, seed),
     )
+
+
+def random_space(n, seed, *, n_empty=1):
+    """Return costs of a space of any kind, and masses with some zeros."""
+    rng = np.random.default_rng([n, seed])
+    points, masses = rng.normal(size=(n, 3)), rng.uniform(0.1, 1.0, n)
+    cost = cdist(points, points) ** (1 + seed % 2)
+    if seed % 3 == 0:
+        cost = cost * rng.uniform(0.5, 1.5, cost.shape)
+    masses[: n_empty if n > 1 else 0] = 0.0
+    return cost, masses / masses.sum()

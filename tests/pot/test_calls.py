@@ -4,19 +4,32 @@ A row is a function, its arguments and how close results must be to POT's, see `
 function of `gwfast.pot` has a row. What is not POT's on purpose is in test_differences.py.
 """
 
+import inspect
+import re
+import warnings
+
 import numpy as np
 import pytest
 from helpers.marks import pairwise
 from helpers.pot_calls import (
+    BALANCED,
     BAPG,
+    C1,
+    C2,
+    DICTIONARIES,
     ENTROPIC,
     EXACT,
+    EXACT_BARYCENTERS,
+    G0,
     GIVEN,
+    LAYERS,
     PARTIAL,
+    PLAIN,
     SEMIRELAXED,
     M,
     P,
     Q,
+    batch,
     call,
     converted,
     frozen,
@@ -26,43 +39,155 @@ from helpers.pot_calls import (
     same,
 )
 from helpers.pot_rows import SPACES_ROWS
-from helpers.pot_spaces import spaces
+from helpers.pot_spaces import between, random_space, spaces
 
-pytest.importorskip("ot", reason="POT is not installed")
+import gwfast.pot
+from gwfast.pot import patching, terms
 
+ot = pytest.importorskip("ot", reason="POT is not installed")
+
+NOT_CALLS = {"OTResult", "patch", "patched", "report", "unpatch"}
 LOSSES = ["square_loss", "kl_loss"]
-# Rows of all functions of one plan, with and without entropy, by `pairwise`.
 PLANS = ENTROPIC + EXACT
 COSTS = {
     "symmetric": GIVEN,
     "asymmetric": GIVEN | dict(zip(("C1", "C2"), spaces(symmetric=False), strict=False)),
 }
 COSTS["believed"] = COSTS["asymmetric"] | {"symmetric": True}
+SINGLE = {key: x.astype(np.float32) for key, x in PLAIN.items()}
+# Entries of POT's logs of partial plans, of its points for mass without a match.
+OF_DUMMIES = "u", "v", "cost", "warning", "result_code"
+NOT_UNIQUE = {"u": None, "v": None}
 
 
 def plan_row(name, arrays=GIVEN, **options):
-    """A row of a function of a plan, or of its value, with limits that POT reaches in time."""
-    one, but, close, lacks = name.removesuffix("2"), {}, 1e-9, ()
-    exact = one in EXACT
+    """Return a row of a plan, or of its value, with limits that POT reaches in time."""
+    one, exact, but = name.removesuffix("2"), name.removesuffix("2") in EXACT, {}
     if one == PARTIAL[1]:
         options["alpha"] = 1.0  # else `M` counts here, and does not in POT
     if one in PARTIAL:
-        options["numItermax"] = 11
+        options = {"numItermax": 5} | options
     if one in BAPG:
-        options |= {"entropy": 0.5, "max_iter": 100}
+        options = {"entropy": 0.5, "max_iter": 100} | options
     if one in SEMIRELAXED:
         options["tol"] = 1e-5
-    if exact and "partial" in name:
-        lacks = ("u", "v", "cost", "warning", "result_code")
     if not exact:
-        # The first linear problem may be left before its last digit.
-        close, but = 1e-6, {"err": 1e-2}
-    return row(name, close=close, but=but, lacks=lacks, **call(one, arrays, log=True, **options))
+        but = {"err": 1e-2}  # the first linear problem may be left before its last digit
+    return row(
+        name,
+        close=1e-9 if exact else 1e-6,
+        but=but,
+        lacks=OF_DUMMIES if exact and "partial" in name else (),
+        **call(one, arrays, **{"log": True} | options),
+    )
+
+
+def start_rows():
+    """Return rows of starts by name, and of plans that no iteration changes."""
+    for name in SEMIRELAXED + EXACT[2:4]:
+        for start in ("product", "random_product", "random", "kmeans", "fluid_soft"):
+            yield plan_row(name, PLAIN | {"p": P}, G0=start, random_state=5, max_iter=50)
+    for arrays in (GIVEN, PLAIN):
+        # The loss of `G0` is here with its own marginals.
+        yield plan_row(BALANCED[0], arrays, max_iter=0)._replace(but={"err": None, "gw_dist": 0.1})
+
+
+def solve_gromov_rows():
+    """Return rows of all problems of `solve_gromov`."""
+    semi, part = {"unbalanced_type": "semirelaxed"}, {"unbalanced_type": "partial"}
+    part["unbalanced"] = 0.6
+    fused, alone, given = {"M": M}, {"M": M, "alpha": 1}, {"Ca": C1, "Cb": C2, "a": P, "b": Q}
+    kl = {"loss": "KL"}
+    for options in ({}, {"reg": 0}, kl, {"M": M, "alpha": 0.3}, alone, {"plan_init": G0}):
+        yield row("solve_gromov", **given, **options)
+    yield row("solve_gromov", lacks=("log", "potentials"), **given, M=M, alpha=0)
+    for options in (semi, semi | fused, semi | alone):
+        yield row("solve_gromov", **given, **options)
+    for options in (part, part | fused, part | alone):
+        yield row("solve_gromov", lacks=OF_DUMMIES, **given, **options)
+    proximal = {"method": "PPA", "max_iter": 6, "reg": 0.5}
+    semi_any, partial = semi | {"method": "any"}, part | {"max_iter": 5}
+    for options in ({}, proximal, kl, {"M": M, "alpha": 0.3}, alone, semi_any, partial):
+        yield row("solve_gromov", close=1e-6, but={"err": 1e-2}, **given, **{"reg": 0.1} | options)
+
+
+def linear_rows():
+    """Return rows of optimal transport, also of points without mass and of other totals."""
+    for number, (n, m) in enumerate([(9, 12), (1, 4), (5, 1), (2, 3), (40, 40)]):
+        a, b, cost = random_space(n, number)[1], random_space(m, number)[1], between(n, m, 0) - 0.3
+        total, center_dual = [1.0, 3.0][number % 2], number != 4
+        given = {"a": total * a, "b": total * b, "M": cost, "log": True}
+        but = NOT_UNIQUE
+        yield row("emd", but=but, center_dual=center_dual, **given)
+        yield row("emd2", but=but, center_dual=center_dual, return_matrix=True, **given)
+        # POT's scalings end at once where there is no mass.
+        yield row(
+            "sinkhorn",
+            but=dict.fromkeys(["err", "niter", "u", "v", "log_u", "log_v"]),
+            reg=[1.0, 0.1, 0.02][number % 3],
+            method="sinkhorn_log",
+            stopThr=1e-11,
+            numItermax=10_000,
+            **given,
+        )
+
+
+def term_rows():
+    """Return rows of the terms of losses."""
+    sizes = (12, 9), (12, 9), (1, 4), (5, 2)
+    for (n, m), loss_fun, dtype in zip(sizes, LOSSES * 2, ["f8", "f4", "f4", "f8"], strict=True):
+        given = [COSTS["asymmetric"][name].astype(dtype) for name in ("C1", "C2", "p", "q", "G0")]
+        x, y, p, q, T = given[0][:n, :n], given[1][:m, :m], given[2][:n], given[3][:m], given[4]
+        close, space = 1e-12 if dtype == "f8" else 1e-5, {"C1": x, "C2": y, "p": p}
+        yield row("init_matrix", close=close, **space, q=q, loss_fun=loss_fun)
+        yield row("init_matrix_semirelaxed", close=close, **space, loss_fun=loss_fun)
+        terms = dict(
+            zip(("constC", "hC1", "hC2"), pots("init_matrix")(x, y, p, q, loss_fun), strict=True)
+        )
+        for name in ("tensor_product", "gwloss", "gwggrad"):
+            yield row(name, close=close, **terms, T=T[:n, :m])
+
+
+def loss_and_gradient(terms):
+    """Return the functions that loops like PASTE's hand to `cg`."""
+    constC, hC1, hC2 = terms
+    return {
+        "f": lambda G: gwfast.pot.gwloss(constC, hC1, hC2, G),
+        "df": lambda G: gwfast.pot.gwggrad(constC, hC1, hC2, G),
+        "line_search": exact_search,
+    }
+
+
+def exact_search(cost, G, deltaG, Mi, cost_G, df_G, **kwargs):
+    """Return the best step of a quadratic objective, from its values: POT's own is rough."""
+    half, end = cost(G + deltaG / 2), cost(G + deltaG)
+    a, b = 2 * (cost_G + end - 2 * half), 4 * half - end - 3 * cost_G
+    step = ot.optim.solve_1d_linesearch_quad(a, b)
+    return step, 1, cost_G + (a * step + b) * step
+
+
+def loop_rows():
+    """Return rows of conditional gradient for a loss and its gradient."""
+    for loss_fun in LOSSES:
+        loss = loss_and_gradient(gwfast.pot.init_matrix(C1, C2, P, Q, loss_fun))
+        for linear, reg in ((0.3 * M, 0.7), (0, 1.0), (M, 3.0)):
+            yield row("cg", a=P, b=Q, M=linear, reg=reg, G0=G0, log=True, **loss)
 
 
 ROWS = [
-    *(plan_row(f"{name}2") for name in PLANS),
-    *(row(name, a=P, b=Q, M=M, log=True) for name in ("emd", "emd2")),
+    *(plan_row(f"{name}{two}") for two in ("", "2") for name in PLANS),
+    *(plan_row(name, entropy=0.5, solver="PPA", max_iter=6) for name in BALANCED),
+    *(plan_row(name, warmstart=True) for name in BALANCED),
+    *(plan_row(f"{name}2", SINGLE, log=False)._replace(close=1e-4) for name in EXACT),
+    *start_rows(),
+    *solve_gromov_rows(),
+    *linear_rows(),
+    *term_rows(),
+    *loop_rows(),
+    *(
+        row("solve_gromov_batch", close=1e-6, lacks=("log", "potentials"), **batch(**arrays))
+        for arrays in ({}, {"fused": False}, {"starts": False, "symmetric": False})
+    ),
     *SPACES_ROWS,
 ]
 
@@ -73,14 +198,77 @@ def check(row):
         theirs = pots(row.name)(**row.arguments)
     found = ours(row.name)(**converted(row.arguments, frozen))
     same(found, theirs, row.close, row.but, row.lacks)
-    for one, other in zip(found, theirs, strict=True) if isinstance(theirs, tuple) else ():
+    pairs = zip(found, theirs, strict=True) if isinstance(theirs, tuple) else [(found, theirs)]
+    for one, other in pairs if not hasattr(theirs, "plan") else ():
         assert type(one) is type(other)
-    return found
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_calls_are_pots(row):
     check(row)
+
+
+def test_every_function_has_a_row_and_no_more_is_swapped():
+    names = {*gwfast.pot.__all__} - NOT_CALLS
+    assert {row.name for row in ROWS} == names - {*LAYERS}  # which have test_templates.py
+    assert {*patching.FUNCTIONS} == names - {*terms.__all__}
+
+
+def numbers(result):
+    """Return the arrays and numbers of a result that are of the caller's library."""
+    if hasattr(result, "plan"):
+        return [result.plan, result.value]
+    if isinstance(result, dict):
+        keys = result.keys() - {"niter", "backend", "loss_batches", "loss_epochs", "result_code"}
+        return [x for key in sorted(keys) for x in numbers(result[key])]
+    if isinstance(result, list | tuple):
+        return [x for part in result for x in numbers(part)]
+    return [result] if hasattr(result, "dtype") else []
+
+
+def library(name):
+    """Return the type of arrays and their dtype, and a function that makes such an array."""
+    kind, dtype = name.split("-")
+    if kind == "list":
+        return np.ndarray, dtype, np.ndarray.tolist
+    if kind == "numpy":
+        return np.ndarray, dtype, lambda x: x.astype(dtype)
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        return torch.Tensor, dtype, lambda x: torch.tensor(x, dtype=getattr(torch, dtype))
+    jax = pytest.importorskip("jax")
+    return jax.Array, dtype, lambda x: jax.numpy.asarray(x, dtype=dtype)
+
+
+FIRST_ROWS = {row.name: row for row in reversed(ROWS)}
+KINDS = ["list-float64", "numpy-float32", "torch-float64", "jax-float32"]
+CONVERSIONS = [
+    (name, kind)
+    for name in FIRST_ROWS
+    for kind in KINDS
+    # Spaces in a list must be arrays, and functions of `cg` refer to arrays of the row.
+    if kind != "list-float64" or not re.search("barycenters|dictionary_learning", name)
+    if kind == "list-float64" or name != "cg"
+    # As in POT these are float64 if arrays are of NumPy.
+    if kind != "numpy-float32" or "unbalanced" not in name
+]
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("name, kind", CONVERSIONS)
+def test_results_are_of_the_library_and_dtype_of_the_arguments(name, kind):
+    arguments, (array, dtype, convert) = FIRST_ROWS[name].arguments, library(kind)
+    right = numbers(ours(name)(**arguments))
+    if arguments.get("log"):
+        plain = numbers(ours(name)(**arguments | {"log": False}))
+        assert all(map(np.array_equal, plain, right))
+    found = numbers(ours(name)(**converted(arguments, convert)))
+    close = 1e-12 if dtype == "float64" else 1e-4
+    for one in found:
+        assert isinstance(one, array | (np.generic if array is np.ndarray else array))
+        assert str(one.dtype).endswith(dtype)
+    if name != "emd2":  # the cost is a float of Python, if arrays are of NumPy
+        same(np.asarray(found[0], dtype=np.float64), right[0], close)
 
 
 @pairwise(
@@ -93,4 +281,85 @@ def test_plans_are_pots(name, loss_fun, costs, masses, start):
     row = plan_row(name, arrays, loss_fun=loss_fun, symmetric=symmetric)
     # Potentials between equal masses are not unique.
     unique = masses == "given" or name not in EXACT
-    check(row if unique else row._replace(but={"u": None, "v": None}))
+    check(row if unique else row._replace(but=NOT_UNIQUE))
+
+
+@pairwise(name=EXACT, seed=range(8), loss_fun=LOSSES)
+def test_plans_of_any_sizes_and_masses_are_pots(name, seed, loss_fun):
+    sizes = [(1, 4), (2, 4), (3, 5), (7, 7), (20, 35), (40, 12), (9, 1), (16, 16)][seed]
+    (cost_x, p), (cost_y, q) = (random_space(n, seed + k) for k, n in enumerate(sizes))
+    arrays = {"C1": cost_x, "C2": cost_y, "M": between(*sizes, seed), "p": p, "q": q}
+    fused = {"alpha": (0.1, 0.5, 0.9)[seed % 3]} if "fused" in name else {}
+    row = plan_row(name, arrays, loss_fun=loss_fun, mass=0.6, **fused)
+    check(row._replace(but=NOT_UNIQUE))
+    plan, log = ours(name)(**row.arguments)
+    assert log["status"] == "converged"
+    if "partial" in name:
+        assert (plan.sum(axis=1) <= p).all() and (plan.sum(axis=0) <= q).all()
+        assert plan.sum() == pytest.approx(0.6, rel=1e-14)
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_plans_are_pots_if_pot_converges_and_plans_if_it_fails(name):
+    n_solved = 0
+    for seed in range(7, 14):  # POT takes seconds for some others
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(2, 30, 2)
+        (cost_x, p), (cost_y, q) = (random_space(n, seed, n_empty=0) for n in sizes)
+        arrays = {"C1": cost_x, "C2": cost_y, "M": between(*sizes, seed), "p": p, "q": q}
+        entropy = 10 ** rng.uniform(-3, 1) * cost_x.mean() * cost_y.mean()
+        options = call(name, arrays, entropy=entropy, loss_fun=LOSSES[seed % 2], log=True)
+        plan, log = ours(name)(**options, warn=False)
+        assert plan.min() >= 0
+        np.testing.assert_allclose(plan.sum(axis=1), p, atol=1e-6)
+        np.testing.assert_allclose(plan.sum(axis=0), q, atol=1e-6)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                theirs, their_log = pots(name)(**options)
+            except (UserWarning, RuntimeWarning):
+                continue
+        if their_log["err"][-1] <= 1e-9:
+            n_solved += 1
+            same((plan, log), (theirs, their_log), 1e-5, {"err": None})
+    assert 4 <= n_solved < 7
+
+
+@pytest.mark.parametrize("name", [*BALANCED, *BAPG, *SEMIRELAXED, *EXACT[:4]])
+def test_tables_are_pots(name, capsys):
+    options = call(name, entropy=0.6, verbose=True)
+    if name not in EXACT:
+        options |= {"max_iter": 231, "tol": 0.0}
+    printed = []
+    for function in (ours(name), pots(name)):
+        function(**options)
+        printed.append(capsys.readouterr().out.splitlines())
+    assert printed[0][:2] == printed[1][:2]
+    assert min(map(len, printed)) >= 3
+    # A solver may stop where nothing changes at all, POT does not.
+    assert all(our[:6] == their[:6] for our, their in zip(*printed, strict=False))
+    for line in (2, 3) if name in EXACT else (2,):
+        numbers = [list(map(float, one[line].strip("|").split("|"))) for one in printed]
+        np.testing.assert_allclose(*numbers, rtol=1e-5 if name in EXACT else 1e-2)
+
+
+@pytest.mark.parametrize("name", [*patching.FUNCTIONS, *terms.__all__])
+def test_signatures_are_pots(name):
+    theirs, one = dict(inspect.signature(pots(name)).parameters), name.removesuffix("2")
+    theirs.pop("kwargs_solve", None)
+    parameters = inspect.signature(ours(name)).parameters.values()
+    kinds = inspect.Parameter
+    plain = [(x.name, x.default) for x in parameters if x.kind != kinds.KEYWORD_ONLY]
+    assert plain == [(x.name, x.default) for x in theirs.values() if x.kind != kinds.VAR_KEYWORD]
+    # Keywords that POT hands on to its linear solver have names here.
+    expected = {}
+    if one in EXACT and "partial" not in one:
+        expected["verbose"] = False
+    if one in (*EXACT[:2], *EXACT_BARYCENTERS, *DICTIONARIES):
+        expected["numItermaxEmd"] = 100_000
+    entropic_barycenter = "entropic" in name and "barycenters" in name
+    if one in BALANCED or entropic_barycenter:
+        expected = {"numItermax": 1000, "stopThr": 1e-9, "warn": True}
+    if entropic_barycenter:
+        expected |= {"solver": "PGD", "warmstart": False}
+    assert expected == {x.name: x.default for x in parameters if x.kind == kinds.KEYWORD_ONLY}

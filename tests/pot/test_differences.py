@@ -1,0 +1,408 @@
+"""Functions of one plan where they differ from POT on purpose, as DIFFERENCES.md says."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.pot_calls import (
+    BALANCED,
+    C1,
+    C2,
+    ENTROPIC,
+    EXACT,
+    G0,
+    GIVEN,
+    PARTIAL,
+    PLAIN,
+    SEMIRELAXED,
+    M,
+    P,
+    Q,
+    Spy,
+    batch,
+    call,
+    limit,
+    ours,
+    pots,
+    same,
+    value,
+)
+from helpers.pot_spaces import spaces
+
+import gwfast
+from gwfast import ConvergenceWarning, pot
+
+ot = pytest.importorskip("ot", reason="POT is not installed")
+
+
+def test_functions_that_are_not_here_are_listed():
+    theirs = {
+        name
+        for module in (ot.gromov, ot.batch, ot.solvers)
+        for name in module.__all__
+        if module is ot.gromov or re.search("gromov|quadratic|tensor", name)
+    }
+    page = Path(pot.__file__).with_name("DIFFERENCES.md").read_text("utf-8")
+    _, section = page.split("\n## Not offered\n")
+    rows = re.findall(r"^\|(.*?)\|", section.partition("\n## ")[0], re.MULTILINE)
+    listed = re.findall(r"`(\w+)`", " ".join(rows))
+    assert sorted(listed) == sorted(theirs - {*pot.__all__})
+
+
+# The solver
+
+
+@pytest.mark.parametrize("name", ENTROPIC + EXACT)
+def test_totals_need_not_be_one(name):
+    arrays = {key: x for key, x in GIVEN.items() if key != "G0"}
+    thrice = arrays | {key: 3 * GIVEN[key] for key in ("M", "p", "q")}
+    options = {"log": True, limit(name): 30}
+    plan, log = ours(name)(**call(name, arrays, entropy=0.5, **options))
+    other, log3 = ours(name)(**call(name, thrice, entropy=1.5, mass=2.1, **options))
+    np.testing.assert_allclose(other, 3 * plan, atol=1e-12 if name in EXACT else 1e-6)
+    assert log3[value(name)] == pytest.approx(9 * log[value(name)], rel=1e-5)
+    if name == EXACT[0]:
+        np.testing.assert_allclose(log3["u"], 3 * log["u"], atol=1e-12)
+        assert log3["cost"] == pytest.approx(9 * log["cost"])
+
+
+def test_a_small_epsilon_gives_a_plan_where_pot_gives_none():
+    plan, log = pot.entropic_gromov_wasserstein(
+        C1, C2, P, Q, epsilon=1e-3, max_iter=20, log=True, warn=False
+    )
+    np.testing.assert_allclose(plan.sum(axis=0), Q, atol=1e-6)
+    np.testing.assert_allclose(plan.sum(axis=1), P, atol=1e-6)
+    assert 0 < log["gw_dist"] < 1
+    cost = M - 0.3
+    plan = pot.sinkhorn(P, Q, cost, 5e-4, numItermax=100_000)
+    np.testing.assert_allclose(plan.sum(axis=1), P, atol=1e-8)
+    assert (plan * cost).sum() == pytest.approx(ot.emd2(P, Q, cost), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ENTROPIC)
+def test_the_log_has_an_error_of_every_iteration(name):
+    options = call(name, entropy=0.25, log=True) | {limit(name): 7}
+    _, log = ours(name)(**options | {"tol": 0.0})
+    assert len(log["err"]) == 7 and log["status"] in ("max_iter", "degenerate")
+    _, log = ours(name)(**options | {"tol": 1e9})
+    assert len(log["err"]) <= 2
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_limits_of_linear_problems_are_heeded(name):
+    options = call(name, entropy=0.05, max_iter=7, tol=0.0)
+    rough, fine = (ours(name)(**options, numItermax=inner) for inner in (1, 1000))
+    assert np.abs(rough - fine).max() > 1e-6
+    assert pot.entropic_gromov_wasserstein(C1, C2, max_iter=np.inf).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", BALANCED)
+def test_a_plan_with_mended_marginals_has_the_loss_in_the_log(name, dtype):
+    cost_x, cost_y = spaces(40, 30)[:2]
+    p, q = np.full(40, 1 / 40), np.full(30, 1 / 30)
+    between = np.random.default_rng(1).random((40, 30))
+    arrays = {"C1": cost_x, "C2": cost_y, "p": p, "q": q, "M": between}
+    arrays = {key: x.astype(dtype) for key, x in arrays.items()}
+    options = dict(max_iter=3, numItermax=2, warn=False, log=True)
+    if "fused" in name:
+        options["alpha"] = 0.7
+    plan, log = ours(name)(**call(name, arrays, entropy=2e-3, **options))
+    assert plan.dtype == dtype and (plan >= 0).all()
+    exact = dtype == np.float64
+    for axis, masses in ((1, p), (0, q)):
+        np.testing.assert_allclose(plan.sum(axis=axis), masses, rtol=1e-12 if exact else 1e-5)
+    loss = ot.gromov.gwloss(*ot.gromov.init_matrix(cost_x, cost_y, p, q), plan)
+    if "fused" in name:
+        loss = 0.7 * loss + 0.3 * np.sum(between * plan)
+    assert log[value(name)] == pytest.approx(loss, rel=1e-10 if exact else 1e-4)
+
+
+def test_the_loss_of_a_start_has_its_own_marginals():
+    start = np.random.default_rng(0).uniform(0.5, 1.5, (12, 9))
+    start /= start.sum()
+    plan, log = pot.entropic_gromov_wasserstein(C1, C2, P, Q, G0=start, max_iter=0, log=True)
+    np.testing.assert_allclose(plan, start, rtol=1e-12)
+    assert not np.may_share_memory(plan, start)
+    terms = pot.init_matrix(C1, C2, start.sum(axis=1), start.sum(axis=0))
+    assert log["gw_dist"] == pytest.approx(pot.gwloss(*terms, start))
+
+
+@pytest.mark.parametrize("max_iter, status", [(1000, "degenerate"), (3, "max_iter")])
+def test_bapg_plans_far_from_their_rows_are_warned_of(max_iter, status):
+    x, y = np.random.default_rng(0).standard_normal((2, 40, 3))
+    costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
+    costs = [cost / cost.max() for cost in costs]
+    options = dict(epsilon=0.01, max_iter=max_iter, log=True)
+    with pytest.warns(ConvergenceWarning, match=rf"'{status}'.*\d+%"):
+        plan, log = pot.BAPG_gromov_wasserstein(*costs, **options)
+    assert log["status"] == status
+    assert np.abs(plan.sum(axis=1) - 1 / 40).sum() / 2 > 0.5
+
+
+def test_native_plans_of_bapg_far_from_their_rows_are_warned_of():
+    x, y = np.random.default_rng(0).standard_normal((2, 40, 3))
+    x[0] *= 30
+    y[:20] *= 0.01
+    costs = [((z[:, None] - z) ** 2).sum(axis=2) for z in (x, y[:30])]
+    costs = [cost / cost.max() for cost in costs]
+    options = gwfast.SolverOptions(method="bapg")
+    with pytest.warns(ConvergenceWarning, match="'degenerate'.*%"):
+        result = gwfast.gromov_wasserstein(*costs, epsilon=1e-5, options=options)
+    assert not result.converged and result.marginal_error > 1
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_warnings_name_the_line_of_the_caller_and_can_be_silenced(name, monkeypatch):
+    options = call(name)
+    Spy(monkeypatch, ending=Spy.MAX_INNER, advice="more passes")
+    with pytest.warns(ConvergenceWarning, match="max_iter.*more passes") as caught:
+        ours(name)(**options)
+        ours(f"{name}2")(**options)
+    assert [one.filename for one in caught] == 2 * [__file__]
+    _, log = ours(name)(**options, warn=False, log=True)
+    assert log["status"] == "max_iter"
+
+
+def test_small_partial_plans_in_float32_are_made_in_float64():
+    rng = np.random.default_rng(3)
+    steps = np.arange(15) // 2
+    costs = [np.abs(np.subtract.outer(steps, steps)), np.array([[0.1, 0.7], [0.7, 0.2]])]
+    p = rng.random(15)
+    given = [x.astype(np.float32) for x in (*costs, p / p.sum(), np.full(2, 0.5))]
+    options = {"reg": 1e-2, "m": 0.5, "numItermax": 4}
+    made = pot.entropic_partial_gromov_wasserstein(*given, **options)
+    exact = pot.entropic_partial_gromov_wasserstein(*(x.astype(float) for x in given), **options)
+    assert made.dtype == np.float32
+    np.testing.assert_array_equal(made, exact.astype(np.float32))
+
+
+def test_partial_costs_between_spaces_steer():
+    expected = ot.partial.entropic_partial_wasserstein(P, Q, M, 0.1, m=0.6)
+    plan, log = pot.entropic_partial_fused_gromov_wasserstein(
+        M, C1, C2, P, Q, reg=0.1, m=0.6, alpha=0.0, log=True
+    )
+    np.testing.assert_allclose(plan, expected, atol=1e-6)
+    assert log["partial_fgw_dist"] == log["lin_loss"] == pytest.approx((M * plan).sum())
+
+
+# Without entropy
+
+
+def test_potentials_are_optimal():
+    plan, log = pot.gromov_wasserstein(C1, C2, P, Q, log=True)
+    squares = ((C1**2) @ P)[:, None] + (C2**2) @ Q
+    gradient = 2 * (squares - 2 * C1 @ plan @ C2.T)
+    slack = gradient - log["u"][:, None] - log["v"]
+    assert slack.min() > -1e-9
+    assert abs(slack[plan > 0]).max() < 1e-9
+
+
+def test_all_mass_is_a_balanced_plan():
+    plan = pot.gromov_wasserstein(C1, C2, P, Q)
+    np.testing.assert_allclose(pot.partial_gromov_wasserstein(C1, C2, P, Q), plan, atol=1e-12)
+
+
+def test_saddles_are_left_where_nothing_leads_down_at_first():
+    """All plans of a circle with masses of one size start at a gap of zero."""
+    steps = abs(np.subtract.outer(np.arange(12), np.arange(12)))
+    circle = np.minimum(steps, 12 - steps).astype(float)
+    for name in ("gromov_wasserstein2", "partial_gromov_wasserstein2"):
+        loss, log = ours(name)(circle, 2 * circle, log=True)
+        assert loss <= pots("gromov_wasserstein2")(circle, 2 * circle) + 1e-12
+        assert loss < 0.5 * log["loss"][0]
+
+
+def test_limits_without_entropy_are_heeded():
+    solve = pot.gromov_wasserstein
+    _, log = solve(C1, C2, P, Q, max_iter=1, log=True)
+    assert (len(log["loss"]), log["status"]) == (2, "max_iter")
+    _, rough = solve(C1, C2, P, Q, tol_rel=0.5, log=True)
+    _, fine = solve(C1, C2, P, Q, tol_rel=0, tol_abs=0, log=True)
+    assert len(rough["loss"]) < len(fine["loss"])
+    assert (rough["status"], fine["status"]) == ("converged", "converged")
+    _, absolute = solve(C1, C2, P, Q, tol_abs=1.0, log=True)
+    assert len(absolute["loss"]) == 2
+
+
+def test_believed_symmetry_has_one_orientation_only_of_asymmetric_costs():
+    for symmetric_costs in (True, False):
+        cost_x, cost_y, _, p, q, _ = spaces(10, 8, symmetric=symmetric_costs)
+        looked, believed = (
+            pot.gromov_wasserstein(cost_x, cost_y, p, q, symmetric=x, log=True)[1]["loss"][-1]
+            for x in (None, True)
+        )
+        assert (looked == believed) == symmetric_costs
+
+
+@pytest.mark.parametrize("name", SEMIRELAXED)
+@pytest.mark.parametrize("start", ["product", "random_product", "random"])
+def test_starts_by_name_do_not_reseed_the_generator_of_everybody(name, start):
+    before = np.random.mtrand._rand.get_state()[1].copy()
+    plan = ours(name)(**call(name, PLAIN | {"p": P}, G0=start, random_state=5, max_iter=0))
+    np.testing.assert_array_equal(np.random.mtrand._rand.get_state()[1], before)
+    linear = (M, 0.5) if "fused" in name else (None, 1.0)
+    same(plan, pots("semirelaxed_init_plan")(C1, C2, P, *linear, start, random_state=5), 1e-12)
+
+
+# Types
+
+
+def test_integers_are_float64():
+    hops = [abs(np.subtract.outer(range(n), range(n))).astype(np.int8) for n in (20, 12)]
+    whole = [x.astype(np.float64) for x in hops]
+    masses = [np.ones(20), np.ones(12) * 20 / 12]
+    for name, options in (
+        ("entropic_gromov_wasserstein", {"epsilon": 5.0}),
+        ("gromov_wasserstein", {}),
+        ("init_matrix", {}),
+        ("init_matrix", {"loss_fun": "kl_loss"}),
+    ):
+        same(ours(name)(*hops, *masses, **options), ours(name)(*whole, *masses, **options), 0)
+    terms = pot.init_matrix(*2 * hops[:1], *2 * [np.ones(20, dtype=int)])
+    plan = np.eye(20, dtype=bool)
+    same(pot.gwloss(*terms, plan), pot.gwloss(*terms, plan * 1.0), 0)
+
+
+def test_float32_of_some_arrays_is_float64():
+    single = [x.astype(np.float32) for x in (C1, C2, P)]
+    assert pot.entropic_gromov_wasserstein(*single, Q, epsilon=0.2).dtype == np.float64
+    assert pot.entropic_gromov_wasserstein(*single[:2], P.tolist()).dtype == np.float32
+    assert {x.dtype for x in pot.init_matrix(*single[:2], P, Q)} == {np.dtype(np.float64)}
+    flipped = [x.astype(x.dtype.newbyteorder()) for x in (C1, C2, P, Q)]
+    plans = [pot.entropic_gromov_wasserstein(*x) for x in (flipped, (C1, C2, P, Q))]
+    np.testing.assert_array_equal(*plans)
+
+
+def test_terms_take_marginals_as_columns_lists_and_a_backend():
+    right, terms = pot.init_matrix(C1, C2, P, Q), pot.init_matrix(C1, C2, P[:, None], Q[None])
+    same(terms, right, 1e-12)
+    same(pot.init_matrix(C1, C2, P.tolist(), Q.tolist(), nx=object()), right, 1e-12)
+    grad = pot.gwggrad(*right, G0)
+    same(pot.gwggrad(*(x.tolist() for x in (*right, G0)), object()), grad, 1e-12)
+
+
+# Optimal transport
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_linear_potentials_are_optimal(empty):
+    a, b = P.copy(), Q.copy()
+    if empty:
+        a[:2], b[1] = 0, 0
+        a, b = a / a.sum(), b / b.sum()
+    cost, log = pot.emd2(a, b, M, log=True)
+    assert (log["u"][:, None] + log["v"] <= M + 1e-12).all()
+    assert a @ log["u"] + b @ log["v"] == pytest.approx(cost)
+    assert a @ log["u"] == pytest.approx(b @ log["v"])
+    plan, log = pot.sinkhorn(2 * a, 2 * b, M, 0.1, "sinkhorn", stopThr=1e-11, log=True)
+    assert len(log["err"]) == 1 and log["err"][0] <= 1e-11
+    same(plan, np.exp(log["log_u"][:, None] + log["log_v"] - M / 0.1), 1e-9)
+    np.testing.assert_array_equal(log["u"], np.exp(log["log_u"]))
+
+
+def test_a_limit_of_sinkhorn_is_a_warning_unless_silenced():
+    with pytest.warns(ConvergenceWarning, match="numItermax") as caught:
+        pot.sinkhorn(P, Q, M, 0.01, numItermax=3)
+        pot.sinkhorn(P, Q, M, 0.01, numItermax=3, warn=False)
+    assert [one.filename for one in caught] == [__file__]
+
+
+def test_masses_of_nothing_are_uniform():
+    uniform = np.full(12, 1 / 12), np.full(9, 1 / 9)
+    for none in ([], np.array([]), None):
+        same(pot.emd(none, none, M), pot.emd(*uniform, M), 0)
+        same(pot.sinkhorn(none, none, M, 0.5), pot.sinkhorn(*uniform, M, 0.5), 0)
+
+
+def test_costs_of_nothing_and_large_ones_are_solved():
+    for cost in (np.zeros((4, 4)), 1.0 - np.eye(4), 1e9 * (1.0 - np.eye(4))):
+        assert pot.emd2([], [], cost) == 0
+
+
+def test_conditional_gradient_takes_whole_costs_and_ends_as_the_fused_function():
+    hops = [np.abs(np.subtract.outer(x, x)) for x in np.random.default_rng(0).permuted(
+        np.tile(np.arange(9), (2, 1)), axis=1)]  # fmt: skip
+    p, start, terms = np.full(9, 1 / 9), np.full((9, 9), 1 / 81), None
+    terms = ot.gromov.init_matrix(*hops, p, p)
+    assert terms[1].dtype == np.int64
+    f, df = (lambda G: ot.gromov.gwloss(*terms, G)), (lambda G: ot.gromov.gwggrad(*terms, G))
+    same(pot.cg(p, p, 0, 1.0, f, df, start), pot.gromov_wasserstein(*hops, p, p, G0=start), 0)
+
+
+# One function for all problems, and batches
+
+
+def test_solve_gromov_heeds_reg_and_all_costs_of_fused_problems():
+    options = {"reg": 0.2, "alpha": 0.4}
+    part = {"unbalanced_type": "partial", "unbalanced": 0.6}
+    found = [pot.solve_gromov(C1, C2, M, P, Q, **options, unbalanced_type="semirelaxed")]
+    found += [pot.solve_gromov(C1, C2, M, P, Q, **options, **part)]
+    plans = [pots(SEMIRELAXED[1])(M, C1, C2, P, epsilon=0.2, alpha=0.4)]
+    plans += [ours(PARTIAL[1])(M, C1, C2, P, Q, 0.2, 0.6, alpha=0.4)]
+    for one, plan in zip(found, plans, strict=True):
+        same(one.plan, plan, 1e-5)
+        entropy = -(plan * np.log(plan)).sum()
+        assert one.value == pytest.approx(one.value_linear + one.value_quad - 0.2 * entropy)
+        assert one.value_linear == pytest.approx(0.6 * (M * plan).sum(), rel=1e-5)
+        assert f"value={one.value}," in repr(one)
+
+
+def test_solve_gromov_heeds_the_tolerance():
+    def errors(**options):
+        return pot.solve_gromov(C1, C2, reg=0.1, **options).log["err"]
+
+    assert len(errors(tol=0.0, max_iter=11)) == 11
+    rough, usual = errors(tol=1e-3), errors()
+    assert len(rough) < len(usual) and rough[-1] <= 1e-3
+    assert usual[-1] <= 1e-9
+
+
+def test_solve_gromov_warns_of_a_partial_plan_without_its_mass():
+    with pytest.warns(UserWarning, match="unbalanced_type='partial'") as caught:
+        found = pot.solve_gromov(C1, C2, reg=0.1, unbalanced_type="partial")
+    assert caught[0].filename == __file__
+    assert found.plan.sum() == pytest.approx(1)
+
+
+def test_steps_of_batches_are_of_the_function_for_one_problem_that_stops_by_itself():
+    options = batch(fused=False) | {"max_iter": 15, "tol": 1e-8}
+    found = pot.solve_gromov_batch(**options)
+    assert found.log["n_iter"] <= 15 and len(found.log["status"]) == 4
+    for k in range(4):
+        Ca, Cb, a, b, G0 = (options[name][k] for name in ("Ca", "Cb", "a", "b", "T_init"))
+        step = {"solver": "PPA", "max_iter": 15, "tol": 1e-8 * np.sqrt(7 * 5), "epsilon": 0.1}
+        step |= {"numItermax": 1000, "stopThr": 1e-10, "G0": G0, "log": True}
+        plan, log = pot.entropic_gromov_wasserstein(Ca, Cb, a, b, **step)
+        np.testing.assert_allclose(found.plan[k], plan, rtol=1e-12, atol=1e-15)
+        assert found.value[k] == pytest.approx(log["gw_dist"], rel=1e-12)
+        np.testing.assert_allclose(found.plan[k].sum(axis=1), a, atol=1e-9)
+
+
+def test_batches_end_at_fixed_points_of_pots_steps():
+    options = batch() | {"max_iter": 1000, "tol": 1e-10}
+    found = pot.solve_gromov_batch(**options)
+    assert found.status == "converged"
+    theirs = pots("solve_gromov_batch")(**options | {"T_init": found.plan, "max_iter": 1})
+    same(found, theirs, 1e-4, lacks=("log", "potentials"))
+
+
+def test_batches_of_any_size_and_total_are_solved_as_by_themselves():
+    for n, m in ((1, 1), (1, 3), (2, 2), (9, 4)):
+        rng = np.random.default_rng([n, m])
+        Ca, Cb = rng.uniform(size=(3, n, n)), rng.uniform(size=(3, m, m))
+        found = pot.solve_gromov_batch(Ca, Cb, reg=0.2, max_iter=20)
+        one = pot.solve_gromov_batch(Ca[2:], Cb[2:], reg=0.2, max_iter=20)
+        np.testing.assert_array_equal(one.plan[0], found.plan[2])
+        assert one.value[0] == found.value[2]
+    options = batch() | {"max_iter": 5}
+    options |= {name: 2 * options[name] for name in ("a", "b", "T_init")}
+    theirs = pots("solve_gromov_batch")(**options)
+    same(pot.solve_gromov_batch(**options), theirs, 1e-5, lacks=("log", "potentials"))
+
+
+def test_problems_of_a_batch_that_end_badly_are_one_warning(monkeypatch):
+    Spy(monkeypatch, ending=Spy.CYCLE)
+    with pytest.warns(ConvergenceWarning, match=r"'stalled': 4 of 4 .* 0"):
+        assert pot.solve_gromov_batch(**batch()).status == "stalled"
