@@ -12,10 +12,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # The workers share the cores. OpenMP reads this when gwfast is imported.
     os.environ["OMP_NUM_THREADS"] = "1"
 
-from helpers.marks import ISAS, thin
+from helpers.marks import ISAS, instruction_set, thin
 
 import gwfast
-from gwfast.kernels import _rows
 
 # One seed by default; GWFAST_TEST_SEEDS=100 runs the tests that take one with 0..99.
 SEEDS = range(int(os.environ.get("GWFAST_TEST_SEEDS", "0"))) or [42]
@@ -65,10 +64,8 @@ def pytest_terminal_summary(terminalreporter, config):
 @pytest.fixture(params=ISAS)
 def isa(request):
     """Every instruction set that this processor has, in turn."""
-    former = _rows.current_isa()
-    _rows.select_isa(request.param)
-    yield request.param
-    _rows.select_isa(former)
+    with instruction_set(request.param):
+        yield request.param
 
 
 @pytest.fixture(params=SEEDS)

@@ -26,7 +26,7 @@ To add a kernel, in this order:
    adds up partial sums in the order of the chunks; and its signature in the stub (``.pyi``);
 5. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
    ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction set and for
-   any number of threads (``test_build.py`` fails where it is missing);
+   any number of threads (``test_twins.py`` fails where it is missing);
 6. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is counted by,
    if solves spend time in it.
 

@@ -1,6 +1,7 @@
 """Which cases of a test with many there are, and which of them the fast suite takes."""
 
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from itertools import combinations, product
 from random import Random
 
@@ -23,6 +24,15 @@ def mostly_slow(values, fast):
 
 # Instruction sets of this processor; the fast tests take the one in use.
 ISAS = mostly_slow(_rows.supported_isas(), fast=[_rows.current_isa()])
+
+
+@contextmanager
+def instruction_set(name):
+    """Select an instruction set inside the block."""
+    former = _rows.current_isa()
+    _rows.select_isa(name)
+    yield
+    _rows.select_isa(former)
 
 
 def pairwise(indirect=(), **axes):

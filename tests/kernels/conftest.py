@@ -1,12 +1,11 @@
 """Fixtures of the tests of the kernels."""
 
 import pytest
-
-from gwfast.kernels.threads import single_threaded_blas
+from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture(scope="module")
 def one_blas_thread():
     """As the kernels are called."""
-    with single_threaded_blas():
+    with threadpool_limits(1, user_api="blas"):
         yield

@@ -1,135 +1,169 @@
-"""How many threads are taken, and that BLAS gets back what it had."""
+"""How many threads are taken, that BLAS and OpenMP get back what they had, and solves in forked and
+fresh processes. Imports from inside, since settings of a process show nowhere else."""
 
 import contextlib
+import functools
+import json
 import os
-import subprocess
-import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow
-from helpers.processes import environment, run_python
+from helpers.processes import run_python
+from helpers.settings import settings
 from threadpoolctl import threadpool_limits
 
+import gwfast
+from gwfast import kernels
 from gwfast.kernels import _rows, threads
+from gwfast.kernels.control_groups import groups
 from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
 
 needs_openmp = pytest.mark.skipif(not _rows.openmp_version(), reason="built without OpenMP")
-needs_affinity = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
 
-def in_new_process(code, **environment):
-    """Numbers that `code` prints in a process with these environment variables."""
-    return [*map(int, run_python(code, **environment).stdout.split())]
+# --- Control groups -------------------------------------------------------------------
+
+ONE, TWO, HALF = "100000 100000\n", "200000 100000", "50000 100000"
+NO_LIMIT = 99
+
+
+def version_1(folder, quota):
+    names = f"{folder}/cpu.cfs_quota_us", f"{folder}/cpu.cfs_period_us"
+    return dict(zip(names, (quota, "100000\n"), strict=True))
+
+
+@pytest.mark.parametrize(
+    "membership, files, expected",
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 2),
+        ("0::/", {"cpu.max": HALF}, 1),
+        ("0::/", {"cpu.max": "1 0"}, NO_LIMIT),
+        ("0::/", {"cpu.max": "max 100000", "elsewhere/cpu.max": ONE}, NO_LIMIT),
+        # The own group and the groups around it, and names of any characters.
+        ("0::/a/b c:d\n", {"a/b c:d/cpu.max": TWO, "a/cpu.max": "max 1", "cpu.max": ONE}, 1),
+        ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
+        # A container that sees the path of its group, but that group as its root.
+        ("0::/docker/1f", {"cpu.max": ONE}, 1),
+        ("0::/../../a", {"cpu.max": ONE, "a/cpu.max": HALF}, 1),
+        ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
+        ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
+        ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
+        ("4:cpuset:/a\n1:name=systemd:/a", version_1("cpuset/a", "100000"), NO_LIMIT),
+        ("4:cpu:/\n0::/s\n", {"s/cpu.max": ONE}, 1),
+        (None, {"cpu.max": ONE}, 1),
+        (None, version_1("cpu", "100000"), 1),
+        ("nonsense\n\n7\n", {"cpu.max": ONE}, NO_LIMIT),
+    ],
+)
+def test_threads_are_at_most_the_quota(membership, files, expected, tmp_path, monkeypatch):
+    for name, text in files.items():
+        path = tmp_path / "fs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if membership is not None:
+        (tmp_path / "membership").write_text(membership)
+    where = dict(root=tmp_path / "fs", membership=tmp_path / "membership")
+    monkeypatch.setattr(threads, "groups", functools.partial(groups, **where))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    expected = min(expected, os.cpu_count())
+    threads._quota.cache_clear()
+    assert threads._quota(int(time.monotonic())) == expected
+    assert 1 <= resolve_n_threads() == resolve_n_threads(-1) <= expected
+    assert resolve_n_threads(-9) == 1 and resolve_n_threads(7) == 7
+    threads._quota.cache_clear()
+
+
+# --- Numbers of threads ---------------------------------------------------------------
+
+
+def test_numbers_of_threads_and_sizes_of_stacks_are_taken_as_told():
+    for n_threads in (1, 2, 1000, np.int64(3), np.uint8(4)):
+        came = resolve_n_threads(n_threads)
+        assert came == n_threads and type(came) is int
+    assert resolve_n_threads(5, work=threads.SERIAL_BELOW - 1) == 1
+    assert resolve_n_threads(5, work=threads.SERIAL_BELOW) == 5
+    for environment, stack in (
+        ({}, 0),
+        ({"OMP_STACKSIZE": "100"}, 100 * 1024),
+        ({"OMP_STACKSIZE": " 3 m ", "GOMP_STACKSIZE": "1G"}, 3 * 1024**2),
+        ({"OMP_STACKSIZE": "large", "KMP_STACKSIZE": "70000B"}, 70000),
+        ({"OMP_STACKSIZE": "9" * 40}, 2**40),
+    ):
+        assert threads._stack_bytes(environment) == stack
 
 
 @pytest.mark.process
 @needs_openmp
-def test_omp_num_threads_is_obeyed_also_above_the_cores():
-    """And the first one where it has those of nested teams."""
-    code = """
-from gwfast.kernels.threads import resolve_n_threads as resolve
-print(resolve(), resolve(-1), resolve(-2), resolve(-99), resolve(7))
-"""
-    assert in_new_process(code, OMP_NUM_THREADS="67,2") == [67, 67, 66, 1, 7]
-
-
-OPENMP_ALONE = """
-import ctypes, sys
-ctypes.CDLL(sys.argv[1]).omp_get_max_threads()
-"""
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("setting", mostly_slow([None, ""], fast=[None]))
-def test_default_is_at_most_the_processors_that_the_process_may_use(setting):
-    """When it is asked: they may be taken away, and given back."""
-    alone = [sys.executable, "-c", OPENMP_ALONE, _rows.openmp_runtime()]
-    variables = environment(OMP_NUM_THREADS=setting)
-    if setting == "" and _rows.openmp_runtime():
-        if subprocess.run(alone, env=variables).returncode < 0:
-            pytest.skip("this OpenMP ends every process with such an OMP_NUM_THREADS")
-    code = """
-import os
-from gwfast.kernels.threads import resolve_n_threads as resolve
-every = one = resolve()
-if hasattr(os, "sched_setaffinity"):
-    first = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(first)})
-    one = resolve()
-    os.sched_setaffinity(0, first)
-print(every, resolve(), resolve(-1), resolve(every), one)
-"""
-    every, *again, one = in_new_process(code, OMP_NUM_THREADS=setting)
-    assert 1 <= every <= os.cpu_count() and again == [every] * 3
-    assert one == (1 if hasattr(os, "sched_setaffinity") else every)
-
-
-@pytest.mark.slow
-@pytest.mark.process
-@needs_affinity
-@pytest.mark.parametrize("bind, pinned", [(None, True), ("true", False)])
-def test_processors_that_the_first_thread_lacks_at_the_import_count(bind, pinned):
-    """OMP_PROC_BIND: its affinity is then OpenMP's doing."""
-    code = f"""
-import os
-first = os.sched_getaffinity(0)
-if {pinned}:
-    os.sched_setaffinity(0, {{min(first)}})
-import gwfast.kernels.threads as threads
-if {pinned}:
-    os.sched_setaffinity(0, first)
-print(threads.resolve_n_threads(), threads._physical_cores(frozenset(first)))
-"""
-    given, cores = in_new_process(code, OMP_NUM_THREADS=None, OMP_PROC_BIND=bind)
-    assert given == min(cores, threads._quota(0))
-
-
-@needs_openmp
-def test_limits_of_threadpoolctl_are_obeyed(monkeypatch):
+def test_limits_of_threadpoolctl_and_of_the_environment_are_obeyed(monkeypatch):
+    """The first number of OMP_NUM_THREADS, also above the cores."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     before = resolve_n_threads()
     with threadpool_limits(1, user_api="openmp"):
         assert resolve_n_threads() == resolve_n_threads(-1) == 1
         assert resolve_n_threads(3) == 3
     assert resolve_n_threads() == before
+    code = "from gwfast.kernels.threads import resolve_n_threads as number\n"
+    code += "print(number(), number(-1), number(-2), number(-99), number(7))"
+    assert run_python(code, OMP_NUM_THREADS="67,2").stdout.split() == ["67", "67", "66", "1", "7"]
 
 
-@pytest.mark.parametrize("n_threads", [1, 2, 1000, np.int64(3), np.uint8(4)])
-def test_positive_number_is_taken_as_it_is(n_threads):
-    came = resolve_n_threads(n_threads)
-    assert came == n_threads and type(came) is int
+# --- Threads that wait sleep ----------------------------------------------------------
+
+NAMES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
-@pytest.mark.parametrize(
-    "n_threads, error, message",
-    [
-        *((k, ValueError, f"at most 4096, got {k}") for k in (4097, 2**31, 2**70)),
-        (0, ValueError, "n_threads must not be 0"),
-        *(
-            (x, TypeError, f"n_threads must be an integer .* {type(x).__name__}")
-            for x in (True, np.True_, 2.0, np.float64(2), "2", [2])
-        ),
-    ],
-)
-def test_other_numbers_of_threads_are_refused(n_threads, error, message):
-    for work in (None, 1):
-        with pytest.raises(error, match=message):
-            resolve_n_threads(n_threads, work=work)
+@pytest.mark.process
+@pytest.mark.parametrize("setting", mostly_slow([{}, {"GOMP_SPINCOUNT": ""}], fast=[{}]), ids=str)
+def test_import_leaves_the_environment_and_threads_follow_the_processors(setting):
+    """Children inherit what the C library has. Processors that the first thread lacks at the import
+    count, and may be taken away and given back."""
+    code = """
+import json, os, subprocess
+has_affinity, before = hasattr(os, "sched_setaffinity"), dict(os.environ)
+if has_affinity:
+    first = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(first)})
+import gwfast
+assert dict(os.environ) == before
+inherited = subprocess.run(["env"], capture_output=True, text=True, check=True).stdout
+from gwfast.kernels import allowed_processors, threads
+if has_affinity:
+    assert threads.resolve_n_threads() == 1
+    os.sched_setaffinity(0, first)
+cores = min(threads._physical_cores(allowed_processors()), threads._quota(0))
+assert threads.resolve_n_threads() == threads.resolve_n_threads(-1) == cores
+print(json.dumps([line for line in inherited.split() if line.startswith(("OMP", "GOMP", "KMP"))]))
+"""
+    unset = {name: None for name in os.environ if name.startswith(("OMP", "GOMP", "KMP"))}
+    inherited = json.loads(run_python(code, **unset | setting).stdout)
+    assert inherited == [f"{name}={value}" for name, value in setting.items()]
 
 
-def test_little_work_runs_on_one_thread():
-    assert resolve_n_threads(5, work=threads.SERIAL_BELOW - 1) == 1
-    assert resolve_n_threads(5, work=threads.SERIAL_BELOW) == 5
+@pytest.mark.parametrize("name", [None, *NAMES])
+def test_patience_is_there_inside_only_unless_the_user_has_set_his(name, monkeypatch):
+    for unset in NAMES:
+        monkeypatch.delenv(unset, raising=False)
+    if name:
+        monkeypatch.setenv(name, "12345")
+    before = dict(os.environ)
+    with contextlib.suppress(ImportError), kernels._patient():
+        assert dict(os.environ) == before | ({} if name else kernels.PATIENCE)
+        raise ImportError
+    assert dict(os.environ) == before
 
 
 # --- BLAS -----------------------------------------------------------------------------
 
 
 def blas_threads():
-    return [library["num_threads"] for library in threads.libraries("blas")]
+    return {library["num_threads"] for library in threads.libraries("blas")}
 
 
 @pytest.fixture
@@ -139,129 +173,235 @@ def three_blas_threads():
     before = [(library, library.num_threads) for library in libraries]
     threads._set_threads([(library, 3) for library in libraries])
     try:
-        if set(blas_threads()) != {3}:
+        if blas_threads() != {3}:
             pytest.skip("the number of BLAS threads cannot be set here")
         yield
+        assert blas_threads() == {3}
     finally:
         threads._set_threads(before)
 
 
 @pytest.mark.usefixtures("three_blas_threads")
-class TestSingleThreadedBlas:
-    def test_it_limits_and_restores_nested_and_after_an_exception(self):
-        with pytest.raises(ZeroDivisionError), single_threaded_blas():
+def test_blas_is_limited_inside_alone():
+    """Nested, after an exception, and under a limit of the user that may end meanwhile."""
+    with pytest.raises(ZeroDivisionError), single_threaded_blas():
+        with single_threaded_blas():
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+        raise ZeroDivisionError
+    assert blas_threads() == {3}
+    # BLAS takes one thread for so few points by itself.
+    for n_points, inside in ((threads.FEW_POINTS, 3), (threads.FEW_POINTS + 1, 1)):
+        with single_threaded_blas(n_points):
+            assert blas_threads() == {inside}
+    with contextlib.ExitStack() as ours:
+        with threadpool_limits(2, user_api="blas"):
             with single_threaded_blas():
-                assert set(blas_threads()) == {1}
-            assert set(blas_threads()) == {1}
-            raise ZeroDivisionError
-        assert set(blas_threads()) == {3}
+                assert blas_threads() == {1}
+            assert blas_threads() == {2}
+            ours.enter_context(single_threaded_blas())
+            assert blas_threads() == {1}
+        assert blas_threads() == {3}
 
-    def test_it_leaves_alone_what_has_one_thread_for_so_few_points(self):
-        with single_threaded_blas():  # BLAS has its buffers from now on
-            pass
-        for n_points, inside in ((threads.FEW_POINTS, 3), (threads.FEW_POINTS + 1, 1)):
-            with single_threaded_blas(n_points):
-                assert set(blas_threads()) == {inside}
 
-    @pytest.mark.parametrize("first_out", ["first in", "last in"])
-    def test_overlapping_python_threads_leave_nothing_behind(self, first_out):
-        """No thread has set a number before: threadpoolctl lets only one do that."""
-        inside, leave = ([threading.Event() for _ in range(2)] for _ in range(2))
+@pytest.mark.usefixtures("three_blas_threads")
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_overlapping_python_threads_leave_blas_as_it_was(order):
+    """No thread has set a number before: threadpoolctl lets only one do that."""
+    inside, leave = ([threading.Event() for _ in range(2)] for _ in range(2))
 
-        def enter(k):
+    def enter(k):
+        with single_threaded_blas():
+            inside[k].set()
+            assert leave[k].wait(10)
+            return blas_threads()
+
+    def enter_often(k):
+        with contextlib.suppress(ZeroDivisionError), single_threaded_blas():
             with single_threaded_blas():
-                inside[k].set()
-                assert leave[k].wait(10)
-                return set(blas_threads())
+                pass
+            assert blas_threads() == {1}
+            _ = 1 // (k % 2)
 
-        with ThreadPoolExecutor(2) as pool:
-            others = [pool.submit(enter, k) for k in range(2)]
-            assert all(event.wait(10) for event in inside)
-            for k in (0, 1) if first_out == "first in" else (1, 0):
-                leave[k].set()
-                assert others[k].result(10) == {1}
-        assert set(blas_threads()) == {3}
-
-    def test_many_python_threads_leave_nothing_behind(self):
-        def enter(k):
-            seen = []
-            for _ in range(4):
-                with contextlib.suppress(ZeroDivisionError), single_threaded_blas():
-                    with single_threaded_blas():
-                        pass
-                    seen.append(set(blas_threads()))
-                    _ = 1 // (k % 2)
-            return seen
-
-        for _ in range(3):
-            with ThreadPoolExecutor(6) as pool:
-                assert list(pool.map(enter, range(6))) == 6 * [4 * [{1}]]
-            assert set(blas_threads()) == {3}
-
-    def test_limit_of_the_user_is_restored_unless_it_has_ended_meanwhile(self):
-        with contextlib.ExitStack() as ours:
-            with threadpool_limits(2, user_api="blas"):
-                with single_threaded_blas():
-                    assert set(blas_threads()) == {1}
-                assert set(blas_threads()) == {2}
-                ours.enter_context(single_threaded_blas())
-                assert set(blas_threads()) == {1}
-            assert set(blas_threads()) == {3}
-        assert set(blas_threads()) == {3}
-
-    def test_library_with_a_number_for_each_thread(self, monkeypatch):
-        """As OpenBLAS on OpenMP has it: each thread sets and restores its own."""
-        library = OwnNumber()
-        monkeypatch.setattr(threads, "_controller", lambda: library)
-        inside, leave = threading.Event(), threading.Event()
-
-        def enter():
-            library.set_num_threads(5)
-            with single_threaded_blas():
-                inside.set()
-                assert leave.wait(10)
-                within = library.num_threads
-            return within, library.num_threads
-
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(enter)
-            assert inside.wait(10)
-            with single_threaded_blas():
-                assert library.num_threads == 1
-            assert library.num_threads == 3
-            leave.set()
-            assert other.result(10) == (1, 5)
+    with ThreadPoolExecutor(6) as pool:
+        others = [pool.submit(enter, k) for k in range(2)]
+        assert all(event.wait(10) for event in inside)
+        for k in order:
+            leave[k].set()
+            assert others[k].result(10) == {1}
+        assert blas_threads() == {3}
+        list(pool.map(enter_often, range(60)))
 
 
 class OwnNumber(threading.local):
-    """Stands for a controller of threadpoolctl and its one library."""
+    """Stands for a library of threadpoolctl that has a number for each thread."""
 
-    user_api, internal_api, threading_layer = "blas", "openblas", "openmp"
-    num_threads = 3
-
-    @property
-    def lib_controllers(self):
-        return [self]
+    user_api, internal_api, threading_layer, num_threads = "blas", "openblas", "openmp", 3
 
     def set_num_threads(self, n_threads):
         self.num_threads = n_threads
 
 
-# --- Stacks ---------------------------------------------------------------------------
+def test_blas_with_a_number_for_each_thread_gets_each_back(monkeypatch):
+    """As OpenBLAS on OpenMP has it: each thread sets and restores its own."""
+    library = OwnNumber()
+    controller = SimpleNamespace(lib_controllers=[library])
+    monkeypatch.setattr(threads, "_controller", lambda: controller)
+    inside, leave = threading.Event(), threading.Event()
+
+    def enter():
+        library.set_num_threads(5)
+        with single_threaded_blas():
+            inside.set()
+            assert leave.wait(10)
+            within = library.num_threads
+        return within, library.num_threads
+
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(enter)
+        assert inside.wait(10)
+        with single_threaded_blas():
+            assert library.num_threads == 1
+        assert library.num_threads == 3
+        leave.set()
+        assert other.result(10) == (1, 5)
 
 
-@pytest.mark.parametrize(
-    "environment, expected",
-    [
-        ({}, 0),
-        ({"OMP_STACKSIZE": "100"}, 100 * 1024),
-        ({"OMP_STACKSIZE": " 3 m "}, 3 * 1024**2),
-        ({"GOMP_STACKSIZE": "1G"}, 1024**3),
-        ({"KMP_STACKSIZE": "70000B"}, 70000),
-        ({"OMP_STACKSIZE": "2M", "GOMP_STACKSIZE": "1G"}, 2 * 1024**2),
-        ({"OMP_STACKSIZE": "large"}, 0),
-        ({"OMP_STACKSIZE": "9" * 40}, 2**40),
-    ],
-)
-def test_stack_of_a_thread_is_what_openmp_was_told(environment, expected):
-    assert threads._stack_bytes(environment) == expected
+# --- Forked and fresh processes -------------------------------------------------------
+
+# In every process below. `solve` is of a size that is shared out.
+PREAMBLE = """
+import hashlib, json, multiprocessing, os, threading, warnings
+import numpy as np
+import gwfast
+from gwfast.kernels import _rows, threads
+
+x, y = np.random.default_rng(0).random((2, 300, 300))
+options = dict(epsilon=0.02, init="product", max_iter=3)
+options["options"] = gwfast.SolverOptions(max_inner=20)
+
+def solve(n_threads=2):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = gwfast.gromov_wasserstein(x, y, n_threads=n_threads, **options)
+    said = [str(w.message) for w in caught if w.category is RuntimeWarning]
+    return hashlib.sha256(result.plan.tobytes()).hexdigest(), said
+
+def forked(function):
+    "What a function says in a forked process; None if it hangs, False if it dies."
+    context = multiprocessing.get_context("fork")
+    ours, its = context.Pipe()
+    process = context.Process(target=lambda: its.send(function()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own about threads and forks
+        process.start()
+    its.close()
+    try:
+        answer = ours.recv() if ours.poll(30) else None
+    except EOFError:
+        answer = False
+    process.kill()
+    process.join()
+    return answer
+"""
+
+
+def said_by(code, **environment):
+    # joblib sets this variable, which other tests import.
+    variables = {"KMP_INIT_AT_FORK": None} | environment
+    return json.loads(run_python(PREAMBLE + code, **variables).stdout)
+
+
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+@pytest.mark.parametrize("told", mostly_slow([None, "FALSE"], fast=[None]))
+def test_forks_before_and_after_a_solve_on_two_threads(told):
+    """A child of a process with a team solves on one thread, to the same bits, and says once why;
+    unless its OpenMP starts anew, which joblib tells LLVM's not to do. A child whose parent had no
+    team, or a Python thread of its own, has its own team."""
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+def in_a_thread():
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: [solve(), _rows.is_orphan()]).result()
+def read():
+    return result.coupling.topk(2).indices.tolist()
+solve(n_threads=1)
+before = forked(lambda: [solve(), _rows.is_orphan(), forked(solve)])
+here, _ = solve()
+after = forked(lambda: [solve(), solve(), solve(n_threads=1)])
+thread = forked(in_a_thread)
+libraries = list(threads._blas(shared=True))
+threads._set_threads([(library, 3) for library in libraries])
+numbers = lambda: sorted({library.num_threads for library in libraries})
+with ThreadPoolExecutor(1) as pool:  # a child has the limits of the thread that forked alone
+    limit = threads.single_threaded_blas()
+    pool.submit(limit.__enter__).result()
+    blas = [forked(numbers)]
+    with threads.single_threaded_blas():
+        blas.append(forked(numbers))
+    pool.submit(limit.__exit__, None, None, None).result()
+blas.append(numbers())
+warnings.simplefilter("ignore")
+clouds = [gwfast.PointCloud(p) for p in np.random.default_rng(0).random((2, 900, 4))]
+result = gwfast.gromov_wasserstein(*clouds, n_threads=2, epsilon=0.1, init="product", max_iter=2,
+                                   options=gwfast.SolverOptions(tier="tiled"))
+as_here = read() == forked(read)
+print(json.dumps([here, before, after, thread, as_here, threads.STARTS_ANEW, blas]))
+"""
+    here, before, after, thread, as_here, anew, blas = said_by(code, KMP_INIT_AT_FORK=told)
+    assert before[:2] == [[here, []], False]
+    assert before[2][0] == here and len(before[2][1]) == (not anew)
+    assert after is not None, "the child hangs"
+    assert [plan for plan, _ in after] == [here] * 3
+    assert thread == [[here, []], False]
+    assert as_here  # a plan has its number of threads from the parent
+    assert not (anew and told)
+    assert blas == [[3], [1], [3]] or len(set(map(str, blas))) == 1  # it cannot be set here
+    first, *others = [said for _, said in after]
+    assert others == [[], []] and len(first) == (not anew)
+    assert anew or all(word in first[0] for word in ("spawn", "n_threads=1", "OMP_NUM_THREADS=1"))
+
+
+@pytest.mark.process
+@needs_fork
+@needs_openmp
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sizes are read as on Linux")
+@pytest.mark.parametrize("stack", mostly_slow([None, "64M"], fast=[None]))
+def test_a_solve_in_little_address_space_ends_with_its_result_or_a_memory_error(stack):
+    code = """
+import re, resource
+from pathlib import Path
+import gwfast.solvers.gromov
+def with_left(megabytes):
+    size = re.search(r"VmSize:\\s+(\\d+)", Path("/proc/self/status").read_text())
+    limit = 1024 * int(size[1]) + 10**6 * megabytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    try:
+        return solve(n_threads=4)[0]
+    except MemoryError as error:
+        return "MemoryError"
+left = [2, 12, 40, 70, 76, 90, 120, 1000]
+fresh = [forked(lambda: with_left(megabytes)) for megabytes in left]
+here, _ = solve(n_threads=1)
+left = [2, 12, 1000]  # a sanitizer keeps what was given back
+after_a_solve = [forked(lambda: with_left(megabytes)) for megabytes in left]
+print(json.dumps([here, fresh, after_a_solve]))
+"""
+    here, fresh, after_a_solve = said_by(code, OMP_STACKSIZE=stack)
+    assert set(fresh + after_a_solve) <= {here, "MemoryError"}, (fresh, after_a_solve)
+    assert fresh[-1] == after_a_solve[-1] == here
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_concurrent_solves_have_the_bits_of_solves_alone():
+    problems = [np.random.default_rng(k).random((2, 260 + k, 260 + k)) for k in range(4)]
+    options = settings(epsilon=0.02, init="product", max_iter=3, max_inner=20)
+
+    def solve(k, n_threads=2):
+        return gwfast.gromov_wasserstein(*problems[k], n_threads=n_threads, **options).plan
+
+    alone = [solve(k, n_threads=1) for k in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        np.testing.assert_equal(list(pool.map(solve, range(4))), alone)

@@ -1,8 +1,13 @@
-"""Every compiled kernel does what its float64 twin says, on every instruction set, at
-awkward sizes, with any number of threads, on matrices of either type; and many Sinkhorn
-iterations in one call are that many single ones."""
+"""Every compiled kernel does what its float64 twin says, on every instruction set, at awkward
+sizes, for any number of threads, on matrices of either type. Kernels are tested directly."""
 
+import inspect
+import os
+import pkgutil
+import re
 from copy import deepcopy
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
 
 import numpy as np
 import pytest
@@ -10,47 +15,46 @@ from helpers.kernel_cases import (
     CASES,
     COMPILED,
     SHAPES,
+    TERMS,
+    Made,
     arguments,
     assert_close,
     assert_same,
+    buffer,
     build,
+    call,
+    factors,
+    leaves,
+    matrix,
+    potentials,
     run,
-    widened,
-)
+    running_terms,
+)  # fmt: skip
 from helpers.marks import ISAS, pairwise
 
-from gwfast.kernels import _kernels, reference
-from gwfast.kernels._rows import ColumnSums
+from gwfast import kernels
+from gwfast.kernels import _kernels, _products, _rows, reference
+from gwfast.kernels.reference import flushed
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 DTYPES = [np.float32, np.float64]
 
 
-def given_to(case, dtype, shape, seed):
-    """Arguments of a kernel, of float64 where it takes them and is to."""
-    given = arguments(case, *shape, seed)
-    return widened(given) if takes(case, dtype) is np.float64 else given
-
-
-def takes(case, dtype):
-    return dtype if CASES[case].wide else np.float32
-
-
 @pairwise(case=CASES, shape=SHAPES, dtype=DTYPES, isa=ISAS)
 def test_kernel_agrees_with_its_twin(case, shape, dtype, isa, seed):
-    given = given_to(case, dtype, shape, seed)
+    given = arguments(case, shape, seed, dtype)
     came, expected = (run(module, case, given) for module in (COMPILED, reference))
-    assert_close(case, came, expected, takes(case, dtype))
+    assert_close(case, came, expected, dtype)
 
 
-# They take no threads.
+# These take no threads.
 ALONE = ("absorb", "drift", "extent", "kept", "mass_entropy", "rescale_columns")
 THREADED = [case for case in CASES if not case.startswith(ALONE)]
 
 
 @pairwise(case=THREADED, shape=[(5, 3), (129, 65), (2049, 33), (4100, 7)], dtype=DTYPES, isa=ISAS)
 def test_kernel_gives_the_same_bits_on_any_number_of_threads(case, shape, dtype, isa):
-    given = given_to(case, dtype, shape, seed=1)
+    given = arguments(case, shape, 1, dtype)
     alone = run(COMPILED, case, given, n_threads=1)
     for n_threads in (2, 3, 5):
         assert_same(run(COMPILED, case, given, n_threads=n_threads), alone)
@@ -58,11 +62,62 @@ def test_kernel_gives_the_same_bits_on_any_number_of_threads(case, shape, dtype,
 
 @pairwise(dtype=DTYPES, isa=ISAS)
 def test_kernel_in_place_gives_the_same_bits(dtype, isa):
-    given = given_to("gibbs_kernel", dtype, (97, 129), seed=2)
+    given = arguments("gibbs_kernel", (97, 129), 2, dtype)
     apart, peak = run(COMPILED, "gibbs_kernel", given)
     shared = given["cost"].copy()
     assert COMPILED.gibbs_kernel(**given | {"cost": shared, "out": shared}, n_threads=2) == peak
     np.testing.assert_array_equal(shared, apart)
+
+
+# --- A twin for every kernel ----------------------------------------------------------
+
+EXTENSIONS = [
+    import_module(f"{kernels.__name__}.{found.name}")
+    for found in pkgutil.iter_modules(kernels.__path__)
+    if isinstance(found.module_finder.find_spec(found.name).loader, ExtensionFileLoader)
+]
+# Functions of `_rows` are no kernels, and types of other names are bases. These are tested against
+# their definition in test_exact.py and by solves:
+UNPAIRED = {"Descent", "FrankWolfe", "Space", "ExactPairs", "Rows", "Loop", "Kept"}
+OWN = {
+    f"sparse_{name}" if module.__name__.endswith("_sparse") else name: x
+    for module in EXTENSIONS
+    for name, x in vars(module).items()
+    if not name.startswith("_") and getattr(x, "__module__", None) == module.__name__
+    if callable(x) and (isinstance(x, type) or module is not _rows)
+}
+PAIRED = {
+    name.removeprefix("sparse_") if isinstance(x, type) else name: x for name, x in OWN.items()
+}
+
+
+def test_every_kernel_has_a_case_and_a_twin_with_the_same_arguments():
+    functions = {name for name, x in PAIRED.items() if not isinstance(x, type)}
+    assert functions == {case.split("-")[0] for case in CASES}
+    twins = {
+        name: twin
+        for name, twin in vars(reference).items()
+        if getattr(twin, "__module__", None) == reference.__name__ and name[0] != "_"
+    }
+    assert twins.keys() - {"flushed"} == PAIRED.keys() - UNPAIRED
+    for name in PAIRED.keys() - UNPAIRED:
+        theirs = inspect.signature(twins[name]).parameters
+        if name in functions:
+            ours = inspect.signature(PAIRED[name]).parameters
+            assert [(p.name, p.default) for p in theirs.values()] == [
+                (p.name, p.default) for p in ours.values()
+            ]
+        else:  # The signature of an extension type is the first line of its docstring.
+            line = re.sub(r"\[.*?\]", "", PAIRED[name].__doc__.split("\n")[0])
+            assert [*theirs] == re.findall(r"(\w+)(?:=[^,]*)?[,)]", line)
+
+
+@pairwise(dtype=DTYPES, isa=ISAS)
+def test_kernels_are_compiled_for_the_instruction_set(dtype, isa):
+    bytes_of_a_vector = {"baseline": 16, "neon": 16, "avx2": 32, "avx512": 64}
+    assert _products.Panels(np.ones((1, 1), dtype)).nbytes == bytes_of_a_vector[isa]
+    if os.environ.get("GWFAST_TEST_NOT_VECTORIZED", "0") in ("", "0"):
+        assert running_terms(dtype) <= TERMS  # tolerances of other tests allow for more
 
 
 # --- Passes ---------------------------------------------------------------------------
@@ -70,52 +125,289 @@ def test_kernel_in_place_gives_the_same_bits(dtype, isa):
 
 @pairwise(omega=[1.0, 1.7], shape=[(5, 3), (129, 65), (2049, 33)], isa=ISAS)
 def test_many_passes_are_that_many_single_ones(shape, omega, isa):
-    given = arguments("sinkhorn_passes", *shape, seed=11) | {"omega": omega}
-    one = build(COMPILED, deepcopy(given))
+    given = arguments("sinkhorn_passes", shape, 11) | {"omega": omega}
+    work = build(COMPILED, deepcopy(given))
+    assert _kernels.sinkhorn_passes(**work, most=0) == (np.inf, 0)
+    assert_same([work["u"], work["v"]], [given["u"], given["v"]])
     errors = []
     for most in range(1, 7):
-        error, done = _kernels.sinkhorn_passes(**one)
+        error, done = _kernels.sinkhorn_passes(**work)
         assert done == 1
         errors.append(error)
         came = run(COMPILED, "sinkhorn_passes", given, most=most, tol=-1.0, n_threads=2)
-        assert_same(came, [one["u"], one["v"], one["work"].values, (error, most)])
+        assert_same(came, [work["u"], work["v"], work["work"].values, (error, most)])
     for tol in errors:
         *_, (error, done) = run(COMPILED, "sinkhorn_passes", given, most=9, tol=tol)
         first = next(i for i, x in enumerate(errors) if x <= tol)
         assert (error, done) == (errors[first], first + 1)
 
 
-def test_no_pass_changes_nothing(isa):
-    given = build(COMPILED, arguments("sinkhorn_passes", 9, 7, seed=12))
-    u, v = given["u"].copy(), given["v"].copy()
-    assert _kernels.sinkhorn_passes(**given, most=0) == (np.inf, 0)
-    assert_same([given["u"], given["v"]], [u, v])
-
-
 @pytest.mark.parametrize(("of_team", "of_one"), [(1.0, 0.9), (0.9, 1.0)])
 def test_small_passes_are_made_by_whoever_is_faster(of_team, of_one):
     """Beside other work threads that wait for each other take many times as long."""
-    work, made = ColumnSums(300, 300), []
+    work, large, made = _rows.ColumnSums(300, 300), _rows.ColumnSums(1024, 1024), []
     for _ in range(300):
         made.append(work.prefers_one())
         work.took(made[-1], of_one if made[-1] else of_team)
+        assert not large.prefers_one()
+        large.took(False, 1.0)
     slower = of_one > of_team
     assert made.count(slower) < 0.05 * len(made)
     assert made[:4].count(slower) in (0, 4)  # compared at the beginning,
     assert slower in made[8:]  # and again later on
 
 
-def test_large_passes_are_always_made_by_a_team():
-    work = ColumnSums(1024, 1024)
-    for _ in range(20):
-        assert not work.prefers_one()
-        work.took(False, 1.0)
-
-
 def test_passes_do_not_depend_on_who_made_them(isa):
-    given = arguments("sinkhorn_passes", 129, 65, seed=13)
-    expected, came = (
-        run(COMPILED, "sinkhorn_passes", given, most=600, tol=-1.0, n_threads=threads)
-        for threads in (1, 2)
-    )
+    given = arguments("sinkhorn_passes", (129, 65), 13) | {"most": 600, "tol": -1.0}
+    expected, came = (run(COMPILED, "sinkhorn_passes", given, n_threads=k) for k in (1, 2))
     assert_same(came, expected)
+
+
+# --- Rows that are made when asked for ------------------------------------------------
+
+# Kernels that take them, and the argument that may be such.
+TAKERS = {
+    **dict.fromkeys(("logsumexp_rows", "logsumexp_cols"), "cost"),
+    **dict.fromkeys(("sinkhorn_passes", "sinkhorn_passes-many", "normal_product"), "kernel"),
+    **dict.fromkeys(("matmul", "matmul-dots"), "a"),
+    "entropy": "plan",
+    "topk_rows": "x",
+}
+
+
+def made_rows(kind, shape, seed):
+    rng = np.random.default_rng(seed)
+    more = potentials(rng, *shape) | {"epsilon": 1.0} if kind == "Gibbs" else {}
+    return Made(kind, **factors(rng, *shape), **more)
+
+
+def stored(rows, n_threads=1):
+    out = buffer(rows.n, rows.m)
+    _kernels.copy_rows(rows, out, n_threads)
+    return out
+
+
+@pairwise(
+    case=TAKERS,
+    shape=[(1, 1), (3, 2), (17, 15), (65, 63), (129, 257), (4100, 17), (9, 17001)],
+    kind=["Product", "Gibbs"],
+    isa=ISAS,
+)
+def test_made_rows_give_the_same_bits_as_stored_ones(case, shape, kind, isa):
+    given = arguments(case, shape, 13)
+    rows = made_rows(kind, given[TAKERS[case]].shape, seed=14)
+    expected = run(COMPILED, case, given | {TAKERS[case]: stored(rows.build(COMPILED))})
+    assert_same(run(COMPILED, case, given | {TAKERS[case]: rows}, n_threads=3), expected)
+
+
+def read(rows, n, m):
+    """Return what kernels read from a matrix: the same for any strips, and nearly the same."""
+    given, work = dict(p=np.ones(n), q=np.ones(m)), _rows.ColumnSums(n, m)
+    u, v, by_col, top = buffer(n), buffer(m), np.empty(m), (np.empty((n, 2), np.intp), buffer(n, 2))
+    COMPILED.logsumexp_cols(rows, np.zeros(n), np.zeros(m), 1.0, by_col, n_threads=2)
+    _kernels.topk_rows(rows, *top, n_threads=2)
+    error, _ = _kernels.sinkhorn_passes(rows, **given, u=u, v=v, work=work, n_threads=2)
+    return [u, by_col, *top], [v, error, _kernels.entropy(rows, n_threads=2)]
+
+
+def test_rows_made_in_several_strips_give_what_stored_ones_give():
+    """Which strips there are does not depend on the instruction set."""
+    n, m = 8443, 4001
+    made = made_rows("Gibbs", (n, m), seed=16)
+    rows, given = made.build(COMPILED), build(COMPILED, made.given)
+    assert rows.strip == 256, "a chunk has 264"
+    whole, part = stored(rows, 2), slice(250, 290)
+    few = given | {name: np.ascontiguousarray(given[name][part]) for name in ("left", "f")}
+    np.testing.assert_array_equal(whole[part], stored(COMPILED.Gibbs(**few)))
+    same, near = read(whole, n, m)
+    came_same, came_near = read(rows, n, m)
+    assert_same(came_same, same)
+    for left, right in zip(came_near, near, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6)
+
+
+def test_scalings_leave_a_kernel_rounded_as_it_is(isa):
+    """Where epsilon is small rounding moves each entry by hundreds of its digits."""
+    rng, n, m, epsilon = np.random.default_rng(5), 37, 21, 1e-4
+    left, right = rng.random((n, 3), np.float32), rng.random((m, 3), np.float32)
+    g = rng.random(m)
+    # Exponents of up to zero in each row.
+    f = (left.astype(np.float64) @ right.T - g).min(axis=1)
+    panels, u, v = _products.Panels(right, True), np.exp(rng.normal(size=n)), np.ones(m)
+    u[3] = v[5] = 0.0
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(u), np.log(v)
+    expected = u[:, None] * stored(_products.Gibbs(left, panels, f, g, epsilon)) * v
+    came = stored(_products.Gibbs(left, panels, f, g, epsilon, logarithms))
+    np.testing.assert_allclose(came, expected, rtol=2e-5, atol=1e-37)
+    assert (came > 1e-3).sum() >= n - 1
+
+
+@pairwise(
+    shape=[(1, 1), (3, 2), (17, 15), (129, 257), (4100, 17)],
+    dtype=[np.float16, np.float32, np.float64],
+    isa=ISAS,
+)
+def test_shifted_rows_are_what_their_twin_says(shape, dtype, isa, seed):
+    rng, (n, k) = np.random.default_rng(seed), shape
+    cost = (rng.random(shape) + 3).astype(dtype)
+    cost.flags.writeable = False
+    rows = _rows.Shifted(cost, 3.5, -2.0)
+    whole, expected = stored(rows, 3), reference.Shifted(cost, 3.5, -2.0)
+    np.testing.assert_allclose(whole, expected, rtol=1e-6, atol=1e-7)
+    assert (rows.shape, len(rows), rows.dtype, rows.matrix) == (shape, n, np.float32, cost)
+    for part in (rng.integers(0, n, 5), slice(n // 2, None)):
+        np.testing.assert_array_equal(stored(rows[part]), whole[part])
+    a = matrix(rng, 9, k)
+    products = [buffer(9, n), buffer(9, n)]
+    for right, out in zip((whole, rows), products, strict=True):
+        _products.matmul(a, _products.Panels(right, True, n_threads=3), out, n_threads=2)
+    assert_same(*products)
+
+
+def test_every_finite_half_is_that_number(isa):
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)].reshape(-1, 2)
+    np.testing.assert_array_equal(stored(_rows.Shifted(halves)), halves.astype(np.float32))
+
+
+# --- Subnormal numbers ----------------------------------------------------------------
+
+needs_bits = pytest.mark.skipif(not _rows.FLUSH_BITS, reason="nothing to set here")
+
+
+def changed(given, change):
+    """Return arguments with a change of each array of float32 or float64."""
+    given = deepcopy(given)
+    for path, x in [*leaves(given)]:
+        if x.dtype.kind == "f" and x.dtype.itemsize > 2:
+            replace(given, path, change)
+    return given
+
+
+def replace(given, path, change):
+    for name in path[:-1]:
+        given = given[name].given
+    given[path[-1]] = change(given[path[-1]])
+
+
+def with_subnormals(x):
+    """Make every third row subnormal."""
+    x = np.array(x)
+    x[::3] *= x.dtype.type(np.finfo(x.dtype).tiny) / 8
+    return x
+
+
+# One moves entries as they are, the other tells whether masses have a positive sum.
+COMPUTED = [case for case in CASES if case not in ("topk_rows", "extent")]
+
+
+@pairwise(case=COMPUTED, shape=[(1, 1), (5, 3), (129, 65), (1030, 17)], dtype=DTYPES, isa=ISAS)
+def test_subnormal_input_counts_as_zero_and_none_comes_out(case, shape, dtype, isa, seed):
+    given = changed(arguments(case, shape, seed, dtype), with_subnormals)
+    with np.errstate(all="ignore"):
+        came = run(COMPILED, case, given)
+        expected = run(COMPILED, case, changed(given, flushed))
+    assert_same(came, expected)
+    for x in came:
+        x = np.asarray(x)
+        assert x.dtype.kind != "f" or (x == flushed(x))[~np.isnan(x)].all()
+
+
+def settings():
+    """Return the control registers of three threads without the flags of operations."""
+    return [control & ~_rows.FLAGS for control in _rows.float_controls(3)]
+
+
+@needs_bits
+@pairwise(case=CASES, isa=ISAS, flushes=[False, True])
+def test_kernels_restore_the_control_register_of_each_thread(case, isa, flushes):
+    given = changed(arguments(case, (129, 65), 1), with_subnormals)
+    before = settings()
+    if flushes:
+        _rows.set_float_control(before[0] | _rows.FLUSH_BITS)
+    try:
+        expected = settings()
+        with np.errstate(all="ignore"):
+            run(COMPILED, case, given)
+        with pytest.raises(ValueError, match="cost"):
+            COMPILED.dot(np.ones((3, 3)), np.ones((3, 4)))
+        assert settings() == expected
+    finally:
+        _rows.set_float_control(before[0])
+
+
+# --- Refusals -------------------------------------------------------------------------
+
+
+def read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+OTHER_TYPE = {"f4": "f8", "f8": "f4", "i8": "f8", "i4": "f8"}
+SPOILS = {
+    "dtype": lambda x: x.astype(OTHER_TYPE[x.dtype.str[1:]]),
+    "order": lambda x: np.asfortranarray(x) if x.ndim == 2 else np.repeat(x, 2)[::2],
+    "rows": lambda x: x[:-1].copy(),
+    "columns": lambda x: np.ascontiguousarray(x[:, :-1]),
+    "ndim": lambda x: x[None],
+    "read only": read_only,
+}
+# Types and sides that no other argument tells: a kernel's only matrix, its type or free side.
+FREE = {
+    "dtype": "absorb.u entropy.plan logsumexp_rows.cost logsumexp_cols.cost moments.matrix "
+    "moments.out rescale_columns.v survey-square.a",
+    "rows": "entropy.plan extent.x mass_entropy.masses",
+    "columns": "entropy.plan topk_rows.x",
+}
+
+
+def spoiled(case):
+    """Yield ways to spoil one argument of a kernel, each with its path."""
+    base = case if case.startswith("survey") else case.split("-")[0]
+    for path, x in leaves(arguments(case, (6, 7))):
+        for spoil in SPOILS:
+            if (
+                ".".join((base, *path)) not in FREE.get(spoil, "").split()
+                and (spoil != "columns" or x.ndim == 2)
+                and (spoil != "read only" or path[0] in CASES[case].writes)
+            ):
+                yield spoil, path
+
+
+def refuses(case, spoil, path):
+    """Return whether a kernel refuses, and has written nothing then."""
+    given = arguments(case, (6, 7), 5)
+    replace(given, path, SPOILS[spoil])
+    outputs = [given[x] for x in CASES[case].writes if isinstance(given[x], np.ndarray)]
+    before = deepcopy(outputs)
+    try:
+        call(COMPILED, case, given)
+    except (ValueError, TypeError):
+        return all(map(np.array_equal, outputs, before))
+    return False
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernel_refuses_what_it_cannot_take_and_writes_nothing(case):
+    ways = [*spoiled(case)]
+    assert ways
+    assert not [way for way in ways if not refuses(case, *way)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", [x for x in CASES if "work" in arguments(x, (6, 7))])
+def test_kernel_refuses_scratch_of_another_size_or_type(case, dtype):
+    # Some need the sums alone: of columns, in float64.
+    sums_alone = case.startswith("rescale_columns")
+    given = arguments(case, (6, 7), 6, dtype)
+    bad = [None, *(_rows.ColumnSums(*size, dtype) for size in ((7, 6), (6, 8), (5, 7)))]
+    if sums_alone:
+        bad.pop()
+    elif CASES[case].wide:
+        bad.append(_rows.ColumnSums(6, 7, DTYPES[dtype is np.float32]))
+    for work in bad:
+        with pytest.raises((ValueError, TypeError), match=r"work|^[vq] must"):
+            call(COMPILED, case, given | {"work": work})

@@ -8,36 +8,32 @@ from helpers.problems import masses
 from scipy.special import xlogy
 
 import gwfast
-from gwfast.kernels import reference
+from gwfast import pot
 
 
-@pairwise(shape=[(1, 1), (1, 5), (4, 1), (7, 3), (33, 40), (130, 97)], epsilon=[1.0, 0.05])
-def test_plan_is_that_of_iterations_in_float64(shape, epsilon):
-    cost = np.random.default_rng(0).random(shape)
+@pairwise(shape=[(1, 1), (1, 5), (4, 1), (7, 3), (33, 40), (130, 97)], epsilon=[1.0, 0.1, 0.05])
+def test_plan_is_that_of_plain_iterations_and_proves_itself(shape, epsilon):
+    cost = np.random.default_rng(0).random(shape) * 3 - 1
     p, q = masses(shape[0], 1), masses(shape[1], 2)
+    for given in (cost, p, q):
+        given.flags.writeable = False
     result = gwfast.sinkhorn(cost, p, q, epsilon=epsilon, tol=1e-6)
     expected = twins.balanced(np.exp(-cost / epsilon), p, q)
-    assert result.converged
-    assert np.abs(result.plan - expected).sum() < 2e-5
-
-
-def test_result_is_consistent_with_its_own_parts_and_the_duality_gap_closes():
-    cost, epsilon = np.random.default_rng(3).random((50, 60)) * 7 - 2, 0.14
-    p, q = masses(50, 4), masses(60, 5)
-    result = gwfast.sinkhorn(cost, p, q, epsilon=epsilon)
+    assert result.converged and np.abs(result.plan - expected).sum() < 2e-5
+    transposed = gwfast.sinkhorn(cost.T, q, p, epsilon=epsilon, tol=1e-6)
+    assert np.abs(transposed.plan - result.plan.T).sum() < 1e-5
     plan = result.plan.astype(np.float64)
     error = np.abs(plan.sum(1) - p).sum() + np.abs(plan.sum(0) - q).sum()
-    f, g = result.potentials
     np.testing.assert_allclose(result.marginal_error, error, atol=1e-6)
-    np.testing.assert_allclose(result.cost, (plan * cost).sum(), rtol=1e-6)
-    entropy = -xlogy(plan, plan).sum()
-    reg_cost = result.cost - epsilon * entropy
-    np.testing.assert_allclose(result.reg_cost, reg_cost, rtol=1e-5)
+    np.testing.assert_allclose(result.cost, np.vdot(plan, cost), rtol=1e-6)
+    reg_cost = result.cost + epsilon * xlogy(plan, plan).sum()
+    np.testing.assert_allclose(result.reg_cost, reg_cost, rtol=1e-5, atol=1e-7)
+    # <T, C> + epsilon sum T log T has this dual.
+    f, g = result.potentials
     made = np.exp((f[:, None] + g - cost) / epsilon)
-    assert np.abs(made - plan).sum() < 1e-5
-    # <T, C> - epsilon H(T) = <T, C> + epsilon sum T log T, whose dual is this.
+    assert np.abs(made - plan).sum() < 2e-5
     dual = f @ p + g @ q - epsilon * (made.sum() - 1)
-    assert abs(result.reg_cost - dual) < 1e-4 * abs(result.reg_cost)
+    assert abs(result.reg_cost - dual) < 1e-4 * np.abs(cost).max()
 
 
 @pairwise(relative=[1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5], shape=[(7, 3), (60, 90)])
@@ -45,12 +41,9 @@ def test_result_is_consistent_with_its_own_parts_and_the_duality_gap_closes():
 def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, shape):
     cost = np.random.default_rng(9).random(shape)
     p, q = masses(shape[0], 10), masses(shape[1], 11)
-    epsilon = relative * cost.mean()
-    result = gwfast.sinkhorn(cost, p, q, epsilon=epsilon, max_iter=500)
-    assert np.isfinite(result.plan).all()
-    assert (result.plan >= 0).all()
+    result = gwfast.sinkhorn(cost, p, q, epsilon=relative * cost.mean(), max_iter=500)
+    assert np.isfinite(result.plan).all() and (result.plan >= 0).all()
     assert np.isfinite(result.cost) and np.isfinite(result.reg_cost)
-    np.testing.assert_allclose(result.plan.sum(dtype=np.float64), 1.0, atol=1e-5)
     np.testing.assert_allclose(result.plan.sum(0), q, atol=1e-5)
 
 
@@ -59,10 +52,7 @@ def test_small_epsilon_approaches_the_linear_program():
     p, q = masses(20, 13), masses(25, 14)
     result = gwfast.sinkhorn(cost, p, q, epsilon=1e-3, max_iter=100_000)
     assert result.converged
-    exact = reference.Transport(p, q)
-    exact.solve(cost)
-    rows, cols, flows = exact.entries()
-    np.testing.assert_allclose(result.cost, cost[rows, cols] @ flows, rtol=1e-2)
+    np.testing.assert_allclose(result.cost, np.vdot(cost, pot.emd(p, q, cost)), rtol=1e-2)
 
 
 def test_huge_costs_and_offsets_change_nothing_but_units():
@@ -73,90 +63,62 @@ def test_huge_costs_and_offsets_change_nothing_but_units():
         assert np.abs(other.plan - plain.plan).sum() < 1e-4
 
 
-def test_points_without_mass_get_none():
-    cost = np.random.default_rng(16).random((20, 30))
-    p, q = masses(20, 17), masses(30, 18)
-    p[[0, 7]] = q[29] = 0.0
-    p, q = p / p.sum(), q / q.sum()
+@pytest.mark.parametrize("fill", [0.5, 1e9, 1e20])
+def test_points_without_mass_get_none_and_set_no_unit(fill):
+    cost, p, q = np.random.default_rng(16).random((20, 30)), masses(18, 17), masses(29, 18)
+    alone = gwfast.sinkhorn(cost[2:, :29], p, q, epsilon=0.05)
+    cost[:2], cost[:, 29] = fill, fill
+    p, q = np.r_[0, 0, p], np.r_[q, 0]
     result = gwfast.sinkhorn(cost, p, q, epsilon=0.05)
     assert result.converged
-    assert (result.plan[[0, 7]] == 0).all() and (result.plan[:, 29] == 0).all()
-    smaller = gwfast.sinkhorn(
-        np.delete(cost, [0, 7], 0)[:, :29], np.delete(p, [0, 7]), q[:29], epsilon=0.05
-    )
-    kept = np.delete(result.plan, [0, 7], 0)[:, :29]
-    assert np.abs(kept - smaller.plan).sum() < 3e-5
-
-
-def test_transposed_problem_has_the_transposed_plan():
-    cost = np.random.default_rng(19).random((64, 33))
-    p, q = masses(64, 20), masses(33, 21)
-    one = gwfast.sinkhorn(cost, p, q, epsilon=0.03, tol=1e-6)
-    other = gwfast.sinkhorn(cost.T, q, p, epsilon=0.03, tol=1e-6)
-    assert np.abs(one.plan - other.plan.T).sum() < 1e-5
+    assert (result.plan[:2] == 0).all() and (result.plan[:, 29] == 0).all()
+    assert np.abs(result.plan[2:, :29] - alone.plan).sum() < 3e-5
+    assert result.cost == pytest.approx(alone.cost, rel=1e-4)
+    for solve in (pot.emd, lambda *given: pot.sinkhorn(*given, 0.1)):
+        expected = solve(p[2:], q[:29], cost[2:, :29])
+        np.testing.assert_allclose(solve(p, q, cost)[2:, :29], expected, atol=1e-9)
 
 
 def test_plan_is_the_same_for_any_number_of_threads():
-    cost = np.random.default_rng(22).random((400, 300))
-    one = gwfast.sinkhorn(cost, epsilon=0.01, n_threads=1)
+    cost = np.random.default_rng(22).random((300, 250))
+    alone = gwfast.sinkhorn(cost, epsilon=0.01, n_threads=1)
     for n_threads in (2, 3, 5):
         other = gwfast.sinkhorn(cost, epsilon=0.01, n_threads=n_threads)
-        np.testing.assert_array_equal(one.plan, other.plan)
+        np.testing.assert_array_equal(other.plan, alone.plan)
 
 
 def test_what_ended_it_too_early_is_said():
     cost = np.random.default_rng(24).random((200, 200))
-    few = r"max_iter.* after 3 iterations"
-    with pytest.warns(gwfast.ConvergenceWarning, match=few):
+    with pytest.warns(gwfast.ConvergenceWarning, match="max_iter"):
         result = gwfast.sinkhorn(cost, epsilon=1e-4, max_iter=3)
     assert result.status == "max_iter" and result.n_iter == 3
     assert result.marginal_error > 1e-5
     with pytest.warns(gwfast.ConvergenceWarning, match="stalled"):
         result = gwfast.sinkhorn(cost, epsilon=0.1, tol=1e-15)
-    assert result.status == "stalled"
-    assert result.marginal_error < 3e-6
+    assert result.status == "stalled" and result.marginal_error < 3e-6
 
 
-def test_input_is_left_alone():
-    cost = np.random.default_rng(25).random((20, 20))
-    p = masses(20, 26)
-    before = cost.copy(), p.copy()
-    gwfast.sinkhorn(cost, p, p, epsilon=0.1)
-    np.testing.assert_array_equal(cost, before[0])
-    np.testing.assert_array_equal(p, before[1])
-
-
-@pytest.mark.parametrize("n", [20, 100, 150, 199])
+# Iterations alone take 4738 of 100 points, and thousands of two groups. From 200 points on steps
+# are by conjugate gradients, in float32.
+@pytest.mark.parametrize(
+    "n, m, apart", [(20, 20, 0), (100, 100, 0), (150, 120, 0), (199, 199, 0), (250, 240, 4)]
+)
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
-def test_few_points_have_newtons_steps(n, tol):
-    points = np.random.default_rng(3).normal(size=(n, 3))
-    cost = np.linalg.norm(points[:, None] - points, axis=2)
-    result = gwfast.sinkhorn(cost, epsilon=0.05, tol=tol)
-    assert result.converged and result.n_iter < 200  # 4738 of 100 points without
-    assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6
-
-
-def test_groups_of_many_points_have_newtons_steps():
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(250, 2)), rng.normal(size=(240, 2))
-    x[:125, 0] += 4
-    y[:115, 0] += 4
+def test_newtons_steps_end_at_the_optimum_within_few_iterations(n, m, apart, tol):
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
+    if apart:  # groups with little mass between them
+        x[: n // 2, 0] += apart
+        y[: int(0.47 * m), 0] += apart
+    else:
+        y = x[:m]
     cost = ((x[:, None] - y) ** 2).sum(axis=2)
-    result = gwfast.sinkhorn(cost, epsilon=0.02, tol=1e-6)
-    assert result.converged and result.n_iter < 500  # thousands without
-
-
-@pytest.mark.parametrize("fill", [1e9, 1e20])
-def test_points_without_mass_set_no_unit(fill):
-    from gwfast import pot
-
-    cost = np.random.default_rng(0).random((6, 5))
-    padded = np.pad(cost, (0, 1), constant_values=fill)
-    p, q = np.r_[np.full(6, 1 / 6), 0], np.r_[np.full(5, 1 / 5), 0]
-    alone = gwfast.sinkhorn(cost, epsilon=0.1)
-    result = gwfast.sinkhorn(padded, p, q, epsilon=0.1)
-    np.testing.assert_allclose(result.plan[:6, :5], alone.plan, atol=1e-6)
-    assert result.cost == pytest.approx(alone.cost, rel=1e-4)
-    for solve in (pot.emd, lambda *given: pot.sinkhorn(*given, 0.1)):
-        expected = solve(p[:6], q[:5], cost)
-        np.testing.assert_allclose(solve(p, q, padded)[:6, :5], expected, atol=1e-9)
+    if not apart:
+        cost = np.sqrt(cost)
+    result = gwfast.sinkhorn(cost, epsilon=0.05, tol=tol)
+    assert result.converged and result.n_iter < (500 if apart else 200)
+    assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6
+    # The potentials of the plan have its columns, which is optimal then.
+    f, g = result.potentials
+    made = np.exp((f[:, None] + g - cost) / 0.05)
+    assert np.abs(made - result.plan).sum() < 1e-4
