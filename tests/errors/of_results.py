@@ -1,0 +1,48 @@
+"""Refusals of results and of the plans of three forms in them."""
+
+import numpy as np
+import pandas
+from helpers.problems import cloud, distances
+
+import gwfast
+
+COSTS = distances(cloud(6, 3, 0)), distances(cloud(5, 3, 1))
+CLOUDS = [gwfast.PointCloud(cloud(n, 3, n)) for n in (6, 5)]
+
+
+def of_tier(tier):
+    options = gwfast.SolverOptions(tier=tier)
+    return gwfast.gromov_wasserstein(*CLOUDS, epsilon=0.1, init="product", options=options).coupling
+
+
+result = gwfast.gromov_wasserstein(*COSTS, epsilon=0)
+array, factors, kept = result.coupling, of_tier("tiled"), of_tier("neighbors")
+pairs = gwfast.pairwise_gromov_wasserstein(COSTS)
+TUPLES = pandas.MultiIndex.from_tuples([(k, k) for k in range(6)])
+with_tuples = gwfast.gromov_wasserstein(
+    pandas.DataFrame(COSTS[0], TUPLES, TUPLES), COSTS[1], epsilon=0
+)
+UNNAMED = np.array(["a", None, "b", "a", "b"], dtype=object)
+
+ROWS = [
+    (lambda: array.topk(0), "k", 0),
+    (lambda: factors.topk(1.5), "k", "float", TypeError),
+    (lambda: kept.topk(1, [0.0]), "", None, IndexError),
+    (lambda: array.tocsr(1.0), "left_out", 1.0),
+    (lambda: factors.tocsr(-1e-9), "left_out", -1e-9),
+    (lambda: array.apply(np.zeros(4)), "y", (4,)),
+    (lambda: factors.apply(np.zeros((1, 5))), "y", (1, 5)),
+    (lambda: kept.transform(np.zeros((5, 1, 1))), "y", (5, 1, 1)),
+    (lambda: factors.apply(np.ones(5) * 1j), "y", "complex", TypeError),
+    (lambda: kept.apply(["a"] * 5), "y", "<U1", TypeError),
+    (lambda: result.inverse_transform([1.0]), "x", (1,)),
+    (lambda: result.transform(np.ones(5), projection="mean"), "projection", "mean"),
+    (lambda: result.transfer_labels(["a"]), "labels", (1,)),
+    (lambda: result.transfer_labels(UNNAMED), "labels", "1 of 5"),
+    (lambda: result.transfer_labels([1.0, np.nan, np.nan, 1.0, 2.0]), "labels", "2 of 5"),
+    (lambda: result.transfer_labels(["a"] * 5, to="both"), "to", "both"),
+    (lambda: result.to_frame(source=["a"]), "source", (1,)),
+    (lambda: pairs.to_frame(["a"]), "names", (1,)),
+    (lambda: pairs.nearest(0), "k", 0),
+    (lambda folder: with_tuples.save(folder / "result.npz"), "labels", "tuple", TypeError),
+]
