@@ -140,7 +140,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/quadratic/factored.py",
-        "tests/quadratic/test_factored_problems.py tests/conformance",
+        "tests/conformance",
         ("made[: x.rank, : y.rank] = self._weight * inside", "made[: x.rank, : y.rank] = inside"),
         ("column_cost += self._half * between.col", "column_cost -= self._half * between.col"),
     ),

@@ -1,4 +1,4 @@
-"""When a descent ends, and how it goes on: a pure function of lists of numbers."""
+"""When a descent ends, and how it goes on: a pure function, called with lists of numbers."""
 
 import dataclasses
 import math
@@ -23,6 +23,8 @@ from gwfast.utils.precision import DOUBLE, SINGLE
 
 FLOOR = 1e-3
 LIMITS = Limits(max_outer=1000, max_inner=100, tol=1e-5, marginal_tol=1e-5)
+FACTS = dict(precision=SINGLE, method=PGD, change_is_rounded=True, n_kept=6)
+FACTS |= dict(inner_limit=200, inner_fraction=0.01)
 
 
 def step(change=0.1, gw_cost=1.0, **others):
@@ -33,17 +35,20 @@ def step(change=0.1, gw_cost=1.0, **others):
 
 def at(**others):
     """The facts that a linearization gives to the judge."""
-    kind = dict(precision=SINGLE, method=PGD, change_is_rounded=True, n_kept=6)
-    return SimpleNamespace(**{**kind, "inner_limit": 200, "inner_fraction": 0.01, **others})
+    return SimpleNamespace(**FACTS | others)
 
 
-def judged(steps, given=None, limits=LIMITS, **others):
+def judged(steps, facts=None, limits=LIMITS, **others):
     """The verdicts on all steps, one after the other."""
-    verdict, made, given = Verdict(), [], given or at()
+    verdict, verdicts = Verdict(), []
     for k in range(len(steps)):
-        verdict = judge(steps[: k + 1], given, limits, verdict, **others)
-        made.append(verdict)
-    return made
+        verdict = judge(steps[: k + 1], facts or at(), limits, verdict, **others)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def ending(*steps, **others):
+    return judged([step(), *steps], **others)[-1].status
 
 
 def noise(size):
@@ -63,35 +68,32 @@ def noise(size):
     ids=["rounding", "too large", "growing", "getting on"],
 )
 def test_standing_still_is_told_from_leaving_a_saddle(recent, stalled):
-    before = [0.5, FLOOR / 4]
-    assert has_stalled([*map(step, before), *map(step, recent)], FLOOR) is stalled
+    assert has_stalled([*map(step, [0.5, FLOOR / 4, *recent])], FLOOR) is stalled
     assert not has_stalled([*map(step, recent)], FLOOR)
 
 
 def test_small_changes_end_a_descent_if_the_objective_stands():
-    assert judged([step(), step(1e-6)])[-1].status == Ending.CONVERGED
-    moves = judged([step(), step(1e-6, 1.0, gw_before=1.1)])[-1]
+    assert ending(step(1e-6)) == Ending.CONVERGED
+    assert ending(step(1e-6, gw_before=math.nan)) == Ending.CONVERGED
+    assert ending(step(1e-6), final=False) is None  # an epsilon before the last
+    moves = judged([step(), step(1e-6, gw_before=1.1)])[-1]
     assert moves.status is None and not moves.settled
     # The error of the marginals explains the change.
-    known = judged([step(), step(1e-6, 1.0, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
+    known = judged([step(), step(1e-6, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
     assert known.settled and known.status is None
-    # Nothing is known of the objective before.
-    assert judged([step(), step(1e-6, gw_before=math.nan)])[-1].status == Ending.CONVERGED
-    assert judged([step(1e-6)], final=False)[-1].status is None  # an epsilon before the last
 
 
 def test_a_plan_that_stands_without_its_marginals_ends_as_said():
-    crawls = dict(change=1e-6, error=1e-2, n_inner=100)
-    assert judged([step(), step(**crawls, thorough=True)])[-1].status == Ending.MAX_INNER
-    few = {**crawls, "n_inner": 5, "thorough": True}
-    assert judged([step(), step(**few)])[-1].status == Ending.PRECISION
-    assert judged([step(), step(**crawls)])[-1].status is None
+    crawls = dict(change=1e-6, error=1e-2)
+    assert ending(step(**crawls, n_inner=100, thorough=True)) == Ending.MAX_INNER
+    assert ending(step(**crawls, n_inner=5, thorough=True)) == Ending.PRECISION
+    assert ending(step(**crawls, n_inner=100)) is None
 
 
 def test_steps_after_acceleration_or_of_approximations_are_confirmed():
     led = judged([step(), step(1e-6, led=True)])[-1]
     assert led.confirms and led.status is None and not (led.sharpens or led.accelerates)
-    rough = judged([step(), step(1e-6, exact=False)], at())[-1]
+    rough = judged([step(), step(1e-6, exact=False)])[-1]
     assert rough.confirms and rough.sharpens and rough.status is None
     begun = Verdict(slack=2.0)
     assert judge([step(1e-6, exact=False)], at(), LIMITS, begun).slack == 1.0
@@ -101,35 +103,28 @@ def test_steps_after_acceleration_or_of_approximations_are_confirmed():
 
 @pytest.mark.parametrize("floor, status", [(0.5e-3, Ending.CONVERGED), (2e-3, None)])
 def test_small_changes_are_confirmed_where_rounding_may_grow(floor, status):
-    verdicts = judged([step(), step(1e-6, floor=floor), step(1e-6, floor=floor)])
-    assert verdicts[1].status == status
-    assert verdicts[2].status == Ending.CONVERGED
+    small = step(1e-6, floor=floor)
+    assert ending(small) == status and ending(small, small) == Ending.CONVERGED
 
 
-def test_rounding_as_large_as_the_plan_is_no_convergence():
-    lost = [step(1e-6, floor=2.0, deviates=deviates) for deviates in (True, True)]
-    assert judged(lost)[-1].status == Ending.PRECISION
-    right = [step(1e-6, floor=2.0, deviates=False) for _ in range(2)]
-    assert judged(right)[-1].status == Ending.CONVERGED
+@pytest.mark.parametrize("deviates, status", [(True, Ending.PRECISION), (False, Ending.CONVERGED)])
+def test_rounding_as_large_as_the_plan_is_no_convergence(deviates, status):
+    lost = step(1e-6, floor=2.0, deviates=deviates)
+    assert judged([lost, lost])[-1].status == status
 
 
-def test_limits_time_and_callbacks_end_it():
-    limits = Limits(max_outer=2, max_inner=100, tol=1e-5, marginal_tol=1e-5)
+def test_limits_time_callbacks_and_lost_mass_end_it():
+    limits = dataclasses.replace(LIMITS, max_outer=2)
     first, last = judged([step(), step()], limits=limits)
     assert first.status is None and last.status == Ending.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
     for ended in (Ending.STOPPED, Ending.TIME_LIMIT):
-        assert judge([step()], at(), LIMITS, Verdict(), ended=ended).status == ended
+        assert ending(ended=ended) == ended
     # A descent that has converged in time says so.
-    done = judge([step(1e-6)], at(), LIMITS, Verdict(), ended=Ending.TIME_LIMIT)
-    assert done.status == Ending.CONVERGED
-
-
-def test_mass_that_is_gone_ends_it():
-    steps = [step(mass=1e-6) for _ in range(STALLED_AFTER)]
-    assert judged(steps)[-1].status == Ending.LOST_MASS
-    steps[5] = step(mass=0.1)
-    assert judged(steps)[-1].status is None
+    assert ending(step(1e-6), ended=Ending.TIME_LIMIT) == Ending.CONVERGED
+    gone = [step(mass=1e-6)] * STALLED_AFTER
+    assert ending(*gone) == Ending.LOST_MASS
+    assert ending(*gone[1:]) is None and ending(*gone[2:], step(mass=0.1), gone[0]) is None
 
 
 @pytest.mark.parametrize("damps", [True, False])
@@ -148,10 +143,8 @@ def test_cycles_are_damped_or_end_low(damps):
     assert steps[ended].gw_cost == 1.0
 
 
-@pytest.mark.parametrize(
-    "returned, shrinks", [(False, 1.0), (True, 0.97)], ids=["noise", "settling"]
-)
-def test_what_cycles_are_told_from(returned, shrinks):
+@pytest.mark.parametrize("returned, shrinks", [(False, 1.0), (True, 0.97)])
+def test_noise_and_settling_plans_are_no_cycles(returned, shrinks):
     steps = [step(0.1 * shrinks**k, returned=returned) for k in range(60)]
     assert not any(one.n_cycles for one in judged(steps))
 
@@ -173,5 +166,4 @@ def test_an_unjudged_descent_ends_at_its_limit():
 
 def test_moments_of_rounding_alone_have_settled():
     steps = [step(0.5, is_noise=True)] * (STALLED_AFTER + 1)
-    verdicts = judged(steps, at(change_is_rounded=False, precision=DOUBLE))
-    assert verdicts[-1].settled
+    assert judged(steps, at(change_is_rounded=False, precision=DOUBLE))[-1].settled

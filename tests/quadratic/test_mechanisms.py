@@ -1,0 +1,48 @@
+"""With and without each mechanism a solve ends at the same optimum."""
+
+import pytest
+from helpers.problems import distances, random_cost, rotated_pair
+from helpers.tuned import solve_tuned
+
+import gwfast
+
+X, Y, _ = rotated_pair(150, 3, 0, noise=0.05)
+MATRICES = distances(X), distances(Y)
+RANDOM = random_cost(40, 0), random_cost(30, 1)
+FEW = random_cost(16, 0), random_cost(14, 1)
+CLOUDS = gwfast.PointCloud(X, "sqeuclidean"), gwfast.PointCloud(Y, "sqeuclidean")
+PRODUCT, DOUBLE = dict(init="product"), dict(init="product", dtype="float64")
+SLOW, BLURRED = dict(init="product", epsilon="5%"), dict(init="product", epsilon="30%")
+SHARP = dict(init="product", epsilon="0.02%")
+# Costs, options, fields of the tuning with the mechanism and without, and the most iterations, outer
+# and inner, with the mechanism, as fractions of the iterations without.
+MECHANISMS = {
+    "compiled descents": (MATRICES, PRODUCT, dict(few_points=256), {}, (1.3, 1.3)),
+    "Anderson": (RANDOM, SLOW, {}, dict(acceleration=False), (0.6, 1.0)),
+    "Anderson of clouds": (CLOUDS, BLURRED, {}, dict(acceleration=False), (0.8, 0.8)),
+    "low-rank updates": (MATRICES, PRODUCT, dict(low_rank_from=100, levels=False), {}, (1.3, 1.3)),
+    "leading eigenvectors": (MATRICES, PRODUCT, dict(low_rank_from=100), {}, (1.5, 2.0)),
+    "conjugate gradients": (MATRICES, PRODUCT, dict(iterated_from=60), {}, (1.0, 0.3)),
+    "Cholesky factors": (MATRICES, DOUBLE, {}, dict(newton=False), (1.0, 0.3)),
+    "float32 first": (MATRICES, DOUBLE, dict(float32_from=100), {}, (2.0, 1.0)),
+    "samples": (CLOUDS, PRODUCT, dict(sampled_from=100), {}, (0.7, 0.3)),
+    "truncated kernels": (CLOUDS, SHARP, dict(truncated_from=100), {}, (2.0, 2.0)),
+    "few points first": (MATRICES, {}, dict(race_points=(60, 60, 60)), {}, (2.0, 2.0)),
+    "second look": (FEW, {}, {}, dict(second_look=False), (2.0, 2.0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_mechanism_ends_at_the_same_optimum(name):
+    costs, options, on, off, (outer, inner) = MECHANISMS[name]
+    problem = gwfast.QuadraticProblem(*costs)
+    with_it, without = (
+        solve_tuned(problem, tuning=dict(few_points=8) | fields, n_threads=1, **options)
+        for fields in (on, off)
+    )
+    assert with_it.gw_cost == pytest.approx(without.gw_cost, rel=3e-4)
+    assert [step.change for step in with_it.history] != [step.change for step in without.history]
+    assert with_it.n_iter <= outer * without.n_iter
+    n_inner, most = (sum(step.n_inner for step in one.history) for one in (with_it, without))
+    assert n_inner <= inner * most
