@@ -209,7 +209,7 @@ class _Problem:
 
     def _annealed(self, potentials, spread):
         if not np.isfinite(spread):
-            raise lost_to_rounding(self.epsilon, self.solver.precision)
+            self._lose()
         cost, terms_at = self.kernel.cost(), self._terms_at
         potentials, self.shift = self.solver.log_domain.anneal(
             cost, potentials, self.epsilon, spread, terms_at, self.deadline
@@ -239,7 +239,7 @@ class _Problem:
             spread = peak * self.epsilon if given and peak < np.inf else self._spread()
             potentials = self._annealed(potentials, spread * kernel.anneals)
         else:
-            raise lost_to_rounding(self.epsilon, precision)
+            self._lose()
         self.potentials = placed
         if not given:
             self._bind(total)
@@ -333,7 +333,7 @@ class _Problem:
             with np.errstate(invalid="ignore"):
                 mass = float(scalings.v @ scalings.sums.values)
             if not 0.0 < mass < np.inf:
-                raise lost_to_rounding(self.epsilon, solver.precision)
+                self._lose()
             if self.relaxation is not None:
                 # Where costs are far above the price of all mass the next plan, of other matches,
                 # may be worth having.
@@ -343,6 +343,11 @@ class _Problem:
                 for x in (scalings.u, scalings.v, scalings.sums.values):
                     x *= np.exp((wanted - np.log(mass)) / 2)
         return self._absorbed()
+
+    def _lose(self):
+        """Raise the error of a plan that has no numbers; OutOfTime if annealing was cut short."""
+        self.deadline.check()
+        raise lost_to_rounding(self.epsilon, self.solver.precision)
 
 
 def lost_to_rounding(epsilon, precision):

@@ -107,6 +107,7 @@ def take_step(
         n_inner, buffer = n_inner + solution.n_iter, None
     if rule.is_relaxed:
         if not np.isfinite(state.objective):
+            deadline.check()
             raise lost_to_rounding(epsilon / before.row_sums.sum(), linearization.precision)
         error = fitted = solution.error
     else:

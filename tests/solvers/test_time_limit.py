@@ -87,6 +87,13 @@ def test_whenever_time_is_up_there_is_a_plan(name, looks, monkeypatch):
     assert result.marginal_error == pytest.approx(error, abs=2e-5)
 
 
+@pytest.mark.parametrize("marginals", [gwfast.Partial(0.6), gwfast.Unbalanced(3.0)])
+def test_annealing_that_is_cut_short_is_no_error(marginals):
+    for time_limit in np.geomspace(1e-4, 0.03, 9):
+        result = solve(marginals=marginals, time_limit=time_limit, **FEW)
+        assert result.status in ("time_limit", "max_iter") and np.isfinite(result.plan).all()
+
+
 @pytest.mark.parametrize("looks", [0, 1, 3, 9])
 def test_sinkhorn_keeps_the_columns_when_time_is_up(looks, monkeypatch):
     end_after(monkeypatch, looks)
