@@ -1,210 +1,189 @@
-"""Test the manners of all commands: help, errors of one line, completion, missing packages."""
+"""Help, completion and missing packages, and the commands that read a folder of results."""
 
+import contextlib
 import json
 import sys
 
+import numpy as np
 import pytest
-from helpers.cli import N, main
-from helpers.files import tree
+from helpers import cli
+from helpers.cli import N
 from helpers.processes import run_python
 
 import gwfast
+from gwfast.words import read_embeddings
 
 COMMANDS = "align", "config", "convert", "demo", "evaluate", "map", "translate"
+EXTRA = ["click", "rich", "matplotlib", "jinja2", "joblib"]
 
 
-def test_help_and_version(run):
-    for arguments in ([], ["--help"], ["-h"]):
+def test_help_version_and_config(run):
+    for arguments in ([], ["-h"]):
         status, out, _ = run(*arguments)
-        assert status == 0
-        assert (
-            all(f"  {name} " in out for name in COMMANDS)
-            and "... " not in out
-            and "...\n" not in out[50:]
-        )
-    assert run("--version")[:2] == (0, f"gwfast, version {gwfast.__version__}\n")
+        assert status == 0 and all(f"  {name} " in out for name in COMMANDS)
+        assert "... " not in out  # no sentence is cut off
     for name in COMMANDS:
         status, out, _ = run(name, "--help")
         assert status == 0 and max(map(len, out.splitlines())) <= 80
+    assert run("--version")[1].split()[-1] == gwfast.__version__
+    assert gwfast.__version__ in run("config")[1]
+    assert json.loads(run("config", "--json")[1])["gwfast"] == gwfast.__version__
 
 
-def test_config(run):
-    status, out, _ = run("config")
-    assert status == 0 and gwfast.__version__ in out
-    status, out, _ = run("config", "--json")
-    assert status == 0 and json.loads(out)["gwfast"] == gwfast.__version__
-
-
-@pytest.mark.parametrize(
-    "words, expected",
-    [
-        ("gwfast tr", "translate"),
-        ("gwfast --ver", "--version"),
-        ("gwfast align --di", "--dictionary"),
-    ],
-)
+@pytest.mark.parametrize("words, expected", [
+    ("gwfast tr", "translate"), ("gwfast align --di", "--dictionary"),
+])  # fmt: skip
 def test_commands_and_options_are_completed(monkeypatch, capsys, words, expected):
     monkeypatch.setenv("_GWFAST_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
     with pytest.raises(SystemExit):
-        main([])
+        cli.main([])
     assert capsys.readouterr().out == f"plain,{expected}\n"
 
 
-BAD = {
-    "aling": "No such command 'aling'",
-    "align none.vec b.vec": "File 'none.vec' does not exist",
-    "align . b.vec": "is a directory",
-    "align empty b.vec": "empty: expected word vectors, got 0 bytes",
-    "align bad.vec b.vec": "bad.vec:3: expected a word and 2 numbers",
-    "align zero.vec b.vec": (
-        "with a direction, got 0 for 'b' (1 of 2 rows); --encoding-errors skip"
-    ),
-    "align a.counts b.vec": "a.counts: vectors have one column: is this an embedding file?",
-    "align a.vec b.vec --dictionary bad.vec": "bad.vec:2:",
-    "align a.vec b.vec --dictionary other.txt": (
-        "-dictionary must have a pair whose words are in a.vec and b.vec, got none of 1 words"
-    ),
-    "align a.vec b.vec --reverse-dictionary pairs.txt": "or the wrong way round?",
-    "align a.vec b.vec --epsilon 0": "number above 0, a perce",
-    "align a.vec b.vec --init nonsense": "Invalid value for '--init'",
-    "align a.vec b.vec --normalize unit,fold": "must be unit and center, then perhaps mean, median",
-    "align a.vec b.vec --n-words 0": "Invalid value for '--n-words'",
-    "align a.vec b.vec --memory-limit 9kB": "--memory-limit is 9e-06 GB",
-    "align a.vec b.vec --memory-limit 2x": "--memory-limit must be a number of bytes or text such",
-    "align a.vec b.vec --tol 0": "Invalid value for '--tol'",
-    "align a.vec b.vec --time-limit 0": "Invalid value for '--time-limit'",
-    "align a.vec b.vec --methods csls,magic": "'magic' is not one of 'coupling', 'barycentric'",
-    "align a.vec b.vec --marginals counts": "go together",
-    "align a.vec b.vec --source-counts a.counts": "go together",
-    "align a.vec b.vec --marginals counts --source-counts b.counts --target-counts b.counts": (
-        "b.counts: counts must cover every word: none for '[bold]'"
-    ),
-    "align a.vec b.vec --seeds pairs.txt --init product": "do not go together",
-    "align a.vec b.vec --seeds other.txt": "--seeds must have a pair of the first 60 and 60",
-    "align a.vec b.vec --init identical": "--init identical must have a pair of the first",
-    "align a.vec b.vec --checkpoint x/y": "--checkpoint must be a file in an existing folder",
-    "align a.vec b.vec --max-bytes 500": "a.vec:1: expected at most 500 bytes",
-    "align a.vec b.vec --output a.vec": "got the file a.vec",
-    "align a.vec b.vec --output x/y": "in an existing folder",
-    "align a.vec b.vec --output .": "must be empty",
-    "align a.vec b.vec --vectors text": "--vectors needs --output",
-    "align a.vec b.vec --nonsense": "No such option",
-    "align a.vec": "Missing argument 'TGT'",
-    "convert a.vec c.npy": "DST must end in .vec, .txt, .bin (or with .gz) or .npz",
-    "convert a.vec .npz": "or .npz, got .npz",
-    "convert a.vec no/c.vec": "DST must be in an existing folder",
-    "convert a.vec c.vec --max-bytes 500": "; --max-bytes sets the limit",
-    "convert spaces.vec c.bin": "a space or line break; see --space",
-    "convert rows.vec c.npz": "a tab; --encoding-errors skip leaves such rows",
-    "convert rows.vec c.npz --encoding nonsense": "--encoding must",
-    "convert latin.vec c.npz": "--encoding latin-1, --encoding-errors replace or skip reads on",
-    "convert short.vec c.npz": "; --max-vocab 2 or --encoding-errors skip reads on",
-    "translate none x": "Path 'none' does not exist",
-    "translate . x": "DIR must be a folder of gwfast align, got . without translations.tsv",
-    "translate other x": "translations.tsv is damaged: the first line must be the columns source, ",
-    "translate cut que": "translations.tsv is damaged: a line has 3 fields: 'que\\t1\\tx\\n'",
-    "translate .": "Missing argument 'WORD...'",
-    "translate . x --direction backward": "got . without mapping.npz",
-    "map . a.vec": "got . without mapping.npz",
-    "map SAVED short.vec --max-vocab 2": "short.vec: x must have 6 columns, got 2",
-    "map SAVED a.vec --json": "--json needs --output",
-    "map SAVED a.vec --output x": "--output must end in .vec",
-    "map SAVED a.vec --output x/y.vec": "in an existing folder",
-    "map SAVED a.vec --output b.vec": "--output must not exist without --force, got b.vec",
-    "map a.vec a.vec": "a.vec: damaged, or no file of Alignment",
-    "evaluate SAVED": "--dictionary or --reverse-dictionary is missing",
-    "evaluate SAVED --dictionary other.txt": "got none of 1 words: other languages, or the wrong",
-    "evaluate SAVED --dictionary pairs.txt --methods coupling": "--methods must be one of",
-    "evaluate SAVED --dictionary pairs.txt --max-bytes 9": "--max-bytes sets the limit",
-}
+def test_closed_output_is_an_error(capsys):
+    with contextlib.redirect_stdout(None):
+        assert cli.main(["config", "--json"]) == 1
+    assert "closed" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments, message", BAD.items(), ids=BAD)
-def test_bad_input(run, files, saved, arguments, message):
-    """One line, status 2, nothing written."""
-    for name, content in {
-        "empty": b"",
-        "bad.vec": b"2 2\na 1 2\nb 1\n",
-        "zero.vec": b"2 2\na 1 2\nb 0 0\n",
-        "rows.vec": b"a 1 2\nb\t3\t4\n",
-        "short.vec": b"3 2\na 1 2\nb 3 4\n",
-        "latin.vec": b"a 1 2\nb\xff 3 4\n",
-        "spaces.vec": b"1 2\nin spite of 1 2\n",
-    }.items():
-        (files / name).write_bytes(content)
-    columns = "source\trank\tcsls\tcsls_score\tcoupling\tcoupling_share\tmutual\n"
-    for name, lines in (("other", "a\tb\n"), ("cut", f"{columns}que\t1\tx\n")):
-        (files / name).mkdir()
-        (files / name / "translations.tsv").write_text(lines)
-    before = tree(files)
-    arguments = arguments.replace("SAVED", str(saved)).split()
-    if arguments[0] == "align":
-        arguments += (
-            [] if "--output" in arguments or "--vectors" in arguments else ["--output", "out"]
-        )
-        arguments += ["--quiet"]
-    status, out, err = run(*arguments)
-    assert (status, out, err.count("\n")) == (2, "", 1), err
-    assert err.startswith("gwfast: error: ")
-    assert message in err
-    assert tree(files) == before
-
-
-def test_rows_that_cannot_be_used_are_skipped_if_asked(run, files):
-    (files / "c.vec").write_bytes(b"a 1 2\nb\t3\t4\nc 0 0\n 5 6\nd 7 8\nA 5 6\n\xff 1 2\n")
-    skip = "convert", "c.vec", "c.npz", "--encoding-errors", "skip", "--lower"
-    dropped = "1 dropped (duplicates), 1 dropped (not UTF-8), 3 dropped (cannot be used)"
-    assert run(*skip) == (0, f"c.npz: 2 words, 2 columns, {dropped}\n", "")
-    (files / "e.vec").write_text("1 2\nin spite of 1 2\n")
-    assert run("convert", "e.vec", "e.bin", "--space", "_")[0] == 0
-    assert gwfast.words.read_embeddings(files / "e.bin").words == ("in_spite_of",)
-    big = "convert", "a.vec", "d.npz", "--max-bytes", "1000000"
-    assert run(*big) == (0, f"d.npz: {N} words, 6 columns\n", "")
-
-
-def test_closed_output_is_told(monkeypatch, capsys):
-    """Exit with an error if standard output is closed: results would be lost."""
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", None)
-        assert main(["config", "--json"]) == 1
-    assert capsys.readouterr().err == "gwfast: error: standard output is closed\n"
-
-
-EXTRA = ["click", "rich", "matplotlib", "jinja2", "joblib"]
-
-
-@pytest.mark.parametrize("names", [EXTRA, EXTRA[-1:]], ids=len)
-def test_without_the_extra(monkeypatch, capsys, names):
-    for name in names:
-        monkeypatch.setitem(sys.modules, name, None)
-    assert main(["demo"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    needed = f'the command line needs {", ".join(names)}: pip install "gwfast-ot[cli]"'
-    assert err == f"gwfast: error: {needed}\n"
-
-
-def test_a_scheduler_needs_dask(run, files, monkeypatch):
+def test_missing_packages_are_named(run, files, monkeypatch):
     missing = "raise ImportError(\"No module named 'distributed'\")"
     (files / "distributed.py").write_text(missing)
     monkeypatch.syspath_prepend(files)
     monkeypatch.delitem(sys.modules, "distributed", raising=False)
-    status, out, err = run("demo", "--scheduler", "tcp://127.0.0.1:1", "--quiet")
-    assert (status, out) == (2, "") and "--scheduler needs dask: pip install" in err
+    status, _, message = run("demo", "--scheduler", "tcp://127.0.0.1:1", "--quiet")
+    assert status == 2 and "--scheduler" in message and "[distributed]" in message
     refuse = "def Client(address, **_):\n    raise ValueError('missing port')"
     (files / "distributed.py").write_text(refuse)
-    err = run("demo", "--scheduler", "foo", "--quiet")[2]
-    assert err == "gwfast: error: --scheduler foo: missing port\n"
+    message = run("demo", "--scheduler", "foo", "--quiet")[2]
+    assert message == "gwfast: error: --scheduler foo: missing port\n"
+    for names in (EXTRA[-1:], EXTRA):
+        for name in names:
+            monkeypatch.setitem(sys.modules, name, None)
+        status, out, message = run("demo")
+        assert (status, out) == (2, "")
+        assert f" {', '.join(names)}: " in message and "gwfast-ot[cli]" in message
 
 
 @pytest.mark.process
 def test_words_need_no_extra():
-    code = (
-        "import sys\n"
-        f"sys.modules.update(dict.fromkeys({EXTRA}))\n"
-        "import gwfast.words\n"
+    run_python(
+        f"import sys\nsys.modules.update(dict.fromkeys({EXTRA}))\nimport gwfast.words\n"
         "assert len(gwfast.words.load_sample()) == 3\n"
     )
-    run_python(code)
+
+
+@pytest.mark.parametrize("name", ["c.bin", "c.vec.gz"])
+def test_convert(run, files, name):
+    assert run("convert", "a.vec", name, "--max-vocab", 7)[1:] == (
+        f"{name}: 7 words, 6 columns\n",
+        "",
+    )
+    given, written = read_embeddings(files / "a.vec"), read_embeddings(files / name)
+    assert written.words == given.words[:7]
+    np.testing.assert_array_equal(written.vectors, given.vectors[:7])
+    status, out, _ = run("convert", "a.vec", name, "--force", "--json", "--max-bytes", 10**6)
+    assert status == 0 and json.loads(out)["words"] == N == len(read_embeddings(files / name))
+
+
+@pytest.mark.parametrize("content, options, described", [
+    (b"a 1 2\nb\t3\t4\nc 0 0\n 5 6\nd 7 8\nA 5 6\n\xff 1 2\n", "--encoding-errors skip --lower",
+     "2 words, 2 columns, 1 dropped (duplicates), 1 dropped (not UTF-8), 3 dropped"),
+    (b"a 1 2\n\xff 1 2\n", "--encoding-errors replace", "2 words, 2 columns, 1 with replaced"),
+    (b"1 2\nin spite of 1 2\n", "--space _", "1 word, 2 columns"),
+])  # fmt: skip
+def test_rows_that_cannot_be_used_as_they_are(run, files, content, options, described):
+    (files / "c.vec").write_bytes(content)
+    status, out, _ = run("convert", "c.vec", "d.bin", *options.split())
+    assert status == 0 and out.startswith(f"d.bin: {described}")
+    assert read_embeddings(files / "d.bin").words[0] in ("a", "in_spite_of")
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_words_are_translated(run, folder, rows, monkeypatch, direction):
+    is_forward = direction == "forward"
+    source, target = ("s7", "s7!") if is_forward else ("s7!", "s7")
+    arguments = "translate", folder, "--direction", direction
+    status, out, message = run(*arguments, source, source.replace("7", "9"), "-k", 3)
+    assert (status, message) == (0, "")
+    header, *lines = (line.split("\t") for line in out.splitlines())
+    assert [*header] == [*rows[0]]
+    assert [line[:3:2] for line in lines[::3]] == [
+        [source, target], [source.replace("7", "9"), target.replace("7", "9")]
+    ]  # fmt: skip
+    assert [line[1::5] for line in lines] == [["1", "yes"], ["2", ""], ["3", ""]] * 2
+    if is_forward:
+        assert all(dict(zip(header, line, strict=True)) in rows for line in lines)
+    status, out, message = run(*arguments, source, "nothing", "--json")
+    assert status == 1 and "'nothing'" in message and ("source" in message) == is_forward
+    assert [*json.loads(out)] == [source]
+    found = json.loads(out)[source]
+    sizes = len(found["csls"]), len(found["coupling"])
+    assert found["mutual"] is True and sizes == (5, 5 * is_forward)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = run(*arguments, source, "-k", 1)[1]
+    assert "translations  " in out and f" {source}  " in out and f" {target} " in out
+
+
+def test_hard_words_are_found_and_do_not_command_the_terminal(run, spaces, folder, monkeypatch):
+    asked = [word for word in spaces.words[0] if "\0" not in word and word != "\ud800"]
+    status, out, _ = run("translate", folder, "--json", "--", *asked)
+    found = json.loads(out)
+    assert status == 0 and [*found] == asked
+    assert {row["word"] for best in found.values() for row in best["csls"]} <= {*spaces.words[1]}
+    for name in ("NO_COLOR", "FORCE_COLOR"):  # the second makes it a terminal
+        monkeypatch.setenv(name, "1")
+        status, out, message = run("translate", folder, "--", *asked)
+        assert (status, message) == (0, "")
+        assert not {*"\x85\u2028\u202e"} & {*out} and "\x1b[31m" not in out
+
+
+def test_a_folder_is_evaluated(run, files, folder, record):
+    arguments = "evaluate", folder, "--dictionary"
+    status, out, message = run(*arguments, folder.parent / "pairs.txt")
+    assert (status, message) == (0, "")
+    lines = [line.split("\t") for line in out.splitlines()]
+    csls = record["accuracy"]["csls"]
+    assert [line[0] for line in lines[2:4]] == ["nearest neighbor", "CSLS"]
+    bounds = " to ".join(f"{bound:.3f}" for bound in csls["intervals_95"]["P@1"])
+    figures = [f"{csls[name]:.3f}" for name in ("P@1", "P@5", "P@10")]
+    assert "100.0%" in lines[-1][0]
+    assert lines[3][1:] == [figures[0], bounds, *figures[1:], "32 of 32"]
+    right = [f"s{i} s{i}!\n" for i in range(2, 30)]
+    (files / "right.txt").write_text("".join(right))
+    turned = [f"s{i}! s{i}\n" for i in range(2, 30)]
+    (files / "turned.txt").write_text("".join([*turned, *right[:1]]))
+    (files / "few.txt").write_text(right[0] + "".join(f"x{i} s7!\n" for i in range(20)))
+    options = "--methods", "inverted_softmax", "--json"
+    for option, name in (("--dictionary", "right.txt"), ("--reverse-dictionary", "turned.txt")):
+        found = json.loads(run("evaluate", folder, option, name, *options)[1])
+        score = found["accuracy"]["inverted_softmax"]
+        assert (score["P@1"], score["queries"], found["warnings"]) == (1.0, 28, [])
+    for name, fact in (("turned.txt", "the other way"), ("few.txt", "1 of 21 words")):
+        status, _, message = run(*arguments, name)
+        assert status == 0 and fact in message
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_new_vectors_are_mapped(run, files, folder, spaces, side):
+    name = {"source": "a.vec", "target": "b.vec"}[side]
+    given = read_embeddings(files / name)
+    arguments = "map", folder, name, "--side", side, "--max-vocab", 9
+    status, out, message = run(*arguments, "--output", "new.npz")
+    assert (status, out, message) == (0, "new.npz: 9 words, 6 columns\n", "")
+    mapped = read_embeddings(files / "new.npz")
+    assert mapped.words == given.words[:9]
+    use = spaces.transform if side == "source" else spaces.transform_target
+    np.testing.assert_array_equal(mapped.vectors, use(given.vectors[:9]))
+    spaces.save("kept")  # a file that Python has saved
+    for of in (folder, "kept"):
+        status, out, message = run("map", of, *arguments[2:])
+        (files / "piped.vec").write_text(out, encoding="utf-8")
+        piped = read_embeddings(files / "piped.vec")
+        assert (status, message, piped.words) == (0, "", mapped.words)
+        np.testing.assert_array_equal(piped.vectors, mapped.vectors)
+    status, out, _ = run(*arguments, "--output", "new.npz", "--force", "--json")
+    assert json.loads(out)["words"] == 9
