@@ -1,10 +1,16 @@
-"""Workers of a cluster in this process, which die when they are told to."""
+"""Workers of a cluster in this process, which die when they are told to.
+
+They stand for the workers of Dask, and so they hold the shards themselves, which are internal.
+"""
 
 import math
 import random
 
+import gwfast
+from gwfast.distributed.context import Cluster, placing
 from gwfast.distributed.shard import Shard
-from gwfast.distributed.team import Lost
+from gwfast.distributed.team import USABLE, Lost, size_of
+from gwfast.problems.quadratic import QuadraticProblem
 
 
 class Workers:
@@ -46,9 +52,9 @@ class Workers:
         if self._random.random() < self._dying:
             self.die(self._random.choice(sorted(self.there)))
             self.join()
-        return [self._answer(*question) for question in questions]
+        return [self.answer(*question) for question in questions]
 
-    def _answer(self, handle, method, args):
+    def answer(self, handle, method, args):
         shard, address = handle
         if address not in self.there:
             return Lost()
@@ -56,3 +62,23 @@ class Workers:
             return getattr(shard, method)(*args)
         except Exception as error:
             return error
+
+
+def on(engine, n_shards=3, min_points=100):
+    """Have the public functions that are called in a block use these workers."""
+    return placing(Cluster(engine, n_shards, min_points))
+
+
+def solve(spaces, engine=None, n_shards=3, min_points=100, *, tier="auto", relative=0.01, **more):
+    """Solve here, or on workers."""
+    more = dict(init="product", options=gwfast.SolverOptions(tier=tier)) | more
+    more["epsilon"] = gwfast.Epsilon(relative=relative)
+    if engine is None:
+        return gwfast.gromov_wasserstein(*spaces, **more)
+    with on(engine, n_shards, min_points):
+        return gwfast.gromov_wasserstein(*spaces, **more)
+
+
+def memory_for(spaces, n_shards):
+    """Return the memory of a worker that has room for one of so many shards."""
+    return size_of(QuadraticProblem(*spaces), "dense", n_shards) / USABLE
