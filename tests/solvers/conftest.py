@@ -15,7 +15,7 @@ def options(request):
 
 @pytest.fixture(scope="session")
 def random_problems():
-    """What tests/heavy/random_problems.py has."""
+    """The module `tests/heavy/random_problems.py`."""
     path = Path(__file__).parents[1] / "heavy" / "random_problems.py"
     spec = importlib.util.spec_from_file_location("random_problems", path)
     module = importlib.util.module_from_spec(spec)
