@@ -1,3 +1,5 @@
+"""`align` as an estimator of scikit-learn."""
+
 import inspect
 import pickle
 
@@ -9,229 +11,89 @@ from helpers.processes import run_python
 import gwfast
 
 base = pytest.importorskip("sklearn.base")
-GromovWassersteinAligner = gwfast.GromovWassersteinAligner
-
-# Why some of scikit-learn's checks fail for an aligner with its default parameters: they all hand
-# labels as y.
-ONE_COLUMN = "fits labels in one column, which have no angles to compare"
-AT_THE_MEAN = (
-    "fits labels in one column, some of them at the mean of all, which has no angle to be found by"
-)
-ONE_DIMENSION = "hands labels in one dimension, which are no space"
-EXPECTED_FAILED_CHECKS = {
-    f"check_{name}": reason
-    for reason, names in (
-        (
-            AT_THE_MEAN,
-            "dict_unchanged f_contiguous_array_estimator fit_score_takes_y"
-            " methods_sample_order_invariance methods_subset_invariance",
-        ),
-        (
-            ONE_COLUMN,
-            "dont_overwrite_parameters dtype_object estimators_dtypes estimators_fit_returns_self"
-            " estimators_nan_inf estimators_overwrite_params estimators_pickle fit2d_predict1d"
-            " fit_check_is_fitted fit_idempotent n_features_in n_features_in_after_fitting"
-            " pipeline_consistency positive_only_tag_during_fit readonly_memmap_input",
-        ),
-        (
-            ONE_DIMENSION,
-            "transformer_data_not_an_array transformer_general transformer_preserve_dtypes",
-        ),
-    )
-    for name in names.split()
-}
+Aligner = gwfast.GromovWassersteinAligner
+OPTIONS = {"n_words": 60, "epsilon": 0.004, "init": "profile", "n_threads": 1}
 
 
-@pytest.fixture(scope="module")
-def pair():
-    return rotated_pair(150, 5, 0, noise=0.02)
+X, Y, WHERE = rotated_pair(90, 5, 0, noise=0.02)
 
 
-@pytest.fixture(scope="module")
-def fitted(pair):
-    aligner = GromovWassersteinAligner(n_words=100, refine=2)
-    assert aligner.fit(*pair[:2]) is aligner
-    return aligner
-
-
-@pytest.mark.slow
-def test_it_does_what_align_does(pair, fitted):
-    x, y, where = pair
-    result = gwfast.align(x, y, n_words=100, refine=2)
-    np.testing.assert_array_equal(fitted.mapping_, result.mapping)
-    np.testing.assert_array_equal(fitted.transform(x), result.transform(x))
-    best = result.translate(k=1).indices[:, 0]
-    np.testing.assert_array_equal(fitted.predict(x), best)
-    assert (fitted.predict(x[:9]) == where[:9]).all()
-    assert fitted.n_features_in_ == 5
-    assert fitted.n_iter_ == result.gw.n_iter
-    np.testing.assert_array_equal(
-        GromovWassersteinAligner(n_words=100, refine=2).fit_transform(x, y), result.transform(x)
-    )
+def test_it_does_what_align_does():
+    masses = {"p": np.arange(60, 120), "q": np.arange(90, 30, -1)}
+    result = gwfast.align(X, Y, refine=2, **masses, **OPTIONS)
+    aligner = Aligner(refine=2, retrieval="nn", **OPTIONS)
+    np.testing.assert_array_equal(aligner.fit_transform(X, Y, **masses), result.transform(X))
+    np.testing.assert_array_equal(aligner.mapping_, result.mapping)
+    best = result.translate(k=1, method="nn").indices[:, 0]
+    np.testing.assert_array_equal(aligner.predict(X), best)
+    assert (best == WHERE).mean() > 0.9
+    assert (aligner.n_features_in_, aligner.n_iter_) == (5, result.gw.n_iter)
+    clone, copied = base.clone(aligner), pickle.loads(pickle.dumps(aligner))
+    assert clone.get_params() == aligner.get_params() and not hasattr(clone, "result_")
+    np.testing.assert_array_equal(copied.transform(X), result.transform(X))
+    score = result.translate(k=1).scores.mean()  # the mean CSLS of the best pairs
+    assert aligner.score(X) == pytest.approx(score, rel=1e-4)
+    assert aligner.score(X, Y) == pytest.approx(score, rel=1e-4)
+    assert aligner.score(X, cloud(90, 5, 9)) < 0.8 * score
 
 
 def test_its_parameters_are_those_of_align():
-    own = GromovWassersteinAligner().get_params()
+    own = Aligner().get_params()
     assert own.pop("retrieval") == "csls"
-    theirs = {
-        name: parameter.default
-        for name, parameter in inspect.signature(gwfast.align).parameters.items()
-        if name not in ("x", "y", "p", "q", "callback", "progress")
-    }
-    assert own == theirs
+    parameters = inspect.signature(gwfast.align).parameters.items()
+    others = ("x", "y", "p", "q", "callback", "progress")
+    assert own == {name: value.default for name, value in parameters if name not in others}
+    changed = Aligner(tol=1e-4).set_params(n_words=7, metric="dot")
+    assert repr(changed) == "GromovWassersteinAligner(metric='dot', n_words=7, tol=0.0001)"
 
 
-def test_it_shows_the_parameters_that_were_changed():
-    aligner = GromovWassersteinAligner(tol=1e-4).set_params(n_words=7, metric="dot")
-    assert repr(aligner) == "GromovWassersteinAligner(metric='dot', n_words=7, tol=0.0001)"
-    with pytest.raises(ValueError, match="Invalid parameter 'words'"):
-        aligner.set_params(words=3)
-
-
-def test_masses_are_given_to_fit(pair):
-    x, y, _ = pair
-    fitted = GromovWassersteinAligner(n_words=60).fit(x, y, p="zipf", q="zipf")
-    zipf = 1 / np.arange(1, 61)
-    np.testing.assert_allclose(fitted.result_.plan.sum(axis=1), zipf / zipf.sum(), rtol=1e-2)
-
-
-def test_use_before_fit_is_refused(pair):
-    """Also after a fit with a wrong parameter."""
-    error = pytest.importorskip("sklearn.exceptions").NotFittedError
-    aligner = GromovWassersteinAligner(metric="hamming")
-    with pytest.raises(ValueError, match="metric must be one of"):
-        aligner.fit(*pair[:2])
-    for use in ("transform", "predict", "score"):
-        with pytest.raises(error, match=r"not fitted: call fit\(X, Y\) first"):
-            getattr(aligner, use)(cloud(3, 2, 1))
-    assert not hasattr(aligner, "mapping_")
-
-
-def test_pickles_and_clones(pair, fitted):
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.transform(pair[0]), fitted.transform(pair[0]))
-    clone = base.clone(fitted)
-    assert clone.get_params() == fitted.get_params()
-    assert not hasattr(clone, "result_")
+def test_use_after_a_fit_that_failed_is_refused():
+    exceptions, aligner = pytest.importorskip("sklearn.exceptions"), Aligner(metric="hamming")
+    with pytest.raises(ValueError, match="metric"):
+        aligner.fit(X, Y)
+    for use in (aligner.transform, aligner.predict, aligner.score):
+        with pytest.raises(exceptions.NotFittedError, match="fit"):
+            use(X)
 
 
 def as_space(labels):
-    labels = np.asarray(labels, dtype=float).ravel()
-    return np.column_stack([labels, np.ones(len(labels))])
+    if labels is not None:
+        labels = np.asarray(labels, dtype=float).ravel()
+        return np.column_stack([labels, np.ones(len(labels))])
 
 
-class OfLabels(GromovWassersteinAligner):
+class OfLabels(Aligner):
     """For scikit-learn's checks, which hand labels: these become a space of points."""
 
     def fit(self, X, Y, *, p=None, q=None):
-        return super().fit(X, None if Y is None else as_space(Y), p=p, q=q)
+        return super().fit(X, as_space(Y), p=p, q=q)
 
     def score(self, X, y=None):
-        return super().score(X, None if y is None else as_space(y))
+        return super().score(X, as_space(y))
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks_pass():
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    checks.check_estimator(
-        OfLabels(metric="sqeuclidean", normalize=(), init="product", n_threads=1),
-        expected_failed_checks={
-            "check_estimators_dtypes": "has a row of zeros, which has no angle to any"
-        },
-        on_skip=None,
-    )
+    zeros = {"check_estimators_dtypes": "has a row of zeros, which has no angle to any"}
+    aligner = OfLabels(metric="sqeuclidean", normalize=(), init="product", n_threads=1)
+    checks.check_estimator(aligner, expected_failed_checks=zeros, on_skip=None)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_checks_that_two_spaces_rule_out_are_declared():
-    checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    done = checks.check_estimator(
-        GromovWassersteinAligner(), expected_failed_checks=EXPECTED_FAILED_CHECKS, on_skip=None
-    )
-    # No check is declared that would pass.
-    failed = {check["check_name"] for check in done if check["status"] == "xfail"}
-    assert failed == {*EXPECTED_FAILED_CHECKS}
-    assert len(EXPECTED_FAILED_CHECKS) == 23
-    assert sum(check["status"] == "passed" for check in done) >= 20
-
-
-def test_spaces_without_angles_are_refused_in_scikit_learns_words():
-    for shapes, message in (
-        (((9, 1), (9, 3)), r"1 feature\(s\)"),
-        (((9, 3), (9, 1)), r"1 feature\(s\)"),
-        (((1, 3), (9, 3)), r"1 sample\(s\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            GromovWassersteinAligner().fit(*map(np.ones, shapes))
-
-
-@pytest.mark.filterwarnings("ignore:.*ended as")
-def test_a_grid_search_finds_what_works(pair):
-    selection = pytest.importorskip("sklearn.model_selection")
-    pipeline = pytest.importorskip("sklearn.pipeline")
-    decomposition = pytest.importorskip("sklearn.decomposition")
-    x, y, _ = pair
-    aligner = GromovWassersteinAligner(tol=1e-3, n_threads=1)
-    grid = {"epsilon": [0.3, 0.003]}  # 0.3 blurs all
-    folds = selection.KFold(2, shuffle=True, random_state=0)
-    search = selection.GridSearchCV(aligner, grid, cv=folds, error_score="raise")
-    search.fit(x, y)
-    assert search.best_params_ == {"epsilon": 0.003}
-    assert search.transform(x).shape == x.shape
-    chain = pipeline.make_pipeline(decomposition.PCA(4), aligner)
-    named = {"gromovwassersteinaligner__epsilon": [0.3, 0.003]}
-    search = selection.GridSearchCV(chain, named, cv=folds, error_score="raise")
-    assert search.fit(x, y).best_params_[next(iter(named))] == 0.003
-
-
-def test_outputs_of_pandas_have_names(pair, fitted):
-    pytest.importorskip("pandas")
-    x, y, _ = pair
-    names = [f"gromovwassersteinaligner{i}" for i in range(5)]
-    assert fitted.get_feature_names_out().tolist() == names
-    aligner = GromovWassersteinAligner(n_words=100, init="product", n_threads=1)
-    table = aligner.set_output(transform="pandas").fit(x, y).transform(x)
-    assert table.columns.tolist() == names
-    np.testing.assert_array_equal(table, aligner.result_.transform(x))
-    assert aligner.predict(x).shape == (150,)
-    assert np.isfinite([aligner.score(x), aligner.score(x, y)]).all()
-
-
-def test_the_score_is_that_of_the_best_pairs(pair, fitted):
-    (x, y, _), aligner = pair, fitted
-    best = aligner.result_.translate(k=1)
-    assert aligner.score(x) == pytest.approx(best.scores.mean(), rel=1e-4)
-    assert aligner.score(x, y) == pytest.approx(aligner.score(x), rel=1e-4)
-    noise = cloud(len(y), y.shape[1], 9)
-    assert aligner.score(x, noise) < 0.8 * aligner.score(x, y)
-
-
-def test_candidates_of_a_frame_go_by_the_labels_of_its_columns(pair):
+def test_outputs_and_candidates_of_pandas_go_by_names():
     pandas = pytest.importorskip("pandas")
-    x, y, _ = pair
-    frame = pandas.DataFrame(y, columns=[f"c{k}" for k in range(y.shape[1])])
-    aligner = GromovWassersteinAligner(init="product").fit(x, frame)
-    assert aligner.score(x, frame.iloc[:, ::-1]) == aligner.score(x, y)
-    with pytest.raises(ValueError, match="y must have the labels of the vectors of the fit"):
-        aligner.score(x, frame.rename(columns={"c0": "other"}))
-
-
-BEFORE_IT_IS_ASKED_FOR_AND_WITHOUT = """
-import sys, gwfast
-print("sklearn" in sys.modules, "GromovWassersteinAligner" in dir(gwfast))
-sys.modules["sklearn"] = None
-from gwfast import *
-try:
-    GromovWassersteinAligner(n_words=3)
-except ImportError as error:
-    print(error)
-"""
+    frame = pandas.DataFrame(Y, columns=[f"c{k}" for k in range(5)])
+    aligner = Aligner(**OPTIONS).set_output(transform="pandas").fit(X, frame)
+    table, names = aligner.transform(X), [f"gromovwassersteinaligner{i}" for i in range(5)]
+    assert table.columns.tolist() == aligner.get_feature_names_out().tolist() == names
+    np.testing.assert_array_equal(table, aligner.result_.transform(X))
+    assert aligner.score(X, frame.iloc[:, ::-1]) == aligner.score(X, Y)
+    with pytest.raises(ValueError, match="y must have the labels"):
+        aligner.score(X, frame.rename(columns={"c0": "other"}))
 
 
 @pytest.mark.process
-def test_scikit_learn_is_only_needed_by_it():
-    done = run_python(BEFORE_IT_IS_ASKED_FOR_AND_WITHOUT, check=False)
-    assert done.stdout.splitlines() == [
-        "False True",
-        'GromovWassersteinAligner needs scikit-learn: pip install "gwfast-ot[sklearn]"',
-    ], done.stderr
+def test_without_scikit_learn_the_extra_is_named():
+    code = "import sys\nsys.modules['sklearn'] = None\nimport gwfast\n"
+    done = run_python(code + "gwfast.GromovWassersteinAligner(n_words=3)", check=False)
+    assert done.stderr.endswith('pip install "gwfast-ot[sklearn]"\n')

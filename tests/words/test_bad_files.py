@@ -1,6 +1,7 @@
 """Files and rows that cannot be read: refused by name and line, or left out."""
 
 import gzip
+import io
 import os
 import re
 import tracemalloc
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.hostile_files import FILES, npy_bytes, npz_bytes, zip_bytes
+from helpers.hostile_files import FILES, WORD, npy_bytes, npz_bytes, zip_bytes
 from helpers.marks import mostly_slow
 from helpers.readers import READERS
 from helpers.vector_files import COMPRESS, binary_of, check, points, text_of, write, write_vectors
@@ -34,7 +35,14 @@ def refusal(path, read=read_embeddings, **options):
 
 CUT = binary_of("ab", points(2, 3))[:-5]
 LONG_TEXT = text_of([f"w{i}" for i in range(12_000)], points(12_000, 8), header=False)
+ONE, NAMES = np.ones((2, 3)), np.array(["a", "b"])
 muse, xling, zhang = (partial(read_dictionary, format=name) for name in ("muse", "xling", "zhang"))
+
+
+def npz(**arrays):
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
 
 
 # Reader, name, content, line of the error, and a part of its text: values, names, numbers.
@@ -59,9 +67,18 @@ muse, xling, zhang = (partial(read_dictionary, format=name) for name in ("muse",
     (read_embeddings, "v.npy", b"a 1 2\n", None, r"\.npy"),
     (read_embeddings, "v.bin", b"abc def ghi\n", 1, "header"),
     (read_embeddings, "v.bin", b"1 1\n 1234\n", None, "row 1"),
+    (read_embeddings, "v", npz(words=NAMES), None, "'vectors'"),
+    (read_embeddings, "v", npz(words=NAMES.astype(object), vectors=ONE), None, "'words'.*objects"),
+    (read_embeddings, "v", npz(words=np.arange(2), vectors=ONE), None, "'words'.*int64"),
+    (read_embeddings, "v", npz(words=NAMES, vectors=ONE[:1]), None, "2 words for 1 rows"),
+    (read_embeddings, "v", npz(words=NAMES, vectors=ONE[0]), None, r"'vectors'.*\(3,\)"),
+    (read_embeddings, "v", npz(words=NAMES, vectors=ONE * 1j), None, "'vectors'.*complex128"),
+    (read_embeddings, "v", npz(words=NAMES, vectors=ONE[:, :0]), None, r"'vectors'.*\(2, 0\)"),
+    (read_embeddings, "v", npz_bytes(WORD, npy_bytes((1, 4), "<f4", bytes(8))), None, "8 bytes"),
+    (read_embeddings, "v", npz_bytes(WORD, npy_bytes((2, 1), "<f8", bytes(8))), None, "8 bytes"),
     (read_dictionary, "d", b"\n \n", None, "empty"),
     (read_dictionary, "d", b"a b\n\nc d e\n", 3, "'c d e'"),
-    (read_dictionary, "d", b"a\tb\tc\n", 1, "source target"),
+    (read_dictionary, "d", b"a\tb\t\n", 1, "source target"),
     (read_dictionary, "d", b"a\t\n", 1, "source target"),
     (read_dictionary, "d", b"a b\nc \xff\n", 2, "0xff"),
     (muse, "d", b"a b\nc\n", 2, "'c'"),
@@ -70,7 +87,7 @@ muse, xling, zhang = (partial(read_dictionary, format=name) for name in ("muse",
     (xling, "d", b"a\tb\n\tc\n", 2, r"'\\tc'"),
     (xling, "d", b"a\tb\tc\n", 1, r"'a\\tb\\tc'"),
     (zhang, "d", b"a\n\nb\n", None, "none"),
-    (read_counts, "f", b"", None, "empty"),
+    (read_counts, "f", b"\r\n", None, "empty"),
     *((read_counts, "f", b"ok 1\n%b\n" % line, 2, repr(line.decode().strip())) for line in (
         b"a", b"a x", b"a 0", b"a -1", b"a nan", b"a inf", b" 5", b"a 1 x"
     )),
@@ -79,26 +96,6 @@ def test_content_that_cannot_be_read(tmp_path, read, name, content, line, fact):
     error = refusal(write(tmp_path / name, content), read)
     assert error.line == line
     assert re.search(fact, str(error))
-
-
-ONE, NAMES = np.ones((2, 3)), np.array(["a", "b"])
-
-
-@pytest.mark.parametrize("words, vectors, fact", [
-    (NAMES, None, "'vectors'"),
-    (NAMES.astype(object), ONE, "'words'.*objects"),
-    (np.arange(2), ONE, "'words'.*int64"),
-    (NAMES, ONE[:1], "2 words for 1 rows"),
-    (NAMES, ONE[0], r"'vectors'.*\(3,\)"),
-    (NAMES, ONE * 1j, "'vectors'.*complex128"),
-    (NAMES, ONE[:, :0], r"'vectors'.*\(2, 0\)"),
-    (NAMES, ONE * [[1], [np.inf]], "inf for 'b' in row 1"),
-    (np.array([b"\xff", b"a"]), ONE, "UTF-8"),
-])  # fmt: skip
-def test_npz(tmp_path, words, vectors, fact):
-    arrays = {"words": words} if vectors is None else {"words": words, "vectors": vectors}
-    np.savez(tmp_path / "v.npz", **arrays)
-    assert re.search(fact, str(refusal(tmp_path / "v.npz")))
 
 
 @pytest.mark.parametrize("words, line, fact", [
@@ -263,24 +260,15 @@ def test_the_first_row_of_a_file_without_header_cannot_be_used(tmp_path):
 def test_a_wrong_header_or_a_cut_row_can_be_skipped(tmp_path, name):
     vectors = points(3, 2)
     content = write_vectors(tmp_path / name, "abc", vectors).read_bytes()
-    for n_rows in (2, 4):
+    for n_rows, few, line in ((2, 2, 4), (4, 3, 1)):
         path = write(tmp_path / name, b"%d" % n_rows + content.removeprefix(b"3"))
-        few, error = min(n_rows, 3), refusal(path)
-        assert error.line == {"v.vec": {2: 4, 4: 1}[n_rows]}.get(name)
+        error = refusal(path)
+        assert error.line == (line if name == "v.vec" else None)
         assert re.search(f"{n_rows} rows.*max_words={few} .*errors='skip'", str(error))
         check(read_embeddings(path, max_words=few), "abc"[:few], vectors[:few])
         check(read_embeddings(path, errors="skip"), "abc", vectors)
     embeddings = read_embeddings(write(tmp_path / "v.bin", CUT), errors="skip")
     assert (embeddings.words, embeddings.n_skipped) == (("a",), 1)
-
-
-FACTS = {
-    "words.npz": "1000000000.*got 0 bytes",
-    "many.npz": "1000000000000, 4.*got 0 bytes",
-    "columns.npz": "1000000000000, 4.*got 0 bytes",
-    "line.bz2": "at most [0-9]+ bytes.*max_bytes",
-    "last_line.xz": "xz:2: .*at most [0-9]+ bytes.*max_bytes",
-}
 
 
 @pytest.mark.parametrize("name", mostly_slow(FILES, fast={*FILES} - {"rows.xz", "blank.xz"}))
@@ -292,37 +280,23 @@ def test_small_files_take_little_memory_in_any_reader(tmp_path, name):
         tracemalloc.start()
         with pytest.raises(ValueError, match=re.escape(str(path.with_suffix("")))) as caught:
             read(path)
+        assert len(str(caught.value)) < len(str(path)) + 400
         assert tracemalloc.get_traced_memory()[1] < 100e6
         tracemalloc.stop()
-        assert len(str(caught.value)) < len(str(path)) + 400
-    assert re.search(FACTS.get(name, ""), str(refusal(path)))
-
-
-@pytest.mark.parametrize("descr, shape", [("<f4", (1, 4)), ("<f8", (2, 1))])
-def test_vectors_that_are_not_all_there(tmp_path, descr, shape):
-    words = npy_bytes(shape[:1], "<U1", "ab".encode("utf-32-le")[: 4 * shape[0]])
-    vectors = npy_bytes(shape, descr, bytes(8))
-    content = npz_bytes(words, vectors)
-    assert "8 bytes" in str(refusal(write(tmp_path / "v.npz", content)))
-    # The archive claims that they are there.
-    size, more = ((len(vectors) + n).to_bytes(4, "little") for n in (0, 8))
-    refusal(write(tmp_path / "v.npz", content.replace(size, more)))
 
 
 LONG = b"x" * (34 << 20)  # lines may have 32 MiB
 
 
-@pytest.mark.parametrize("read, head, line", [
-    (read_embeddings, b"", 1),
-    (read_embeddings, b"a 1 2\n" * 40, 41),
-    (read_embeddings, b"2 40\na " + b"1234" * 40, None),
-    (read_counts, b"a 1\n" * 40, 41),
-])  # fmt: skip
-def test_long_lines_are_refused(tmp_path, read, head, line):
-    path = write(tmp_path / ("v" if line else "v.bin"), head + LONG)
-    error = refusal(path, read)
-    assert error.line == line
-    assert "at most 33554432 bytes" in str(error) and (line or "row 2" in str(error))
+def test_long_lines_are_refused(tmp_path):
+    for read, name, head, line in (
+        (read_embeddings, "v", b"", 1),
+        (read_embeddings, "v", b"a 1 2\n" * 40, 41),
+        (read_embeddings, "v.bin", b"2 40\na " + b"1234" * 40, None),
+        (read_counts, "v", b"a 1\n" * 40, 41),
+    ):
+        error = refusal(write(tmp_path / name, head + LONG), read)
+        assert error.line == line and "at most 33554432 bytes" in str(error)
 
 
 @pytest.mark.parametrize("reader, array", [

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import stat
 import tracemalloc
 
 import numpy as np
@@ -21,7 +20,6 @@ from helpers.vector_files import (
 
 from gwfast.words import Embeddings, read_embeddings, write_embeddings
 
-FORMATS = pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
 WRITTEN = ["v.vec", "v.txt", "v.bin", "v.npz", "v.vec.gz", "v.txt.gz", "v.bin.gz"]
 ONE_PART = tuple(word.replace(" ", "_") for word in WORDS)
 
@@ -87,11 +85,11 @@ def test_compressed_under_any_name(tmp_path, compression):
             check(read_embeddings(path), words, vectors)
 
 
-@pytest.mark.parametrize("name", ["v.bin", "v.bin.1", "v", "v.vec"])
-def test_content_decides_between_text_and_binary(tmp_path, name):
+def test_content_decides_between_text_and_binary(tmp_path):
     words, vectors = ["x\x01", "\x02"], points(2, 30)
-    for content in (text_of(words, vectors), binary_of(words, vectors)):
-        check(read_embeddings(write(tmp_path / name, content)), words, vectors)
+    for name in ("v.bin", "v.bin.1", "v", "v.vec"):
+        for content in (text_of(words, vectors), binary_of(words, vectors)):
+            check(read_embeddings(write(tmp_path / name, content)), words, vectors)
 
 
 @pytest.mark.parametrize("name, content, words, vectors", [
@@ -119,14 +117,12 @@ def test_long_lines(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.gz", "without header"])
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.gz"])
 def test_memory_is_the_vectors_and_a_few_blocks(tmp_path, name):
     words, vectors = [f"w{i}" for i in range(4000)], np.round(points(4000, 1000), 3)
     path = write_vectors(tmp_path / name, words, vectors)
     if name == "v.gz":
-        write(path, gzip.compress(path.read_bytes(), 1))
-    elif name == "without header":
-        write(path, path.read_bytes().partition(b"\n")[2])
+        write(path, gzip.compress(text_of(words, vectors, header=False), 1))
     del words, vectors
     tracemalloc.start()
     embeddings = read_embeddings(path)
@@ -136,34 +132,21 @@ def test_memory_is_the_vectors_and_a_few_blocks(tmp_path, name):
     assert peak < embeddings.vectors.nbytes + words_bytes + (12 << 20)
 
 
-@FORMATS
-def test_first_of_duplicates_is_kept(tmp_path, name):
-    vectors = points(6, 3)
-    path = write_vectors(tmp_path / name, "abacba", vectors)
-    for max_words, n_duplicates in ((None, 3), (1, 0), (2, 0), (3, 1), (4, 3), (99, 3)):
-        embeddings = read_embeddings(path, max_words=max_words)
-        check(embeddings, "abc"[:max_words], vectors[[0, 1, 3]][:max_words])
-        assert embeddings.n_duplicates == n_duplicates
-
-
-@FORMATS
-def test_lower_keeps_the_first_row_of_a_word(tmp_path, name):
-    words = ["The", "the", "THE", "Ünlü", "ünlü", "İ", "ß", "ẞ", "a", "A", "b"]
+@pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
+def test_the_first_row_of_a_word_is_kept(tmp_path, name):
+    words = ["The", "the", "THE", "The", "Ünlü", "ünlü", "İ", "ß", "ẞ", "The", "a", "A", "a", "b"]
     vectors = points(len(words), 6)
     path = write_vectors(tmp_path / name, words, vectors)
-    check(read_embeddings(path), words, vectors)
-    for max_words in (None, 2, 50):
-        first = {}
-        for row, word in enumerate(words):
-            if len(first) != max_words:
-                first.setdefault(word.lower(), row)
-                n_read = row + 1
-        embeddings = read_embeddings(path, lower=True, max_words=max_words)
-        check(embeddings, first, vectors[[*first.values()]])
-        assert embeddings.n_duplicates == n_read - len(first)
-
-
-# --- Writing --------------------------------------------------------------------------
+    for lower in (False, True):
+        for max_words in (None, 1, 3, 4, 50):
+            first = {}
+            for row, word in enumerate(words):
+                if len(first) != max_words:
+                    first.setdefault(word.lower() if lower else word, row)
+                    n_read = row + 1
+            embeddings = read_embeddings(path, lower=lower, max_words=max_words)
+            check(embeddings, first, vectors[[*first.values()]])
+            assert embeddings.n_duplicates == n_read - len(first)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -183,8 +166,8 @@ def test_content_of_written_files(tmp_path):
     vectors = np.array([[1, -0.5, 1e-9], [0.1, 3e38, 0]], np.float32)
     embeddings, path = Embeddings(("a", "é"), vectors), tmp_path / "v.vec"
     write_embeddings(path, embeddings)
-    numbers = "1 -0.5 9.99999972e-10", "0.100000001 3.00000001e+38 0"
-    assert path.read_text("utf-8") == "2 3\na {}\né {}\n".format(*numbers)
+    text = "2 3\na 1 -0.5 9.99999972e-10\né 0.100000001 3.00000001e+38 0\n".encode()
+    assert path.read_bytes() == text
     write_embeddings(path, embeddings, precision=3)
     assert path.read_text("utf-8") == "2 3\na 1 -0.5 1e-09\né 0.1 3e+38 0\n"
     write_embeddings(path, embeddings, format="binary")
@@ -192,13 +175,12 @@ def test_content_of_written_files(tmp_path):
     assert path.read_bytes() == b"2 3\na %b\n\xc3\xa9 %b\n" % rows
     write_embeddings(path, embeddings, format="npz")
     with np.load(path) as arrays:
-        assert sorted(arrays.files) == ["vectors", "words"]
-        assert arrays["words"].tolist() == ["a", "é"]
+        assert arrays["words"].tolist() == ["a", "é"] and len(arrays) == 2
         np.testing.assert_array_equal(arrays["vectors"], vectors)
     write_embeddings(tmp_path / "v.vec.gz", embeddings)
     content = (tmp_path / "v.vec.gz").read_bytes()
     assert content[3:8] == bytes(5)  # neither a name nor a time
-    assert gzip.decompress(content).startswith(b"2 3\na 1 ")
+    assert gzip.decompress(content) == text
 
 
 def test_spaces_replaced(tmp_path):
@@ -209,18 +191,15 @@ def test_spaces_replaced(tmp_path):
 
 
 @pytest.mark.parametrize("word, formats", [
-    ("a b", ("text", "binary")), ("a\nb", ("text", "binary")), ("a\r", ("text", "binary")),
-    ("a\0", ("npz",)), ("\ud800", ("text", "binary", "npz")),
+    ("a b", ["npz"]), ("a\nb", ["npz"]), ("a\r", ["npz"]), ("a\0", ["text", "binary"]), ("\ud800", [])
 ])  # fmt: skip
-def test_words_that_a_format_cannot_hold(tmp_path, word, formats):
+def test_only_some_formats_can_hold_a_word(tmp_path, word, formats):
     embeddings = Embeddings(("x", word), points(2, 30))
-    for format in ("text", "binary", "npz"):
-        if format in formats:
-            with pytest.raises(ValueError) as caught:
-                write_embeddings(tmp_path / "v", embeddings, format=format)
-            assert repr(word) in str(caught.value) and format in str(caught.value)
-            assert not os.listdir(tmp_path)
     for format in {"text", "binary", "npz"} - {*formats}:
+        with pytest.raises(ValueError, match=format) as caught:
+            write_embeddings(tmp_path / "v", embeddings, format=format)
+        assert repr(word) in str(caught.value) and not os.listdir(tmp_path)
+    for format in formats:
         write_embeddings(tmp_path / "v", embeddings, format=format)
         check(read_embeddings(tmp_path / "v"), embeddings.words, embeddings.vectors)
 
@@ -234,26 +213,20 @@ def test_a_full_disk_leaves_the_former_file(tmp_path, name):
     assert (tmp_path / name).read_text() == "before"
 
 
-def test_permissions_links_folders_and_devices(tmp_path):
+def test_a_written_file_has_the_place_of_the_former_file(tmp_path):
     embeddings = Embeddings(ONE_PART, points(9, 3))
-    write_embeddings(tmp_path / "v.vec", embeddings)
     (tmp_path / "plain").write_text("")
-    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "v.vec")]
-    assert modes[0] == modes[1]
     (tmp_path / "link.vec").symlink_to("v.vec")
-    write_embeddings(tmp_path / "link.vec", Embeddings(ONE_PART, -embeddings.vectors))
+    write_embeddings(tmp_path / "link.vec", embeddings)
     assert (tmp_path / "link.vec").is_symlink()
-    check(read_embeddings(tmp_path / "v.vec"), ONE_PART, -embeddings.vectors)
+    check(read_embeddings(tmp_path / "v.vec"), ONE_PART, embeddings.vectors)
+    assert (tmp_path / "v.vec").stat().st_mode == (tmp_path / "plain").stat().st_mode
     (tmp_path / "folder.vec").mkdir()
     for error, name in ((IsADirectoryError, "folder.vec"), (FileNotFoundError, "none/v.vec")):
         with pytest.raises(error):
             write_embeddings(tmp_path / name, embeddings)
-    if os.path.exists("/dev/null"):
-        write_embeddings("/dev/null", embeddings, format="text")
-        assert not os.path.isfile("/dev/null")
-
-
-# --- In memory ------------------------------------------------------------------------
+    write_embeddings(os.devnull, embeddings, format="text")
+    assert not os.path.isfile(os.devnull)
 
 
 def test_embeddings_of_lists_arrays_and_frames():

@@ -38,9 +38,9 @@ def test_word2vec_files_of_both(tmp_path, models, keyed, name):
 
 @pytest.mark.parametrize("name", ["v.kv", "v.model", "v.kv.gz", "v.kv.bz2"])
 def test_saved_vectors(tmp_path, keyed, name):
-    """They are in the file itself or in a file of their own."""
-    for sep_limit, protocol in ((1, 2), (1, 4), (10**9, 2), (10**9, 4)):
-        path = tmp_path / f"{protocol}{name}"
+    path = tmp_path / name
+    # The vectors are in a file of their own, or in the file itself.
+    for sep_limit, protocol in ((1, 2), (10**9, 4)):
         keyed.save(str(path), sep_limit=sep_limit, pickle_protocol=protocol)
         check(read_embeddings(path), ONE_PART, VECTORS)
         check(read_embeddings(path, max_words=2), ONE_PART[:2], VECTORS[:2])

@@ -1,9 +1,4 @@
-"""The kernel that parses text: in all cases the float32 next to the value of `float`.
-
-It is imported from inside, as only here is every number and every line its own case.
-"""
-
-import re
+"""The kernel that parses text, imported from inside: each number and each line is a case here."""
 
 import numpy as np
 import pytest
@@ -34,14 +29,12 @@ def python_bits(text):
 
 digits = st.text("0123456789", max_size=40)
 float32s = st.floats(allow_nan=False, allow_infinity=False, width=32)
-exponents = st.integers(-60, 60).map("e{}".format) | st.integers(0, 60).map("E+{}".format)
-decimals = st.tuples(
-    st.sampled_from(["", "-", "+"]), digits, st.sampled_from(["", "."]), digits,
-    st.just("") | exponents,
-).map("".join).filter(lambda text: re.match("[-+.]*[0-9]", text))  # fmt: skip
+floats = st.floats(allow_nan=False, allow_infinity=False).map(repr)
+integers = st.integers(-(10**30), 10**30)
+decimals = st.builds("{}.{}e{}".format, integers, digits, st.integers(-60, 60))
 
 
-@given(text=decimals | st.floats(allow_nan=False, allow_infinity=False).map(repr))
+@given(text=decimals | floats)
 @settings(max_examples=200, deadline=None)
 @example(text="1e400")
 @example(text="-1e-400")
@@ -53,7 +46,6 @@ decimals = st.tuples(
 @example(text="1e-45")  # the smallest
 @example(text="7.006492321624085e-46")  # half of it, which is even: 0
 @example(text="7.0064923216240862e-46")
-@example(text="16777217")
 @example(text="9007199791611905")  # rounded to float64 first, it is a tie
 @example(text="0.000000000000000000000000000000000000000000000000000001")
 @example(text="100000000000000000000000000000000000000000000000000000e-30")
