@@ -58,7 +58,7 @@ def test_cosine_similarity_takes_numbers_of_any_type_and_size(convert):
 
 
 def assert_holds(points, expected, atol, is_far=False):
-    """Assert that points stand for these costs and for their squares; return their matrix."""
+    """Compare the costs of points and their squares with a matrix; return the matrix of points."""
     p, unit = masses(len(expected), 0), points.scale**2
     squares = expected**2 @ p
     square_atol = 3e-6 * squares.max() if is_far else 4e-6 * unit

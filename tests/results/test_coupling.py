@@ -129,17 +129,6 @@ def test_answers_copies_and_pickles_are_not_the_plan(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_threads_change_no_bit(form):
-    y, answers = cloud(400, 7, 7), []
-    for threads in (1, 3):
-        plan, _ = coupling_of(form, (300, 400), threads)
-        moved = plan.apply(y), plan.T.apply(y[:300]), plan.transform(y[:, 0]), plan.toarray()
-        answers.append([*moved, *plan.marginals, plan.entropy(), *plan.topk(4), plan.tocsr().data])
-    for answer, same in zip(*answers, strict=True):
-        np.testing.assert_array_equal(answer, same)
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_a_limit_refuses_the_array_alone(form):
     whole, expected = coupling_of(form, (37, 53))
     plan = whole.replace(limit=4 * 37 * 53 - 1)

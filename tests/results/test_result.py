@@ -1,4 +1,4 @@
-"""What a result tells of its points: where they go, their labels, tables."""
+"""Matches, projections, labels and tables of a result."""
 
 import sys
 
@@ -59,11 +59,10 @@ def test_labels_follow_the_mass(blurred, kind):
     plan, labels = blurred.plan, np.array([kind(k % 3) for k in range(14)])
     kinds = np.unique(labels)
     masses = np.stack([plan[:, labels == label].sum(axis=1) for label in kinds], axis=1)[1:]
-    found = blurred.transfer_labels(labels)
-    np.testing.assert_array_equal(found.labels[1:], kinds[masses.argmax(axis=1)])
-    np.testing.assert_allclose(found.shares[1:], masses.max(axis=1) / masses.sum(axis=1))
-    assert found.labels[0] is None or np.isnan(found.labels[0])
-    assert found.shares[0] == 0  # it has no mass
+    found, shares = blurred.transfer_labels(labels)
+    np.testing.assert_array_equal(found[1:], kinds[masses.argmax(axis=1)])
+    np.testing.assert_allclose(shares, [0, *masses.max(axis=1) / masses.sum(axis=1)])
+    assert found[0] is None or np.isnan(found[0])
     turned = blurred.transfer_labels([kind(k % 2) for k in range(20)], to="target")
     even = plan[::2].sum(axis=0) >= plan[1::2].sum(axis=0)
     assert [label == kind(0) for label in turned.labels] == even.tolist()
@@ -88,8 +87,7 @@ def test_points_without_mass_have_no_match(case):
     alone = result.plan.sum(axis=1) < 1e-9
     assert alone.any()
     np.testing.assert_array_equal(result.match() == -1, alone)
-    for k in (1, 3):
-        assert set(result.to_frame(k)["source"]) == set(np.flatnonzero(~alone))
+    assert set(result.to_frame(3)["source"]) == set(np.flatnonzero(~alone))
     for labels in (["a", "b"] * 6, [True, False] * 6, range(12)):
         moved = result.transform(labels, projection="match")
         for found in (result.transfer_labels(labels).labels, moved):
@@ -112,7 +110,6 @@ def test_results_are_tables(shuffled):
     costs = [distances(cloud(n, 2, n)) for n in (5, 6, 7)]
     found = gwfast.pairwise_gromov_wasserstein(costs)
     assert found.to_frame(["five", "six", "seven"]).loc["five", "seven"] == found.distances[0, 2]
-    assert found.to_frame().loc[1, 2] == found.distances[1, 2]
     checked = gwfast.verify(gwfast.QuadraticProblem(*costs[:2]), np.ones((5, 6)) / 30, epsilon=10.0)
     holds = {name: residual.holds for name, residual in checked.residuals.items()}
     assert checked.to_frame()["holds"].to_dict() == holds

@@ -1,4 +1,4 @@
-"""Annotations: that all public names have them, and that they name what is there."""
+"""All public names have annotations, and stubs name what there is."""
 
 import ast
 import enum
@@ -15,7 +15,6 @@ PACKAGE = Path(gwfast.__file__).parent
 
 
 def functions():
-    """Public functions, and public methods of public classes, by name."""
     for room in (gwfast, words, plot, pot):
         for name in room.__all__:
             x = getattr(room, name)

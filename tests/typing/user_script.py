@@ -48,16 +48,12 @@ def stop_early(step: OuterStep) -> bool:
     return step.gw_cost < 0.1
 
 
-def tell(text: str, done: int | None, total: int | None) -> None:
-    print(text, done, total)
-
-
 cloud = gwfast.PointCloud(x, "sqeuclidean").scaled_by("mean")
 costs = gwfast.cosine_similarity(y)
 partial, epsilon = gwfast.Partial(0.5), gwfast.Epsilon(relative=0.02)
 gw = gwfast.gromov_wasserstein(cloud, costs, epsilon=epsilon, marginals=partial)
 gwfast.gromov_wasserstein(
-    cloud, costs, memory_limit="2GB", callback=stop_early, progress=tell, init="profile"
+    cloud, costs, memory_limit="2GB", callback=stop_early, progress=print, init="profile"
 )
 assert_type(gw.plan, Floats)
 assert_type((gw.gw_cost, gw.converged, gw.status), tuple[float, bool, Status])

@@ -1,6 +1,5 @@
 """Pandas objects are aligned by their labels, or refused; never taken by position."""
 
-import functools
 from types import SimpleNamespace
 
 import networkx
@@ -30,13 +29,7 @@ LABELLED = SimpleNamespace(
     columns=POINTS.iloc[:, ::-1],
 )
 gw, all_pairs = gwfast.gromov_wasserstein, gwfast.pairwise_gromov_wasserstein
-estimator = functools.partial(gwfast.GromovWassersteinAligner, init="product")
-
-
-def problem(cost):
-    return gwfast.QuadraticProblem(cost, cost)
-
-
+Problem, Aligner = gwfast.QuadraticProblem, gwfast.GromovWassersteinAligner
 CALLS = {
     "masses": lambda a: gw(a.c, a.c, a.p, a.p, epsilon=0).plan,
     "partial": lambda a: gw(a.c, a.c, a.p, marginals=gwfast.Partial(0.7)).plan,
@@ -51,11 +44,11 @@ CALLS = {
     "columns": lambda a: gwfast.CrossCost(a.first, a.columns).toarray(),
     "init": lambda a: gw(a.c, a.c, init=a.turned, max_iter=3, tol=1.0).plan,
     "costs": lambda a: gw(a.c.T[::-1].T if a is LABELLED else a.c, COST, epsilon=0).gw_cost,
-    "verify": lambda a: gwfast.verify(problem(a.c), a.turned, epsilon=0).gw_cost,
+    "verify": lambda a: gwfast.verify(Problem(a.c, a.c), a.turned, epsilon=0).gw_cost,
     "transform": lambda a: gw(a.c, a.c, epsilon=0).transform(a.x),
     "labels": lambda a: gw(a.c, a.c, epsilon=0).transfer_labels(a.p).labels,
     "words": lambda a: gwfast.align(a.first, X, p=a.p, init="product").gw.marginals.p,
-    "estimator": lambda a: estimator().fit(a.first, X, p=a.p).result_.plan,
+    "estimator": lambda a: Aligner(init="product").fit(a.first, X, p=a.p).result_.plan,
     "procrustes": lambda a: gwfast.procrustes(a.first, a.x, weights=a.p),
     "foscttm": lambda a: foscttm(a.first, a.x),
     "neighbors": lambda a: gwfast.nearest_neighbors(a.first, a.columns, k=2).scores,
@@ -67,12 +60,6 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_labels_in_another_order_are_aligned(call):
     np.testing.assert_allclose(call(LABELLED), call(ARRAYS), rtol=1e-9, atol=1e-12)
-
-
-def test_graphs_of_networkx_have_labels():
-    path = networkx.Graph(zip("abcde", "bcdef", strict=True))
-    plan = gw(path, COST, LABELLED.p, epsilon=0).plan
-    np.testing.assert_allclose(plan.sum(axis=1), MASSES)
 
 
 REFUSED = {
@@ -93,12 +80,12 @@ def test_other_labels_are_refused(name):
             REFUSED[name](pd.Series(MASSES, names), FRAME.set_axis(names))
 
 
-def test_an_index_that_only_numbers_goes_by_position():
-    for cost, p in ((FRAME, pd.Series(MASSES)), (pd.DataFrame(COST), LABELLED.p.sort_index())):
-        np.testing.assert_allclose(gw(cost, cost, p, epsilon=0).plan.sum(axis=1), MASSES)
-    moved = pd.Series(MASSES).iloc[ORDER]
-    plan = gw(pd.DataFrame(COST), COST, moved, epsilon=0).plan
-    np.testing.assert_allclose(plan.sum(axis=1), MASSES)
+def test_graphs_have_labels_and_an_index_that_only_numbers_goes_by_position():
+    numbered, p = pd.DataFrame(COST), pd.Series(MASSES)
+    pairs = (FRAME, p), (numbered, LABELLED.p.sort_index()), (numbered, p.iloc[ORDER])
+    nodes = networkx.Graph(zip("abcde", "bcdef", strict=True)), LABELLED.p
+    for cost, masses in (*pairs, nodes):
+        np.testing.assert_allclose(gw(cost, COST, masses, epsilon=0).plan.sum(axis=1), MASSES)
 
 
 def test_tables_have_the_labels_of_frames():

@@ -1,7 +1,4 @@
-"""How much memory there is, and which tier fits it: pure functions, which are tested directly.
-
-tests/solvers/test_footprint.py compares the estimates with measured peaks.
-"""
+"""How much memory there is and which tier fits it, by pure functions; test_footprint measures."""
 
 import math
 from fractions import Fraction
@@ -9,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, random_cost
+from helpers.problems import cloud
 from helpers.processes import run_python
 
 from gwfast import PointCloud, QuadraticProblem
@@ -110,15 +107,12 @@ for name, bounded in (("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")):
     assert all("4000 x 4000" in line and "memory_limit is 0.1" in line for line in lines)
 
 
-def clouds(n, m):
-    return QuadraticProblem(PointCloud(cloud(n, 2, 0)), PointCloud(cloud(m, 2, 1)))
-
-
 def test_auto_is_the_first_that_fits():
-    problem = clouds(40_000, 30_000)
+    problem = QuadraticProblem(*(PointCloud(cloud(n, 2, n)) for n in (40_000, 30_000)))
     takes = needs(problem, 1)
     assert list(takes) == ["dense", "tiled", "neighbors"]
-    assert takes["dense"] > max(takes["neighbors"], takes["tiled"])
+    assert takes["dense"] >= 4 * math.prod(problem.shape)
+    assert max(takes["tiled"], takes["neighbors"]) < takes["dense"] / 20
     for tier, size in takes.items():
         if tier != "neighbors":  # an approximation, which has to be asked for
             assert choose(problem, "auto", size, 1) == tier
@@ -133,21 +127,3 @@ def test_auto_is_the_first_that_fits():
     said = [f"{size / 1e9:.3g} GB ({tier})" for tier, size in takes.items()]
     said += ["40000 x 30000", f"memory_limit is {takes['tiled'] / 1e9:.3g} GB", "tier='tiled'"]
     assert all(fact in str(refusal.value) for fact in said)
-
-
-def test_needs_grow_with_the_points_and_the_threads():
-    small, large = (needs(clouds(k, k), 1) for k in (20_000, 40_000))
-    assert large["dense"] == pytest.approx(4 * small["dense"], rel=0.08)
-    assert small["dense"] >= 4 * 20_000**2
-    for tier in small:
-        assert tier == "dense" or large[tier] < 2.5 * small[tier]
-        assert small[tier] <= needs(clouds(20_000, 20_000), 8)[tier]
-
-
-def test_points_and_a_matrix_have_one_tier():
-    problem = QuadraticProblem(PointCloud(cloud(5, 2, 0)), random_cost(5, 1))
-    assert list(needs(problem, 1)) == ["dense"]
-    assert choose(problem, "auto", math.inf, 1) == "dense"
-    for tier in ("tiled", "neighbors"):
-        with pytest.raises(ValueError, match=f"^tier must be .* got '{tier}'"):
-            choose(problem, tier, math.inf, 1)

@@ -28,18 +28,14 @@ ARGUMENTS = {
     "align-y": (Y, lambda y: align(X, y).plan),
     "PointCloud-x": (X, lambda x: gwfast.PointCloud(x).to_dense().matrix),
     "from_factors-u": (X, lambda u: gwfast.PointCloud.from_factors(u).to_dense().matrix),
-    "CrossCost-x": (X, lambda x: gwfast.CrossCost(x, X).toarray()),
     "cosine_similarity-y": (X, lambda y: gwfast.cosine_similarity(X, y)),
-    "procrustes-x": (X, lambda x: gwfast.procrustes(x, X)),
-    "nearest_neighbors-queries": (X, lambda x: gwfast.nearest_neighbors(x, X).scores),
     "nearest_neighbors-targets": (X, lambda x: gwfast.nearest_neighbors(X, x).scores),
     "nearest_neighbors-sources": (X, lambda x: gwfast.nearest_neighbors(X, X, sources=x).scores),
 }
 FORMS = {
     "fortran": np.asfortranarray,
     "list": np.ndarray.tolist,
-    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0), 2, axis=1)[::2, ::2],
-    "reversed": lambda x: x[::-1].copy()[::-1],
+    "strided": lambda x: np.repeat(np.repeat(x, 2, axis=0)[::-1], 2, axis=1)[::-2, ::2],
     "byte order": lambda x: x.astype(x.dtype.newbyteorder()),
     "int64": lambda x: x.astype(np.int64),
     "float32": lambda x: x.astype(np.float32),
@@ -57,11 +53,9 @@ def test_other_forms_give_the_same_answer_and_are_left_alone(form, argument):
     np.testing.assert_array_equal(converted, good)
 
 
-@pairwise(solver=["sinkhorn", "gromov_wasserstein"], name="pq")
+@pairwise(solver=[(sinkhorn, COST), (solve, COST_X, COST_Y)], name="pq")
 def test_masses_are_taken_up_to_rounding(solver, name):
-    call = functools.partial(
-        *((sinkhorn, COST) if solver == "sinkhorn" else (solve, COST_X, COST_Y))
-    )
+    call = functools.partial(*solver)
     size, axis = (12, 1) if name == "p" else (9, 0)
     exact = np.arange(1.0, size + 1) / (size * (size + 1) / 2)
     for masses in (exact, exact.tolist(), exact.astype(np.float32), exact * 1.00009):
@@ -85,17 +79,17 @@ def test_one_point_takes_all_the_mass():
 
 
 def test_two_rows_a_side_are_aligned():
-    """Centered, they are opposite, and their mean A under the product plan is zero."""
     result = gwfast.align(X[:2], Y[:2], epsilon=1.0)
     assert np.isfinite(result.plan).all() and np.isfinite(result.gw.gw_cost)
-    np.testing.assert_allclose(result.plan.sum(), 1.0, rtol=1e-6)
-    assert all(np.isfinite(step.change) for step in result.gw.history)
+    assert result.plan.sum() == pytest.approx(1.0)
+    assert np.isfinite([step.change for step in result.gw.history]).all()
 
 
-def test_tensors_are_refused_by_name():
-    costs = pytest.importorskip("torch").rand(9, 9, requires_grad=True)
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_tensors_are_refused_by_name(library):
+    costs = pytest.importorskip(library).ones((9, 9))
     calls = {
-        "x": lambda: solve(costs.detach(), COST_Y),
+        "x": lambda: solve(costs, COST_Y),
         "q": lambda: solve(COST_X, COST_Y, q=costs[0]),
         "linear_cost": lambda: solve(COST_Y, COST_Y, linear_cost=costs),
         "spaces[1]": lambda: gwfast.pairwise_gromov_wasserstein([COST_X, costs]),
@@ -104,14 +98,5 @@ def test_tensors_are_refused_by_name():
         "epsilon": lambda: solve(COST_X, COST_Y, epsilon=costs.mean()),
     }
     for name, call in calls.items():
-        with pytest.raises(TypeError, match=rf"^{re.escape(name)} .*Tensor.*gwfast\.gradients"):
+        with pytest.raises(TypeError, match=rf"^{re.escape(name)} .*gwfast\.gradients"):
             call()
-
-
-@pytest.mark.parametrize("name", ["x", "epsilon"])
-def test_values_that_jax_traces_are_refused_by_name(name):
-    jax = pytest.importorskip("jax")
-    arguments = dict(x=COST_X, y=COST_Y, epsilon=0.1)
-    for traced in (jax.jit, jax.grad):
-        with pytest.raises(TypeError, match=rf"^{name} .*gwfast\.gradients"):
-            traced(lambda x: solve(**arguments | {name: x}).gw_cost)(arguments[name])
