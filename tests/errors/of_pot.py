@@ -2,20 +2,9 @@
 
 import numpy as np
 import scipy.sparse
-from helpers.pot_calls import (
-    BALANCED,
-    C1,
-    C2,
-    EXACT,
-    G0,
-    PARTIAL,
-    SEMIRELAXED,
-    M,
-    P,
-    Q,
-    batch,
-    call,
-)
+from helpers.pot_calls import call
+from helpers.pot_names import BALANCED, EXACT, PARTIAL, SEMIRELAXED
+from helpers.pot_spaces import C1, C2, G0, M, P, Q, batch
 
 from gwfast import pot
 

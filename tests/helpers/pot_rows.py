@@ -1,7 +1,8 @@
 """Calls of POT's functions of several spaces, of matrices and of unbalanced problems, as rows."""
 
 import numpy as np
-from helpers.pot_calls import DICTIONARIES, EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS, row
+from helpers.pot_calls import row
+from helpers.pot_names import DICTIONARIES, EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS
 from helpers.pot_spaces import costs, weights
 from helpers.problems import distances, masses
 

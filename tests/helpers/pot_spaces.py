@@ -22,7 +22,6 @@ def weights(n, seed):
 
 
 def between(n, m, seed):
-    """Costs between the points of two spaces."""
     return np.random.default_rng([n, m, seed]).uniform(size=(n, m))
 
 
@@ -36,7 +35,7 @@ def start(p, q, seed):
 
 
 def spaces(n=12, m=9, seed=0, *, symmetric=True):
-    """C1, C2, M, p, q, G0."""
+    """Return C1, C2, M, p, q and G0."""
     p, q = weights(n, seed), weights(m, seed + 1)
     return (
         costs(n, seed, symmetric=symmetric),
@@ -57,3 +56,23 @@ def random_space(n, seed, *, n_empty=1):
         cost = cost * rng.uniform(0.5, 1.5, cost.shape)
     masses[: n_empty if n > 1 else 0] = 0.0
     return cost, masses / masses.sum()
+
+
+def batch(size=4, n=7, m=5, *, fused=True, starts=True, symmetric=True):
+    """Return arguments of three steps of several problems, with linear problems that end exact."""
+    cases = [spaces(n, m, seed, symmetric=symmetric) for seed in range(size)]
+    names = ["Ca", "Cb", "M", "a", "b", "T_init"]
+    arrays = {name: np.array(x) for name, x in zip(names, zip(*cases, strict=True), strict=True)}
+    if not starts:
+        del arrays["T_init"]
+    if not fused:
+        del arrays["M"]
+    options = {"reg": 0.1, "max_iter": 3, "tol": 0.0, "max_iter_inner": 1000, "tol_inner": 1e-10}
+    return arrays | options | ({"alpha": 0.7} if fused else {})
+
+
+C1, C2, M, P, Q, G0 = spaces()
+# Uneven masses and a start that is not their product.
+GIVEN = {"C1": C1, "C2": C2, "M": M, "p": P, "q": Q, "G0": G0}
+# Without masses and start.
+PLAIN = {"C1": C1, "C2": C2, "M": M}

@@ -4,7 +4,8 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.pot_calls import C1, C2, GIVEN, P, Q, ours
+from helpers.pot_calls import ours
+from helpers.pot_spaces import C1, C2, GIVEN, P, Q
 
 import gwfast.pot
 from gwfast.pot import terms

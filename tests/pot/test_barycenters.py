@@ -3,14 +3,8 @@
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.pot_calls import (
-    EXACT_BARYCENTERS,
-    SEMIRELAXED_BARYCENTERS,
-    converted,
-    ours,
-    pots,
-    same,
-)
+from helpers.pot_calls import converted, ours, pots, same
+from helpers.pot_names import EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS
 from helpers.pot_rows import (
     FUSED,
     INIT_C,

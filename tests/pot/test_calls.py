@@ -11,35 +11,33 @@ import warnings
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.pot_calls import (
+from helpers.pot_calls import call, converted, frozen, loss_and_gradient, ours, pots, row, same
+from helpers.pot_names import (
     BALANCED,
     BAPG,
-    C1,
-    C2,
     DICTIONARIES,
     ENTROPIC,
     EXACT,
     EXACT_BARYCENTERS,
-    G0,
-    GIVEN,
     LAYERS,
     PARTIAL,
-    PLAIN,
     SEMIRELAXED,
+)
+from helpers.pot_rows import SPACES_ROWS
+from helpers.pot_spaces import (
+    C1,
+    C2,
+    G0,
+    GIVEN,
+    PLAIN,
     M,
     P,
     Q,
     batch,
-    call,
-    converted,
-    frozen,
-    ours,
-    pots,
-    row,
-    same,
+    between,
+    random_space,
+    spaces,
 )
-from helpers.pot_rows import SPACES_ROWS
-from helpers.pot_spaces import between, random_space, spaces
 
 import gwfast.pot
 from gwfast.pot import patching, terms
@@ -148,16 +146,6 @@ def term_rows():
             yield row(name, close=close, **terms, T=T[:n, :m])
 
 
-def loss_and_gradient(terms):
-    """Return the functions that loops like PASTE's hand to `cg`."""
-    constC, hC1, hC2 = terms
-    return {
-        "f": lambda G: gwfast.pot.gwloss(constC, hC1, hC2, G),
-        "df": lambda G: gwfast.pot.gwggrad(constC, hC1, hC2, G),
-        "line_search": exact_search,
-    }
-
-
 def exact_search(cost, G, deltaG, Mi, cost_G, df_G, **kwargs):
     """Return the best step of a quadratic objective, from its values: POT's own is rough."""
     half, end = cost(G + deltaG / 2), cost(G + deltaG)
@@ -169,9 +157,10 @@ def exact_search(cost, G, deltaG, Mi, cost_G, df_G, **kwargs):
 def loop_rows():
     """Return rows of conditional gradient for a loss and its gradient."""
     for loss_fun in LOSSES:
-        loss = loss_and_gradient(gwfast.pot.init_matrix(C1, C2, P, Q, loss_fun))
+        f, df = loss_and_gradient(gwfast.pot.init_matrix(C1, C2, P, Q, loss_fun))
+        given = {"a": P, "b": Q, "f": f, "df": df, "line_search": exact_search, "log": True}
         for linear, reg in ((0.3 * M, 0.7), (0, 1.0), (M, 3.0)):
-            yield row("cg", a=P, b=Q, M=linear, reg=reg, G0=G0, log=True, **loss)
+            yield row("cg", M=linear, reg=reg, G0=G0, **given)
 
 
 ROWS = [
