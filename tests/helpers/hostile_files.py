@@ -7,8 +7,6 @@ import zipfile
 from helpers.vector_files import COMPRESS
 from numpy.lib import format as npy
 
-PIECE, UNPACKED = 1 << 20, 1 << 26
-
 
 def npy_bytes(shape, descr, data=b"", fortran_order=False):
     stream, header = io.BytesIO(), {"descr": descr, "fortran_order": fortran_order, "shape": shape}
@@ -33,20 +31,18 @@ def npz_bytes(words, vectors):
 def repeated(compression, piece, head=b""):
     """Return a file that unpacks to `head` and 64 MiB of a piece over and over."""
     compress = COMPRESS[compression]
-    content = compress((piece * (PIECE // len(piece) + 1))[:PIECE])
-    return (compress(head) if head else b"") + content * (UNPACKED // PIECE)
+    return compress(head) + 64 * compress(piece * (2**20 // len(piece)))
 
 
 WORD = npy_bytes((1,), "<U1", b"a\0\0\0")
 VECTOR = npy_bytes((1, 1), "<f4", bytes(4))
 FORMAT = npy_bytes((), "<i8", b"\3" + bytes(7))
 MANY = npy_bytes((10**12, 4), "<f4")
-# Functions that return the content.
 FILES = {
     "words.npz": lambda: npz_bytes(npy_bytes((10**9,), "<U0"), VECTOR),
     "many.npz": lambda: npz_bytes(npy_bytes((10**12,), "<U5"), MANY),
     "columns.npz": lambda: npz_bytes(WORD, npy_bytes((10**12, 4), "<f4", fortran_order=True)),
-    "bomb.npz": lambda: npz_bytes(npy_bytes((UNPACKED // 4,), "<U1", bytes(UNPACKED)), VECTOR),
+    "bomb.npz": lambda: npz_bytes(npy_bytes((2**24,), "<U1", bytes(2**26)), VECTOR),
     "array.npy": lambda: MANY,
     "alignment.npz": lambda: zip_bytes(("gwfast_alignment.npy", FORMAT), ("mapping.npy", MANY)),
     "line.bz2": lambda: repeated("bzip2", b"a"),

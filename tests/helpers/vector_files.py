@@ -1,4 +1,4 @@
-"""Files of word vectors, written independently of what is tested."""
+"""Files of word vectors, written without gwfast."""
 
 import bz2
 import gzip
@@ -7,8 +7,7 @@ import lzma
 import numpy as np
 from helpers.problems import cloud
 
-# Words at which careless splitting breaks: an operator, a no-break space, a line
-# separator, a next-line control, inner spaces, a number, a byte order mark inside.
+# Words at which careless splitting breaks.
 WORDS = ("casa", "||", "%", "\xa0", "a\u2028b", "x\x85y", ". . .", "1999", "a\ufeffb")
 COMPRESS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
 

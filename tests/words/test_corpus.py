@@ -1,7 +1,4 @@
-"""Files that fuzzing began with and found: each file in each reader.
-
-`tests/heavy/fuzz_readers.py` looks for more.
-"""
+"""Files that fuzzing began with and found; `tests/heavy/fuzz_readers.py` looks for more."""
 
 from pathlib import Path
 
@@ -22,5 +19,4 @@ def test_a_value_or_an_error_that_names_the_file(tmp_path, reader):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_some_files_are_read(tmp_path, reader):
-    """Or else a reader would be fuzzed with nothing but errors."""
     assert any(read(reader, path.read_bytes(), tmp_path) for path in (CORPUS / reader).iterdir())

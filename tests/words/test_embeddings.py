@@ -66,11 +66,10 @@ def test_npz(tmp_path, dtype, order, kind, save):
 
 @pytest.mark.parametrize("name", ["v.words", "v.txt", "other"])
 def test_npy(tmp_path, name):
-    vectors = points(len(WORDS), 4)
-    np.save(tmp_path / "v.npy", vectors)
+    np.save(tmp_path / "v.npy", points(len(WORDS), 4))
     words = write(tmp_path / name, "\r\n".join([*WORDS, ""]).encode())
     options = {"words": words} if name == "other" else {}
-    check(read_embeddings(tmp_path / "v.npy", **options), WORDS, vectors)
+    check(read_embeddings(tmp_path / "v.npy", **options), WORDS, points(len(WORDS), 4))
 
 
 @pytest.mark.parametrize("compression", COMPRESS)
@@ -190,18 +189,17 @@ def test_spaces_replaced(tmp_path):
         check(read_embeddings(tmp_path / name), words, vectors)
 
 
-@pytest.mark.parametrize("word, formats", [
-    ("a b", ["npz"]), ("a\nb", ["npz"]), ("a\r", ["npz"]), ("a\0", ["text", "binary"]), ("\ud800", [])
-])  # fmt: skip
-def test_only_some_formats_can_hold_a_word(tmp_path, word, formats):
-    embeddings = Embeddings(("x", word), points(2, 30))
-    for format in {"text", "binary", "npz"} - {*formats}:
-        with pytest.raises(ValueError, match=format) as caught:
+@pytest.mark.parametrize("format", ["text", "binary", "npz"])
+def test_words_that_a_format_cannot_hold(tmp_path, format):
+    for word in ("a b", "a\nb", "a\r", "a\0", "\ud800"):
+        embeddings = Embeddings(("x", word), points(2, 30))
+        if word == "\ud800" or (word == "a\0") == (format == "npz"):
+            with pytest.raises(ValueError, match=format) as caught:
+                write_embeddings(tmp_path / "w", embeddings, format=format)
+            assert repr(word) in str(caught.value) and not (tmp_path / "w").exists()
+        else:
             write_embeddings(tmp_path / "v", embeddings, format=format)
-        assert repr(word) in str(caught.value) and not os.listdir(tmp_path)
-    for format in formats:
-        write_embeddings(tmp_path / "v", embeddings, format=format)
-        check(read_embeddings(tmp_path / "v"), embeddings.words, embeddings.vectors)
+            check(read_embeddings(tmp_path / "v"), embeddings.words, embeddings.vectors)
 
 
 @pytest.mark.parametrize("name", WRITTEN)

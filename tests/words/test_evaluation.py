@@ -33,8 +33,7 @@ def test_hits_queries_and_coverage():
     assert score.hits == {1: 1, 2: 2, 3: 3, 10: 3}
     assert score.at == {1: 1 / 3, 2: 2 / 3, 3: 1.0, 10: 1.0}
     assert (score.n_queries, score.n_words, score.coverage) == (3, 5, 3 / 5)
-    for fact in ("P@1 0.333, P@2 0.667", "3 queries of 5 words", "60.0%", "'gwfast'"):
-        assert fact in repr(score)
+    assert "P@1 0.333, P@2 0.667" in repr(score) and "60.0%" in repr(score)
     fewer = precision_at_k([[0]] * 3, LIST, SOURCE[:3], TARGET[:2])
     assert (fewer.n_queries, fewer.n_words) == (1, 5)
 
@@ -131,7 +130,7 @@ def by_hand(convention, method, result, lines, source, target):
         source, target = source[rows], target[columns]
     temperature = 1.0 if convention == "vecmap" else 30.0
     scores = scores_by_hand(result, method, rows, columns, temperature)
-    # Of a word that comes twice the last row.
+    # The last row counts if a word comes twice.
     source_row = {word: row for row, word in enumerate(source)}
     may_be_right = columns < m if taking_part else columns >= 0
     target_row = {target[row]: row for row in np.flatnonzero(may_be_right)}
@@ -141,9 +140,8 @@ def by_hand(convention, method, result, lines, source, target):
         words.add(word)
         pairs[word, translation] = word in source_row and translation in target_row
         if pairs[word, translation]:
-            right = {target_row[translation]}
-            if convention == "paper":
-                right = {*np.flatnonzero(np.array(target) == translation)}
+            last, all_rows = target_row[translation], np.array(target) == translation
+            right = {*np.flatnonzero(all_rows)} if convention == "paper" else {last}
             gold.setdefault(source_row[word], set()).update(right)
     hits = dict.fromkeys((1, 5, 10), 0)
     for row, right in gold.items():
@@ -156,7 +154,7 @@ def by_hand(convention, method, result, lines, source, target):
 
 @pytest.fixture(scope="module")
 def problem():
-    """90 points and 86 noisy rotated points, of which 60 take part; the partner of each target."""
+    """90 points and 86 noisy rotated points; 60 take part. The partner of each target."""
     x, y, where = rotated_pair(90, 6, 3, noise=0.8)
     return gwfast.align(x, y[:86], n_words=60, epsilon=0.003, init="profile"), np.argsort(where)
 
@@ -176,7 +174,7 @@ def test_evaluate_agrees_with_published_rules(problem, tmp_path, convention):
     pairs += [(rng.choice(source), f"unknown{i}") for i in range(8)]
     pairs += [(f"unknown{i % 5}", rng.choice(target)) for i in range(8)]
     lines = [" ".join(pair) for pair in pairs + pairs[:6]]
-    if convention == "paper":  # further translations in a line, of which the first counts
+    if convention == "paper":  # only the first translation in a line counts
         lines = [f"{line} {target[i % 86]}" if i % 3 else line for i, line in enumerate(lines)]
     path = tmp_path / ("list.lex" if convention == "paper" else "list.txt")
     path.write_text("\n".join(lines), encoding="utf-8")
@@ -193,7 +191,7 @@ def test_evaluate_agrees_with_published_rules(problem, tmp_path, convention):
 def test_evaluate_without_a_plan_without_queries_and_turned(problem, tmp_path):
     result, partner = problem
     named = result.with_words([f"s{i}" for i in range(90)], [f"t{j}" for j in range(86)])
-    pairs = {f"s{partner[j]}": {f"t{j}", f"t{(7 * j) % 86}"} for j in range(0, 86, 2)}
+    pairs = {f"s{partner[j]}": {f"t{j}"} for j in range(0, 86, 2)}
     found = named.evaluate(pairs)
     assert [*found] == ["coupling", "nn", "csls"]
     named.save(tmp_path / "kept.npz")
@@ -202,11 +200,7 @@ def test_evaluate_without_a_plan_without_queries_and_turned(problem, tmp_path):
     none = named.evaluate({"s85": {"t85"}})  # none that took part
     assert none["coupling"].n_queries == 0 and math.isnan(none["coupling"].at[1])
     assert none["csls"].n_queries == 1
-    turned = {}
-    for word, translations in pairs.items():
-        for translation in translations:
-            turned.setdefault(translation, set()).add(word)
     with pytest.warns(UserWarning, match="dictionary.*reverse=True"):
-        named.evaluate(turned)
+        named.evaluate({right: {word} for word, (right,) in pairs.items()})
     with pytest.warns(UserWarning, match="dictionary: only 1 of 50 words"):
         named.evaluate({f"s{i}" if i == 80 else f"z{i}": {"t1"} for i in range(40, 90)})
