@@ -13,25 +13,12 @@ from helpers.pot_rows import (
     PLAIN,
     SEMIRELAXED,
     SEMIRELAXED_FUSED,
-    SPACES_ROWS,
-    UNBALANCED,
     barycenter,
     dictionary,
 )
 from helpers.pot_spaces import costs, weights
 
 from gwfast import ConvergenceWarning
-
-FIRST = {row.name: row.arguments for row in reversed(SPACES_ROWS) if UNBALANCED not in row.name}
-
-
-@pytest.mark.parametrize("name", FIRST)
-def test_float32_stays(name):
-    found = ours(name)(**converted(FIRST[name], lambda x: x.astype(np.float32)))
-    for one, other in zip(found, ours(name)(**FIRST[name]), strict=True):
-        if not isinstance(one, dict):
-            assert one.dtype == np.float32
-            np.testing.assert_allclose(one, other, atol=2e-3)
 
 
 @pytest.mark.parametrize("seed", [5, "generator", None])

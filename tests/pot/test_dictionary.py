@@ -5,6 +5,7 @@ import pytest
 from helpers.pot_calls import ours, same
 from helpers.pot_rows import (
     CDICT,
+    FIRST,
     FUSED_UNMIXING,
     LEARNING,
     NT,
@@ -12,7 +13,6 @@ from helpers.pot_rows import (
     YDICT,
     Q,
     dictionary,
-    first_atoms,
 )
 
 
@@ -65,5 +65,5 @@ def test_losses_fall_and_the_best_epoch_is_returned(capsys):
 
 
 def test_no_epochs_leave_the_first_atoms():
-    atoms, _ = ours(LEARNING)(**first_atoms(LEARNING, epochs=0))
+    atoms, _ = ours(LEARNING)(**dictionary(LEARNING, 0, FIRST, epochs=0))
     same(atoms, np.maximum(CDICT - 0.5, 0))

@@ -9,12 +9,10 @@ from helpers.pot_rows import (
     FUSED_UNMIXING,
     INIT_C,
     INIT_Y,
-    UNBALANCED,
     UNMIXING,
     barycenter,
     dictionary,
     matrices,
-    unbalanced,
 )
 from helpers.pot_spaces import costs
 from scipy.spatial.distance import cdist
@@ -102,13 +100,3 @@ def test_co_optimal_plans_have_no_gradients_and_are_left_to_pot():
         assert not calls
         assert coot.co_optimal_transport2(**given, epsilon=0.5).requires_grad
     assert calls == {"co_optimal_transport2": 1}
-
-
-@pytest.mark.filterwarnings("ignore")  # POT's, and SciPy's of it
-def test_unbalanced_problems_without_entropy_are_left_to_pot():
-    options = unbalanced(3, 2, epsilon=0, unbalanced_solver="mm", max_iter=2, max_iter_ot=9)
-    theirs = pots(UNBALANCED)(**options)
-    with pot.patched() as calls:
-        found = pots(UNBALANCED)(**options)
-    np.testing.assert_array_equal(found[0], theirs[0])
-    assert not calls

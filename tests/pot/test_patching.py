@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.pot_calls import loss_and_gradient, pots, same
 from helpers.pot_names import LAYERS
+from helpers.pot_rows import UNBALANCED, unbalanced
 from helpers.pot_spaces import batch, spaces
 
 import gwfast.pot
@@ -271,15 +272,17 @@ def left_to_pot():
         yield "cg", loop | {"f": f, "df": df}, {"emd"}
     for other in ({"G0": np.ones_like(M) / M.size}, {"reg": -1.0}, {"reg": 0.0}, {"M": 2.0}):
         yield "cg", loop | other, {"emd"}
-    pair, unbalanced = {"Ca": C1, "Cb": C2}, {"fused_unbalanced_gromov_wasserstein"}
+    pair = {"Ca": C1, "Cb": C2}
     yield "solve_gromov", pair | {"unbalanced": 1.0, "max_iter": 2}, set()
     yield "solve_gromov", pair | {"reg": 0.5, "M": M, "alpha": 0}, set()
-    yield "solve_gromov", pair | {"reg": 1.0, "unbalanced": 1.0, "M": M}, unbalanced
+    yield "solve_gromov", pair | {"reg": 1.0, "unbalanced": 1.0, "M": M}, {UNBALANCED}
     plain = batch(2, fused=False, starts=False) | {"max_iter_inner": 9}
     vectors = plain | {name: plain[name][..., None] ** [1, 2] for name in ("Ca", "Cb")}
     yield "solve_gromov_batch", vectors, set()
     yield "solve_gromov_batch", vectors | {"loss": "kl", "logits": False}, set()
     yield "solve_gromov_batch", batch(2) | {"alpha": 0.0, "max_iter_inner": 9}, set()
+    options = {"epsilon": 0, "unbalanced_solver": "mm", "max_iter": 2, "log": False}
+    yield UNBALANCED, unbalanced(3, 2, **options), set()
 
 
 @pytest.mark.filterwarnings("ignore")  # POT's own
