@@ -5,15 +5,14 @@ import io
 import os
 import re
 import tracemalloc
-import zipfile
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from helpers.hostile_files import FILES, WORD, npy_bytes, npz_bytes, zip_bytes
 from helpers.marks import mostly_slow
-from helpers.readers import READERS
 from helpers.vector_files import COMPRESS, binary_of, check, points, text_of, write, write_vectors
 
 import gwfast
@@ -23,7 +22,7 @@ FORMATS = pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
 
 
 def refusal(path, read=read_embeddings, **options):
-    """Return the error about a file, which names a file and perhaps its line, in one line."""
+    """Return the error about a file; it names a file and perhaps its line, in one line."""
     with pytest.raises(EmbeddingsFileError) as caught:
         read(path, **options)
     error = caught.value
@@ -98,20 +97,19 @@ def test_content_that_cannot_be_read(tmp_path, read, name, content, line, fact):
     assert re.search(fact, str(error))
 
 
-@pytest.mark.parametrize("words, line, fact", [
-    (None, None, r"v\.words or v\.txt"),
-    (b"a\n\nb\n", 2, "blank"),
-    (b"a\nb\n\xff\n", 3, "UTF-8"),
-    (b"a\nb\n", None, "2 words for 3 rows"),
-    (b"a\nb\nc\nd\n", None, "4 words for 3 rows"),
-])  # fmt: skip
-def test_word_list_of_npy(tmp_path, words, line, fact):
+def test_word_list_of_npy(tmp_path):
     np.save(tmp_path / "v.npy", points(3, 2))
-    if words is not None:
+    assert re.search(r"v\.words or v\.txt", str(refusal(tmp_path / "v.npy")))
+    for words, line, fact in (
+        (b"a\n\nb\n", 2, "blank"),
+        (b"a\nb\n\xff\n", 3, "UTF-8"),
+        (b"a\nb\n", None, "2 words for 3 rows"),
+        (b"a\nb\nc\nd\n", None, "4 words for 3 rows"),
+    ):
         write(tmp_path / "v.words", words)
-    error = refusal(tmp_path / "v.npy")
-    assert (error.path.name, error.line) == ("v.words" if line else "v.npy", line)
-    assert re.search(fact, str(error))
+        error = refusal(tmp_path / "v.npy")
+        assert (error.path.name, error.line) == ("v.words" if line else "v.npy", line)
+        assert fact in str(error)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
@@ -251,7 +249,7 @@ def test_the_first_row_of_a_file_without_header_cannot_be_used(tmp_path):
         assert embeddings.words[-3:] == ("sol", "luna", "rey")
         assert embeddings.n_skipped == (row != b"new york 1 2")
     path = write(tmp_path / "v.vec", b"1 2\n\xff 1 2\n")
-    assert re.search(r"none \(1 rows", str(refusal(path, errors="skip")))
+    assert "1 rows were skipped" in str(refusal(path, errors="skip"))
 
 
 @pytest.mark.parametrize("name", ["v.vec", "v.bin"])
@@ -283,9 +281,6 @@ def test_small_files_take_little_memory_in_any_reader(tmp_path, name):
         tracemalloc.stop()
 
 
-LONG = b"x" * (34 << 20)  # lines may have 32 MiB
-
-
 def test_long_lines_are_refused(tmp_path):
     for read, name, head, line in (
         (read_embeddings, "v", b"", 1),
@@ -293,24 +288,18 @@ def test_long_lines_are_refused(tmp_path):
         (read_embeddings, "v.bin", b"2 40\na " + b"1234" * 40, None),
         (read_counts, "v", b"a 1\n" * 40, 41),
     ):
-        error = refusal(write(tmp_path / name, head + LONG), read)
+        error = refusal(write(tmp_path / name, head + b"x" * (34 << 20)), read)
         assert error.line == line and "at most 33554432 bytes" in str(error)
 
 
-@pytest.mark.parametrize("reader, array", [
-    ("npz", "vectors"), ("npz", "words"),
-    # 64 MB were read of 66 kB once, as the budget was asked of another member.
-    ("alignment", "mapping"),
-])  # fmt: skip
-def test_an_array_that_is_there_twice(tmp_path, reader, array):
-    """The check must be of the member that is read."""
-    with zipfile.ZipFile(Path(__file__).parent / "corpus" / reader / "plain.npz") as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    for name in (array, f"{array}.npy"):
-        content = zip_bytes(*members.items(), (name, members[f"{array}.npy"]))
-        path = write(tmp_path / "file.npz", content)
-        with pytest.raises(ValueError, match=f"{path}.*'{array}' twice"):
-            READERS[reader][1](path)
+def test_an_array_that_is_there_twice(tmp_path):
+    """64 MB were read of 66 kB once: a member was checked, and another was read."""
+    for array, read in (("mapping", gwfast.Alignment.load), ("words", read_embeddings)):
+        for twin in (array, f"{array}.npy"):
+            content = zip_bytes((f"{array}.npy", WORD), ("vectors.npy", WORD), (twin, WORD))
+            path = write(tmp_path / "file.npz", content)
+            with pytest.raises(ValueError, match=f"{path}.*'{array}' twice"):
+                read(path)
 
 
 @pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy", "v.gz"])
@@ -333,8 +322,7 @@ def test_max_bytes_of_word_lists(tmp_path, read):
             assert f"at most {max_bytes} bytes" in str(refusal(path, read, max_bytes=max_bytes))
 
 
-def test_rows_of_ones_need_a_larger_max_bytes(tmp_path):
-    """They shrink to next to nothing; a short row counts 32 bytes."""
+def test_ones_need_a_larger_max_bytes_and_a_short_row_counts_32_bytes(tmp_path):
     vectors, path = np.ones((1500, 4000), np.float32), tmp_path / "v.npz"
     np.savez_compressed(path, words=np.array([f"w{i}" for i in range(1500)]), vectors=vectors)
     assert "max_bytes" in str(refusal(path))
@@ -344,25 +332,19 @@ def test_rows_of_ones_need_a_larger_max_bytes(tmp_path):
     assert f"at most {3 << 18} bytes" in str(refusal(path, max_bytes=3 << 18))
 
 
-@pytest.mark.parametrize("read", [read_embeddings, read_dictionary])
-def test_no_memory_names_the_file(tmp_path, monkeypatch, read):
-    def fail(*_):
-        raise MemoryError
-
+def test_no_memory_names_the_file(tmp_path, monkeypatch):
     path = write(tmp_path / "v", gzip.compress(b"a 1\n"))
-    monkeypatch.setattr(gzip, "open", fail)
-    with pytest.raises(MemoryError, match=re.escape(str(path))):
-        read(path)
+    monkeypatch.setattr(gzip, "open", Mock(side_effect=MemoryError))
+    for read in (read_embeddings, read_dictionary):
+        with pytest.raises(MemoryError, match=str(path)):
+            read(path)
 
 
 def test_nothing_writes_or_runs_a_pickle():
     """In the whole package; gensim loads its own."""
     forbidden = r"^\s*(import|from) (c?[Pp]ickle|marshal|shelve|dill)\b|allow_pickle=True|\.dump\("
-    n_loads = 0
     for path in Path(gwfast.__file__).parent.rglob("*.py"):
         source = path.read_text("utf-8")
         assert not re.search(forbidden, source, re.MULTILINE), path
         for call in re.findall(r"(?:np\.load|NpzFile)\([^()]*\)", source):
-            n_loads += 1
             assert "allow_pickle=False" in call, path
-    assert n_loads >= 4

@@ -7,13 +7,7 @@ from helpers.vector_files import COMPRESS, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gwfast.words import (
-    EmbeddingsFileError,
-    load_sample,
-    read_counts,
-    read_dictionary,
-    write_dictionary,
-)  # fmt: skip
+from gwfast.words import EmbeddingsFileError, read_counts, read_dictionary, write_dictionary
 
 PAIRS = {"casa": {"house", "home"}, "perro": {"dog"}}
 # One line that is one thing or another: "auto" goes by tabs and names.
@@ -27,12 +21,10 @@ SEVERAL, CASED = "sol sun star\nsol day\n", "Casa House\ncasa home\n"
     ("d", "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog", {}, PAIRS),
     ("d", "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n", {}, PAIRS),
     ("d", "casa house\ncasa home\nperro\tdog\ncasa house\n", {"format": "muse"}, PAIRS),
-    ("d", "casa house\r\n\r\ncasa home\r\nperro dog", {"format": "dinu"}, PAIRS),
     ("d", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n", {"format": "xling"}, PAIRS),
     ("d", "casa\thouse home\nperro\tdog\n", {"format": "zhang"}, PAIRS),
     ("d", "casa house\nsol\nperro dog\n\ncasa home\nmar\t\n", {"format": "zhang"}, PAIRS),
     ("d.txt", LINE, {}, FIELDS),
-    ("d.txt", LINE, {"format": "xling"}, FIELDS),
     ("d.txt", LINE, {"format": "zhang"}, PARTS),
     ("all.es-en.lex", LINE, {}, PARTS),
     ("all.es-en.lex.gz", LINE, {}, PARTS),
@@ -57,8 +49,7 @@ def test_compressed_by_content_and_not_by_name(tmp_path):
         for name in ("d.txt.gz", "d.txt"):
             assert read_dictionary(write(tmp_path / name, compress(text))) == PAIRS
     assert read_counts(write(tmp_path / "f", gzip.compress(b"casa 3\n"))) == {"casa": 3}
-    packed = gzip.compress(text)
-    for damaged in (packed[:-9], packed[:30] + bytes(20) + packed[50:], packed[:4]):
+    for damaged in (gzip.compress(text)[:-9], gzip.compress(text)[:4]):
         with pytest.raises(EmbeddingsFileError, match=r"d\.gz:\d+: .*gzip"):
             read_dictionary(write(tmp_path / "d.gz", damaged))
 
@@ -98,15 +89,3 @@ def test_nothing_unreadable_is_written(tmp_path):
 def test_counts(tmp_path):
     path = write(tmp_path / "f", "año 727931\n|| 3.5\r\n\r\na b\t2\naño 1\n".encode())
     assert read_counts(path) == {"año": 727931, "||": 3.5, "a b": 2}
-
-
-def test_sample():
-    source, target, dictionary = load_sample()
-    for side in (source, target):
-        assert side.vectors.shape == (2500, 200)
-        assert len(set(side.words)) == 2500
-    # The rules of the list in gwfast/data/README.md.
-    rank = {word: row for row, word in enumerate(source.words)}
-    assert len(dictionary) >= 200 and all(rank[word] % 5 == 2 for word in dictionary)
-    assert list(dictionary) == sorted(dictionary, key=rank.get)
-    assert all(right & set(target.words) for right in dictionary.values())

@@ -36,23 +36,18 @@ def test_hits_queries_and_coverage():
     assert "P@1 0.333, P@2 0.667" in repr(score) and "60.0%" in repr(score)
     fewer = precision_at_k([[0]] * 3, LIST, SOURCE[:3], TARGET[:2])
     assert (fewer.n_queries, fewer.n_words) == (1, 5)
-
-
-@pytest.mark.parametrize("pairs", [{}, {"mar": {"sea"}}])
-def test_no_queries(pairs):
-    score = precision_at_k(np.empty((4, 3), int), pairs, SOURCE, TARGET)
-    assert score.n_queries == 0
-    assert all(math.isnan(share) for share in (*score.at.values(), *score.interval(1)))
-    assert math.isnan(score.coverage) == (not pairs)
+    for pairs in ({}, {"mar": {"sea"}}):
+        none = precision_at_k([[0]] * 4, pairs, SOURCE, TARGET)
+        assert none.n_queries == 0 and math.isnan(none.coverage) == (not pairs)
+        assert all(math.isnan(share) for share in (*none.at.values(), *none.interval(1)))
 
 
 @pytest.mark.parametrize("n", [1, 2, 47, 263])
 def test_intervals_are_those_of_scipy(n):
     words = [f"w{i}" for i in range(n)]
-    pairs = {word: {"x"} for word in words}
     for hits in {0, 1, n // 3, n - 1, n}:
         indices = [[int(i >= hits)] for i in range(n)]
-        score = precision_at_k(indices, pairs, words, ["x", "y"], ks=(1,))
+        score = precision_at_k(indices, dict.fromkeys(words, {"x"}), words, "xy", ks=(1,))
         for level in (0.5, 0.95, 0.999):
             expected = binomtest(hits, n).proportion_ci(level, method="wilson")
             low, high = score.interval(1, level)

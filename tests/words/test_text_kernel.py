@@ -61,8 +61,8 @@ def test_next_to_the_middle_of_two(value, above, more):
         neighbor = np.nextafter(np.float32(value), np.float32(np.inf))
     assume(np.isfinite(neighbor))
     middle = (np.float64(value) + np.float64(neighbor)) / 2
-    beside = f"{np.nextafter(middle, np.inf if above else -np.inf):.25e}"
     exactly = f"{middle:.60e}"
+    beside = f"{np.nextafter(middle, np.inf if above else -np.inf):.25e}"
     for text in (beside, exactly, exactly.replace("e", f"{more}e")):
         assert kernel_bits(text) == python_bits(text)
 
