@@ -163,6 +163,9 @@ class Case:
         shifted = points + 0.05 * rng.standard_exponential(points.shape)
         self.x = Side(self.cost, points[:n], self.masses_of(n, 1), 1)
         self.y = Side(self.cost, shifted[:m][::-1], self.masses_of(m, 2), 2)
+        self.prices = 0.3, 0.5
+        if self.rule == "unbalanced":
+            self.y.masses *= 1.2
         self.features = points[:n, :2], shifted[:m][::-1, 1:] + 0.1
         self.start = rng.random((n, m)) * self.x.masses[:, None] * self.y.masses
         self.start = self.start.astype(self.dtype) if self.init == "plan" else None
@@ -184,6 +187,7 @@ class Case:
         other.start = None if self.start is None else self.start[rows][:, cols]
         if turned:
             other.x, other.y, other.features = other.y, other.x, other.features[::-1]
+            other.prices = self.prices[::-1]
             other.start = None if self.start is None else other.start.T
         return other
 
@@ -218,13 +222,13 @@ class Case:
 
     def fixed_point(self, plan, epsilon):
         """The plan without slope of an unbalanced problem, by the sums and the mass of a plan."""
-        p, q, mass, size = self.x.masses, self.y.masses, plan.sum(), self.rho()
+        p, q, mass = self.x.masses, self.y.masses, plan.sum()
         exponent = -self.half_gradient(plan) / epsilon
-        for sums, masses, axis in ((plan.sum(axis=1), p, 1), (plan.sum(axis=0), q, 0)):
-            here = sums > 0
-            logs = np.log(sums, where=here, out=np.zeros(len(sums)))
-            logs -= np.log(masses, where=here, out=np.zeros(len(sums)))
-            exponent -= np.expand_dims(size / epsilon * (sums @ logs + mass * logs), axis)
+        for masses, axis, price in zip((p, q), (1, 0), self.rho(), strict=True):
+            sums = plan.sum(axis=axis)
+            ratio = np.divide(sums, masses, where=sums > 0, out=np.ones(len(sums)))
+            slope = sums @ np.log(ratio) + mass * np.log(ratio)
+            exponent -= price / epsilon * np.expand_dims(slope, axis)
         outer, alive = np.multiply.outer(p, q), plan > 0
         exponent -= plan[alive] @ np.log(plan[alive] / outer[alive])
         return outer * np.exp(exponent / mass)
@@ -234,7 +238,7 @@ class Case:
         return max(self.objective(np.multiply.outer(self.x.masses, self.y.masses)), 0.1)
 
     def rho(self):
-        return 0.3 * self.size_of_objective()
+        return tuple(price * self.size_of_objective() for price in self.prices)
 
     def problem(self):
         terms = {"loss": self.loss, "marginals": self.rule}

@@ -14,8 +14,8 @@ CLOUDS = gwfast.PointCloud(X, "sqeuclidean"), gwfast.PointCloud(Y, "sqeuclidean"
 PRODUCT, DOUBLE = dict(init="product"), dict(init="product", dtype="float64")
 SLOW, BLURRED = dict(init="product", epsilon="5%"), dict(init="product", epsilon="30%")
 SHARP = dict(init="product", epsilon="0.02%")
-# Costs, options, fields of the tuning with the mechanism and without, and the most iterations, outer
-# and inner, with the mechanism, as fractions of the iterations without.
+# Costs, options, fields of the tuning with the mechanism and without, and the most iterations with
+# the mechanism, outer and inner, as fractions of the iterations without.
 MECHANISMS = {
     "compiled descents": (MATRICES, PRODUCT, dict(few_points=256), {}, (1.3, 1.3)),
     "Anderson": (RANDOM, SLOW, {}, dict(acceleration=False), (0.6, 1.0)),
