@@ -11,7 +11,7 @@ from gwfast.kernels._transport import Transport
 A, B, OUT = (np.ones(shape, np.float32) for shape in ((2, 5), (5, 7), (2, 7)))
 SQUARE, SHORT, THIRDS = np.ones((3, 3)), np.ones((2, 3)), np.full(3, 1 / 3)
 PANELS, WIDE, ROWS_OF_B = _products.Panels(B), _products.Panels(B.astype(float)), _rows.Shifted(B)
-SPACE = Space(SQUARE, SQUARE, THIRDS, 1.0, 1.0, 1.0)
+SPACE, TREE = Space(SQUARE, SQUARE, THIRDS, 1.0, 1.0, 1.0), Transport(THIRDS, THIRDS)
 
 
 def calling(function, *arguments):
@@ -26,10 +26,6 @@ def steps(name, matrix):
     return FrankWolfe(**dict(left=SQUARE, right=SQUARE, p=THIRDS, q=THIRDS) | {name: matrix})
 
 
-def transport(shape):
-    return Transport(THIRDS, THIRDS).solve(np.zeros(shape))
-
-
 def pairs(plans=None, from_plans=False, potentials=None, features=None, weights=THIRDS):
     other = Space(SQUARE, SQUARE, weights, 1.0, 1.0, 1.0, features)
     descents = ExactPairs()
@@ -37,8 +33,8 @@ def pairs(plans=None, from_plans=False, potentials=None, features=None, weights=
     return ExactPairs.go_on([descents])
 
 
-def threads(n_threads):
-    return gwfast.sinkhorn(SQUARE, epsilon=1.0, n_threads=n_threads)
+def solve(n_threads=1, **given):
+    return gwfast.gromov_wasserstein(SQUARE, SQUARE, epsilon=1.0, n_threads=n_threads, **given)
 
 
 ROWS = [
@@ -68,20 +64,24 @@ ROWS = [
         (calling(Transport, np.array(p), np.ones(1)), "masses", None)
         for p in ([1.0, 1e-5], [1.0, 0.0], [1.5, -0.5], [np.nan, 1.0], [np.inf])
     ],
-    (lambda: Transport(THIRDS, THIRDS).entries(), "plan", None, RuntimeError),
-    *[(calling(transport, shape), "cost", None) for shape in ((3, 4), (2, 3), (0, 0))],
+    (lambda: TREE.entries(), "plan", None, RuntimeError),
+    *[(calling(TREE.solve, np.zeros(x)), "cost", None) for x in ((3, 4), (2, 3), (0, 0))],
     (lambda: Space(SHORT, SQUARE, THIRDS, 1.0, 1.0, 1.0), "values", None),
     *[(calling(pairs, None, False, None, x), "features", None) for x in (SHORT, SQUARE)],
-    *[(calling(pairs, np.empty(x)), "plans", None) for x in ((4, 3), (3, 2))],
-    (lambda: pairs(None, True), "plans", None),
+    *[
+        (calling(pairs, *x), "plans", None)
+        for x in ((SHORT,), (SQUARE[:, 1:].copy(),), (None, True))
+    ],
     (lambda: pairs(potentials=np.empty(5)), "potentials", None),
     (lambda: pairs(weights=2 * THIRDS), "masses", 0),
     (lambda: ExactPairs().plan, "plan", None, RuntimeError),
-    *[(calling(threads, x), "n_threads", x) for x in (4097, 2**70, 0)],
-    *[(calling(threads, x), "n_threads", type(x).__name__, TypeError) for x in (True, 2.0, "2")],
-    *[(calling(gwfast.Unbalanced, x), "rho", x) for x in (0.0, np.nan)],
-    (lambda: gwfast.Unbalanced((1.0, -1.0)), "rho", -1.0),
-    (lambda: gwfast.Unbalanced((1, 2, 3)), "rho", 3),
+    *[(calling(solve, x), "n_threads", x) for x in (4097, 2**70, 0)],
+    *[(calling(solve, x), "n_threads", type(x).__name__, TypeError) for x in (True, 2.0, "2")],
+    *[
+        (calling(gwfast.Unbalanced, x), "rho", value)
+        for x, value in ((0.0, 0.0), (np.nan, np.nan), ((1.0, -1.0), -1.0), ((1, 2, 3), 3))
+    ],
+    (lambda: solve(p=THIRDS, q=2 * THIRDS, marginals=gwfast.Unbalanced(np.inf)), "rho", 2),
     *[
         (calling(gwfast.Unbalanced, x), "rho", type_name, TypeError)
         for x, type_name in (("1", "str"), (None, "NoneType"), (True, "bool"), ((1, "2"), "str"))

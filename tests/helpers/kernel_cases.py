@@ -52,9 +52,6 @@ def build(module, given):
     return {name: x.build(module) if isinstance(x, Made) else x for name, x in given.items()}
 
 
-# --- Makers of arguments, from a generator of random numbers and both sizes ------------
-
-
 def matrix(rng, n, m):
     return rng.random((n, m), dtype=np.float32)
 
@@ -72,6 +69,7 @@ def factors(rng, n, m):
     return {"left": matrix(rng, n, WIDTH), "right": Made("Panels", matrix=matrix(rng, WIDTH, m))}
 
 
+# Makers of arguments, from a generator of random numbers and both sizes.
 make = SimpleNamespace(
     row_vector=lambda rng, n, m: matrix(rng, 1, n)[0],
     column_vector=lambda rng, n, m: matrix(rng, 1, m)[0],
@@ -79,10 +77,11 @@ make = SimpleNamespace(
     right=lambda rng, n, m: matrix(rng, WIDTH, m),
     transposed=lambda rng, n, m: matrix(rng, m, WIDTH),
     panels=lambda rng, n, m: Made("Panels", matrix=matrix(rng, WIDTH, m)),
-    transposed_panels=lambda *of: Made("Panels", matrix=make.transposed(*of), transposed=True),
-    scaled_panels=lambda *of: Made(
-        "Panels", matrix=make.right(*of), scale=of[0].random(WIDTH, "f4")
-    ),
+    scale=lambda rng, n, m: matrix(rng, 1, WIDTH)[0],
+    sparse_left=lambda rng, n, m: matrix(rng, n, 48) / 8,
+    sparse_right=lambda rng, n, m: matrix(rng, m, 48) / 8,
+    steps=lambda rng, *shape: rng.integers(0, 64, shape).astype(np.float32) / 64,
+    for_gram=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
     with_zeros=lambda rng, n, m: matrix(rng, n, m) * (rng.random((n, m)) < 0.8),
     row_masses=lambda rng, n, m: masses(n, rng),
     column_masses=lambda rng, n, m: masses(m, rng),
@@ -102,8 +101,8 @@ ARGUMENTS = {
     "g": lambda rng, n, m: rng.normal(size=m),
     "epsilon": EPSILON,
     "out": make.out,
-    **dict.fromkeys(("row_sums", "row_lost"), make.for_rows),
-    **dict.fromkeys(("col_sums", "col_lost"), make.for_columns),
+    "row_sums": make.for_rows,
+    "col_sums": make.for_columns,
     "work": lambda rng, n, m: Made("ColumnSums", n=n, m=m),
 }
 
@@ -130,11 +129,6 @@ class Case:
         return given | made
 
 
-def steps(rng, *shape):
-    """Numbers whose products float32 knows exactly."""
-    return rng.integers(0, 64, shape).astype(np.float32) / 64
-
-
 def kept(rng, n, m):
     """Entries in compressed sparse rows, in some rows none."""
     share = rng.choice([0.0, 0.02, 0.3, 1.0], (n, 1))
@@ -145,17 +139,17 @@ def kept(rng, n, m):
 
 
 def sampled(rng, n, m):
-    """Rows to draw from, some of them without mass, some of one entry."""
-    kernel = steps(rng, n, m) * (rng.random((n, m)) < rng.choice([0.0, 0.1, 1.0], n)[:, None])
-    return {"kernel": kernel, "v": steps(rng, m), "offset": rng.random(n)}
+    """Rows to draw from, some without mass, some of one entry, whose sums float32 knows exactly."""
+    kernel = make.steps(rng, n, m) * (rng.random((n, m)) < rng.choice([0.0, 0.1, 1.0], n)[:, None])
+    return {"kernel": kernel, "v": make.steps(rng, m), "offset": rng.random(n)}
 
 
 def selected(rng, n, m):
     """Make plans, and bounds that select some entries of a row, all, or none."""
-    given = {"kernel": steps(rng, n, m), "u": steps(rng, n), "v": steps(rng, m)}
-    row = rng.choice([0.0, 0.5, 9e9], n).astype(np.float32)
-    sides = {"row": row, "col": rng.choice([0.3, 9e9], m).astype(np.float32)}
-    return given | sides | {"start": buffer(n + 1, dtype=np.int64)}
+    given = {"kernel": make.steps(rng, n, m), "u": make.steps(rng, n), "v": make.steps(rng, m)}
+    given["row"] = rng.choice([0.0, 0.5, 9e9], n).astype(np.float32)
+    given["col"] = rng.choice([0.3, 9e9], m).astype(np.float32)
+    return given | {"start": buffer(n + 1, dtype=np.int64)}
 
 
 def counted(*sizes):
@@ -173,10 +167,6 @@ def ruled(rng, n, m, **kind):
     return {"v": v, "rule": Made("Rule", rows=rows, columns=columns, **kind), **MANY}
 
 
-capped = partial(ruled, mass=0.5)
-damped = partial(ruled, row_power=0.75, column_power=0.5, rate=2.0)
-
-
 def square(rng, n, m):
     """A matrix that is nearly symmetric."""
     made = matrix(rng, min(n, m), min(n, m))
@@ -186,10 +176,7 @@ def square(rng, n, m):
 # Exponents of the log domain reach 90 here, which float32 knows to 1e-5 and float64 to 1e-14; sums
 # of n terms are off by a few roundings (and BLAS's, in a twin, by more).
 GIBBS, SURVEY = (1.5e-5, 1.2e-38), ((5e-7, 0), (2e-15, 0))
-FACTORS = {
-    "x": lambda rng, n, m: matrix(rng, n, 48) / 8,
-    "y": lambda rng, n, m: matrix(rng, m, 48) / 8,
-}
+FACTORS = dict(x=make.sparse_left, y=make.sparse_right)
 SPARSE_SUMS = dict(narrow=(0, 1e-5), together=kept, epsilon=0.05)
 MANY = dict(most=3, tol=-1.0)
 RELAXED = dict(narrow=(5e-6, 0), wide=(2e-14, 0), omega=1.7)
@@ -211,8 +198,11 @@ CASES = {
     "proximal_cost": Case("cost", (2e-7, 2e-7), (1e-15, 1e-15), plan=make.with_zeros, weight=0.3),
     "sinkhorn_passes": Case(**PASSES),
     "sinkhorn_passes-relaxed": Case(**PASSES | RELAXED),
-    "sinkhorn_passes-capped": Case(**PASSES | LOOSE_PASSES, together=capped),
-    "sinkhorn_passes-damped": Case("u v work", (2e-6, 5e-7), (4e-14, 1e-14), together=damped),
+    "sinkhorn_passes-capped": Case(**PASSES | LOOSE_PASSES, together=partial(ruled, mass=0.5)),
+    "sinkhorn_passes-damped": Case(
+        "u v work", (2e-6, 5e-7), (4e-14, 1e-14),
+        together=partial(ruled, row_power=0.75, column_power=0.5, rate=2.0),
+    ),
     "sinkhorn_passes-many": Case(**PASSES | LOOSE_PASSES | MANY),
     "normal_product": Case("row_sums work", (6e-7, 0), (4e-15, 0)),
     "rescale_columns": Case(**RESCALED),
@@ -221,8 +211,9 @@ CASES = {
     "scale_to_plan": Case("kernel row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "marginals": Case("row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "matmul": Case(**MATMUL),
-    "matmul-transposed": Case(**MATMUL | dict(b=make.transposed_panels)),
-    "matmul-scaled": Case(**MATMUL | dict(b=make.scaled_panels)),
+    "matmul-scaled": Case(
+        **MATMUL | dict(b=lambda *of: Made("Panels", matrix=make.right(*of), scale=make.scale(*of)))
+    ),
     "matmul-dots": Case(
         "out dots", (2e-6, 0), (4e-15, 0), x=make.column_vector, dots=make.for_rows,
         b=lambda *of: Made("Panels", matrix=make.transposed(*of)),
@@ -230,19 +221,13 @@ CASES = {
     ),
     "matmul-plus": Case(**MATMUL, plus=matrix),
     "matmul_few": Case(**MATMUL | dict(b=make.right)),
-    "matmul_few-transposed": Case(**MATMUL | dict(b=make.transposed, transposed=True)),
     "gibbs_product": Case("out work", GIBBS, a=make.left, b=make.panels),
-    "gram": Case(
-        "out", (1e-6, 0), x=matrix, y=make.left,
-        out=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
-    ),
+    "gram": Case("out", (1e-6, 0), x=matrix, y=make.left, out=make.for_gram),
     "dot": Case("", *SURVEY, summed=True),
     "distance": Case("", *SURVEY, summed=True),
     "moments": Case(**MOMENTS),
     "moments-halves": Case(**MOMENTS | dict(matrix=lambda *of: matrix(*of).astype("f2"))),
-    "moments-alone": Case(
-        **MOMENTS | dict(writes="first second", narrow=(1e-14, 0), out=None),
-    ),
+    "moments-alone": Case(**MOMENTS | dict(writes="first second", narrow=(1e-14, 0), out=None)),
     "survey": Case("", *SURVEY, b=lambda rng, n, m: matrix(rng, m, n)),
     "survey-square": Case("", *SURVEY, a=square),
     "extent": Case("", (1e-14, 0), (1e-14, 0), x=make.row_masses),
@@ -271,12 +256,13 @@ CASES = {
     "sparse_sinkhorn_passes": Case(**SPARSE_PASSES),
     "sparse_sinkhorn_passes-many": Case(**SPARSE_PASSES | MANY | dict(narrow=(1e-6, 4e-7))),
     "sparse_sinkhorn_passes-capped": Case(
-        "u v work", (1e-6, 4e-7), summed=True, together=lambda *of: kept(*of) | capped(*of)
+        "u v work", (1e-6, 4e-7), summed=True,
+        together=lambda *of: kept(*of) | ruled(*of, mass=0.5),
     ),
     "sparse_normal_product": Case("row_sums work", (1e-6, 0), together=kept),
     "sparse_product": Case(
         "out sums", (2e-6, 0), together=kept, sums=make.for_rows,
-        y=lambda rng, n, m: matrix(rng, m, 48), out=lambda rng, n, m: buffer(n, 48),
+        y=make.sparse_right, out=lambda rng, n, m: buffer(n, 48),
     ),
 }  # fmt: skip
 
@@ -288,14 +274,10 @@ def kernel_of(module, case):
     return getattr(module, case.split("-")[0])
 
 
-def takes_float64(case, dtype):
-    return dtype is np.float64 and CASES[case].wide is not None
-
-
 def arguments(case, shape, seed=0, dtype=np.float32):
-    """Return arguments of a kernel, of float64 where it takes them and is to."""
+    """Return arguments of a kernel, of float64 if it takes them."""
     given = CASES[case].arguments(kernel_of(reference, case), *shape, np.random.default_rng(seed))
-    return widened(given) if takes_float64(case, dtype) else given
+    return widened(given) if dtype is np.float64 and CASES[case].wide else given
 
 
 def widened(given):
@@ -355,11 +337,10 @@ def running_terms(dtype=np.float32):
     """
     # Numbers that are lost beside the one, and kept where they are by themselves.
     m, small = 1 << 13, np.finfo(dtype).epsneg / 2
-    x = np.full((1, m), small, dtype=dtype)
+    x, sums = np.full((1, m), small, dtype=dtype), np.empty(1)
     x[0, 0] = 1.0
-    sums = np.empty(1), np.empty(m)
-    _kernels.marginals(x, *sums, _rows.ColumnSums(1, m, dtype))
-    return 1 + round((1.0 - sums[0][0]) / small) + m - 1
+    _kernels.marginals(x, sums, np.empty(m), _rows.ColumnSums(1, m, dtype))
+    return m + round((1.0 - sums[0]) / small)
 
 
 def rounding_of_sums(dtype=np.float32):
@@ -368,8 +349,8 @@ def rounding_of_sums(dtype=np.float32):
 
 
 def assert_close(case, came, expected, dtype=np.float32):
-    rtol, atol = CASES[case].wide if takes_float64(case, dtype) else CASES[case].narrow
-    if CASES[case].summed:
-        rtol *= rounding_of_sums(dtype if takes_float64(case, dtype) else np.float32)
+    dtype = dtype if CASES[case].wide else np.float32
+    rtol, atol = CASES[case].wide if dtype is np.float64 else CASES[case].narrow
+    rtol *= rounding_of_sums(dtype) if CASES[case].summed else 1.0
     for left, right in zip(came, expected, strict=True):
         np.testing.assert_allclose(left, right, rtol=rtol, atol=atol)

@@ -1,7 +1,7 @@
 """Variants of the problem step by step, by all n^2 m^2 terms, and by plain iterations."""
 
 import numpy as np
-from scipy.special import kl_div, logsumexp
+from scipy.special import kl_div
 
 LOSSES = {"square": lambda a, b: (a - b) ** 2, "kl": lambda a, b: a * np.log(a / b) - a + b}
 
@@ -25,34 +25,17 @@ def balanced(kernel, p, q, n_passes=20_000):
     return plan
 
 
-def partial(kernel, p, q, mass, n_passes=500):
-    """Return the plan of that mass within these marginals: no scaling exceeds a common one."""
-    u, v, scale = np.ones(len(p)), np.ones(len(q)), mass / kernel.sum()
+def unbalanced(cost, p, q, epsilon, rho, n_passes=100_000):
+    """Return the plan of unbalanced Sinkhorn iterations on one side after the other."""
+    kernel, u = np.exp(-cost / epsilon), np.ones(len(p))
+    powers = [-1.0 / (1.0 + epsilon / price) for price in rho]
     for _ in range(n_passes):
-        before = scale
-        u = np.minimum(p / (scale * (kernel @ v)), 1)
-        sums = kernel.T @ u
-        v = np.minimum(q / (scale * sums), 1)
-        scale = mass / (v @ sums)
-        if abs(scale / before - 1) < 1e-16:
+        before = u
+        v = (kernel.T @ (p * u)) ** powers[1]
+        u = (kernel @ (q * v)) ** powers[0]
+        if np.abs(u / before - 1.0).max() < 1e-14:
             break
-    return scale * u[:, None] * kernel * v
-
-
-def unbalanced(cost, p, q, epsilon, rho, n_passes=200_000):
-    """Return the plan of unbalanced Sinkhorn iterations on potentials, without scaling."""
-    f, g = np.zeros(len(p)), np.zeros(len(q))
-    damping = [1.0 / (1.0 + epsilon / price) for price in rho]
-    with np.errstate(divide="ignore"):
-        logs = np.log(p), np.log(q)
-    for _ in range(n_passes):
-        before = f
-        f = -damping[0] * epsilon * logsumexp((g - cost) / epsilon + logs[1], axis=1)
-        total = (f[:, None] - cost) / epsilon + logs[0][:, None]
-        g = -damping[1] * epsilon * logsumexp(total, axis=0)
-        if np.abs(f - before).max() < 1e-15:
-            break
-    return np.exp((f[:, None] + g - cost) / epsilon) * np.outer(p, q)
+    return (p * u)[:, None] * kernel * (kernel.T @ (p * u)) ** powers[1] * q
 
 
 def unbalanced_step(plan, cost_x, cost_y, p, q, *, epsilon, rho, **options):
@@ -83,19 +66,3 @@ def unbalanced_objective(plan, cost_x, cost_y, p, q, *, epsilon, rho, **options)
     ):
         total += price * kl_div(np.outer(a, a), np.outer(b, b)).sum()
     return total
-
-
-def step(
-    plan, cost_x, cost_y, p, q, *, epsilon, marginals="balanced", mass=1.0, linear=None, alpha=0.5
-):
-    """Return the plan after one outer iteration, in extended precision."""
-    plan, cost_x, cost_y, p = (x.astype(np.longdouble) for x in (plan, cost_x, cost_y, p))
-    cost = half_gradient(plan, cost_x, cost_y, linear=linear, alpha=alpha)
-    kernel = np.exp((cost.min() - cost) / epsilon)
-    if marginals == "semirelaxed":
-        after = kernel * (p / kernel.sum(axis=1))[:, None]
-    elif marginals == "partial":
-        after = partial(kernel, p, q, mass)
-    else:
-        after = balanced(kernel, p, q, 500)
-    return after.astype(np.float64)

@@ -5,19 +5,10 @@ import math
 
 import numpy as np
 import pytest
-from helpers.kernel_cases import (
-    COMPILED,
-    assert_close,
-    assert_same,
-    buffer,
-    matrix,
-    potentials,
-    rounding_of_sums,
-    run,
-)  # fmt: skip
+from helpers.kernel_cases import buffer, matrix, potentials, rounding_of_sums
 from helpers.marks import ISAS, pairwise
 
-from gwfast.kernels import _costs, _exponentials, _kernels, _products, _rows, reference
+from gwfast.kernels import _exponentials, _kernels, _products, _rows, reference
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 F4_MAX = np.finfo(np.float32).max
@@ -30,7 +21,6 @@ EVERY_TYPE = pytest.mark.parametrize("dtype", DTYPES)
 
 def exp(x):
     """Return a Gibbs kernel without potentials."""
-    x = np.ascontiguousarray(x)
     out = np.full_like(x, 7)[None]
     _exponentials.gibbs_kernel(-x[None], np.zeros(1), np.zeros(len(x)), 1.0, out, 2)
     return out[0]
@@ -62,30 +52,26 @@ def around(centers, width, dtype):
 
 def arguments_of(function, dtype):
     """Yield the worst arguments, where a piece of the algorithm ends, and of all sizes."""
-    rng = np.random.default_rng(42)
-    narrow = dtype == "f4"
+    rng, narrow = np.random.default_rng(42), dtype == "f4"
     if function is exp:
         worst = [37.77864, -27.377993, 59.266754, -27.378984]
-        wide = [151.46383890867034, -324.7303485293683, -333.04355774300166]
-        halves = np.arange(-251, 256) if narrow else np.arange(-2040, 2046)
+        if not narrow:
+            worst = [151.46383890867034, -324.7303485293683, -333.04355774300166]
         # Where the integer part of x / ln 2 changes, and in the middle between.
+        halves = np.arange(-251, 256) if narrow else np.arange(-2040, 2046)
         seams = halves[halves != 0] * np.log(2) / 2
         ends = LEAST[np.dtype(dtype).type], MOST[np.dtype(dtype).type]
         seams = seams[(seams > ends[0] + 1) & (seams < ends[1] - 1)]
         drawn = rng.uniform(*ends, 300_000)
-        # The last floats of the range, where results are close to underflow and overflow.
-        for end in ends:
+        for end in ends:  # the last floats of the range
             yield np.sort(end * (1 - np.finfo(dtype).eps * np.arange(5000, dtype=dtype)))[None]
     else:
-        worst = [1.4009095, 1.0]
-        wide = [1.402968670377405, 1.5614559474462124, 1.0]
+        worst = [1.4009095, 1.0] if narrow else [1.402968670377405, 1.5614559474462124, 1.0]
         # The exponents that log takes out change here.
         seams = np.ldexp(np.sqrt(0.5), np.arange(-95, 127) if narrow else np.arange(-960, 1000))
-        ends = (-66, 88) if narrow else (-667, 709)
-        drawn = np.exp(rng.uniform(*ends, 300_000))
+        drawn = np.exp(rng.uniform(*((-66, 88) if narrow else (-667, 709)), 300_000))
         yield np.sort(rng.uniform(0.5, 2.1, (1, 300_000))).astype(dtype)
-    yield around(worst if narrow else wide, 20_000, dtype)
-    yield around(seams, 50, dtype)
+    yield from (around(worst, 20_000, dtype), around(seams, 50, dtype))
     yield np.sort(drawn.astype(dtype))[None]
 
 
@@ -138,12 +124,6 @@ def test_log_of_special_values(isa):
 # --- Products -------------------------------------------------------------------------
 
 
-def guarded(n, m):
-    """Return a matrix for results, and the buffer around it that nothing may be written to."""
-    around = buffer(n * m + 64)
-    return around[32:-32].reshape(n, m), around
-
-
 # Both sides of a vector and of a panel (two vectors) on all instruction sets, and, for the inner
 # side, of the rows of a panel that are summed at a time (224 at most).
 @pairwise(m=[1, 3, 8, 9, 15, 16, 17, 31, 33, 48, 63, 65], k=[1, 7, 223, 224, 225, 400], isa=ISAS)
@@ -153,21 +133,19 @@ def test_products_of_any_inner_side_and_width(k, m, isa, seed):
     scale = np.full(k, 1 / k, dtype=np.float32)
     panels, twin = _products.Panels(b, scale=scale), reference.Panels(b, scale=scale)
     for n in (1, 2, 3, 4, 5, 7, 9, 137):
-        a = rng.normal(size=(n, k)).astype(np.float32)
-        cost, around_cost = guarded(n, m)
+        a, around = rng.normal(size=(n, k)).astype(np.float32), buffer(2, n * m + 64)
+        cost, kernel = (row[32:-32].reshape(n, m) for row in around)
         _products.matmul(a, panels, cost)
         error = np.abs(cost - reference.Product(a, twin))
         assert (error <= 6e-8 * (2 + k**0.5) * (np.abs(a) @ np.abs(twin))).all()
         given, work, expected = potentials(rng, n, m), _rows.ColumnSums(n, m), np.empty_like(cost)
-        kernel, around_kernel = guarded(n, m)
         peak = _products.gibbs_product(a, panels, **given, out=kernel, work=work)
         # Up to what rounding takes from the potentials, which only the product keeps.
         stored = _exponentials.gibbs_kernel(cost, **given, out=expected)
         assert peak == pytest.approx(stored, abs=1e-5)
         np.testing.assert_allclose(kernel, expected, rtol=2e-5, atol=1e-37)
         np.testing.assert_allclose(work.values, kernel.sum(axis=0, dtype=float), rtol=6e-7)
-        for around in (around_cost, around_kernel):
-            assert (around[:32] == 7).all() and (around[-32:] == 7).all()
+        assert (around[:, :32] == 7).all() and (around[:, -32:] == 7).all()
 
 
 # So many that they are made in parts: of rows, of columns that stay in cache (256 of float32), of
@@ -175,18 +153,18 @@ def test_products_of_any_inner_side_and_width(k, m, isa, seed):
 @pairwise(
     shape=[(3, 450, 1100), (64, 895, 70), (137, 225, 290), (300, 40, 1100)], dtype=DTYPES, isa=ISAS
 )
-def test_products_do_not_depend_on_their_parts(shape, dtype, isa, seed):
+def test_products_depend_neither_on_their_parts_nor_on_what_is_beside(shape, dtype, isa, seed):
+    """Matrices are columns of larger ones."""
     n, k, m = shape
     rng = np.random.default_rng(seed)
-    a, b, plus = (rng.normal(size=s).astype(dtype) for s in ((n, k), (k, m), (n, m)))
-    turned = np.ascontiguousarray(b.T)
+    a, beside, plus = (rng.normal(size=s).astype(dtype) for s in ((n, k), (k, m + 9), (n, m)))
+    b, around = beside[:, 3:-6], np.full((n, m + 9), 7, dtype)
+    out, (alone, added), turned = around[:, 4:-5], np.empty((2, n, m), dtype), b.T.copy()
     size, few = np.abs(a) @ np.abs(b), 4 * np.finfo(dtype).eps * k**0.5
-    alone, added = np.empty((2, n, m), dtype)
     _products.matmul(a, _products.Panels(b), alone)
     _products.matmul(a, _products.Panels(b), added, plus=plus)
     assert (np.abs(alone - a.astype(float) @ b.astype(float)) <= few * size).all()
     assert (np.abs(added - alone - plus) <= few * (size + np.abs(plus))).all()
-    out, around = np.empty((n, m), dtype), np.empty((n, m + 9), dtype)
     for n_threads in (1, 2, 3, 16):
         for panels in (
             _products.Panels(b, n_threads=n_threads),
@@ -196,41 +174,23 @@ def test_products_do_not_depend_on_their_parts(shape, dtype, isa, seed):
             np.testing.assert_array_equal(out, alone)
         _products.matmul(a, panels, out, plus=plus, n_threads=n_threads)
         np.testing.assert_array_equal(out, added)
-        _products.matmul_few(a, b, around[:, 4:-5], n_threads=n_threads)
-        np.testing.assert_array_equal(around[:, 4:-5], alone)
-        _products.matmul_few(a, turned, out, True, n_threads=n_threads)
-        np.testing.assert_array_equal(out, alone)
+        for right, transposed in ((b.copy(), False), (turned, True)):
+            _products.matmul_few(a, right, out, transposed, n_threads=n_threads)
+            np.testing.assert_array_equal(out, alone)
     if dtype == np.float32:
         rows = _rows.Shifted(turned, 0.25, 3.0)
         _products.matmul(a, _products.Panels(rows, True), alone)
         _products.matmul_few(a, rows, out, True, n_threads=2)
         np.testing.assert_array_equal(out, alone)
+    assert (around[:, :4] == 7).all() and (around[:, -5:] == 7).all()
 
 
-def test_gram_of_many_columns_agrees_with_its_twin(seed):
-    """Where its partial products are so large that there are but four of them."""
-    rng = np.random.default_rng(seed)
-    given = {"x": matrix(rng, 101, 2100), "y": matrix(rng, 101, 2200)}
-    given["out"] = buffer(2100, 2200, dtype=float)
-    came = run(COMPILED, "gram", given, n_threads=2)
-    assert_close("gram", came, run(reference, "gram", given))
-
-
-@EVERY_TYPE
-def test_columns_of_matrices_are_read_and_written_in_place(dtype, isa, seed):
-    rng = np.random.default_rng(seed)
-    a, b = (rng.normal(size=shape).astype(dtype) for shape in ((41, 7), (7, 90)))
-    expected, again = np.empty((41, 90), dtype), np.empty((3, 41), dtype)
-    _products.matmul(a, _products.Panels(b), expected)
-    out, wide = np.full((41, 200), 7, dtype), np.full((41, 30), 7, dtype)
-    for cols in (slice(0, 1), slice(1, 50), slice(50, 90)):
-        at = slice(cols.start + 20, cols.stop + 20)
-        _products.matmul(a, _products.Panels(b[:, cols]), out[:, at], n_threads=2)
-    np.testing.assert_array_equal(out[:, 20:110], expected)
-    assert (out[:, :20] == 7).all() and (out[:, 110:] == 7).all()
-    wide[:, 5:12] = a
-    _products.matmul(b.T[:3].copy(), _products.Panels(wide[:, 5:12], True), again)
-    np.testing.assert_array_equal(again, expected[:, :3].T)
+def test_gram_of_many_columns_has_large_partial_products(seed):
+    rng, gram = np.random.default_rng(seed), np.empty((2100, 2200))
+    x, y = matrix(rng, 101, 2100), matrix(rng, 101, 2200)
+    _products.gram(x, y, gram, 2)
+    np.testing.assert_allclose(gram, x.T @ y, rtol=1e-5)
+    np.testing.assert_allclose(gram[::50], x[:, ::50].T @ y.astype(float), rtol=1e-6)
 
 
 # --- Points without mass, underflow and overflow --------------------------------------
@@ -249,8 +209,8 @@ def sinkhorn_pass(kernel, p, q, u, v, omega=1.0, rtol=5e-6):
     return made[0]
 
 
-def even(n, m):
-    return np.full(n, 1 / n), np.full(m, 1 / m)
+def even(*sizes):
+    return [np.full(size, 1 / size) for size in sizes]
 
 
 def gibbs(cost, f, g, epsilon):
@@ -286,16 +246,6 @@ def compare_logsumexp(cost, f, g, epsilon, rtol=0.0, atol=1e-6, shift=0.0):
     return are_empty
 
 
-@pairwise(omega=[1.0, 1.9], shape=[(5, 3), (33, 17), (200, 65)], isa=ISAS)
-def test_points_without_mass_get_no_scaling(shape, omega, isa, seed):
-    n, m = shape
-    kernel = np.random.default_rng(seed).random(shape, dtype=np.float32)
-    p, q = np.ones(n), np.ones(m)
-    p[: n // 2], q[-1] = 0.0, 0.0
-    u, v, _ = sinkhorn_pass(kernel, p, q, 1.0, 1.0, omega)
-    assert (u[: n // 2] == 0).all() and v[-1] == 0
-
-
 @pytest.mark.parametrize("dead_rows", [1, 4, 5, 40])
 def test_potentials_of_minus_infinity_are_taken(dead_rows, isa, seed):
     rng, n, m = np.random.default_rng(seed), 130, 19
@@ -310,16 +260,23 @@ def test_potentials_of_minus_infinity_are_taken(dead_rows, isa, seed):
     assert peak == pytest.approx(exponents.max(), rel=1e-6)
 
 
-@pytest.mark.parametrize("row, column", [(0, 6), (3, 3), (8, 0)])
-def test_row_and_column_that_died_show_in_the_error(row, column, isa):
-    kernel, (p, q) = np.ones((9, 7), dtype=np.float32), even(9, 7)
+@pairwise(omega=[1.0, 1.9], shape=[(5, 3), (9, 7), (33, 17), (200, 65)], isa=ISAS)
+def test_points_without_mass_and_points_that_died_get_no_scaling(shape, omega, isa, seed):
+    n, m = shape
+    kernel = np.random.default_rng(seed).random(shape, dtype=np.float32)
+    p, q = np.ones(n), np.ones(m)
+    p[: n // 2], q[-1] = 0.0, 0.0
+    u, v, _ = sinkhorn_pass(kernel, p, q, 1.0, 1.0, omega)
+    assert (u[: n // 2] == 0).all() and v[-1] == 0
+    row, column, (p, q) = n // 3, m - 1, even(n, m)
+    kernel[:] = 1.0
     kernel[row], kernel[:, column] = 0.0, 0.0
     u, v, _ = sinkhorn_pass(kernel, p, q, 1.0, 1.0)
     assert np.flatnonzero(u == 0).tolist() == [row]
     assert np.flatnonzero(v == 0).tolist() == [column]
     # The columns that live share all mass of the rows that live: the dead column's too.
-    again, _ = _kernels.sinkhorn_passes(kernel, p, q, u, v, _rows.ColumnSums(9, 7))
-    assert again == pytest.approx(1 / 9 + abs(6 / 7 - 8 / 9), rel=1e-5)
+    again, _ = _kernels.sinkhorn_passes(kernel, p, q, u, v, _rows.ColumnSums(n, m))
+    assert again == pytest.approx(1 / n + abs((m - 1) / m - (n - 1) / n), rel=1e-5)
 
 
 @pytest.mark.parametrize("omega", [1.0, 1.9])
@@ -340,16 +297,7 @@ def test_scalings_never_overflow_and_come_back_from_zero(omega, isa):
     np.testing.assert_array_equal(v, np.float32([0.0, F4_MAX, 0.0, 0.0, 0.0]))
 
 
-def test_gibbs_kernel_reports_the_exponent_that_overflowed(isa):
-    cost, zeros = np.ones((65, 33), dtype=np.float32), (np.zeros(65), np.zeros(33))
-    cost[40, 20] = -99.0
-    kernel, peak = gibbs(cost, *zeros, 1.0)
-    assert peak == 99.0 and kernel[40, 20] == np.inf and np.isinf(kernel).sum() == 1
-    kernel, peak = gibbs(cost, *zeros, 2.0)
-    assert peak == 49.5 and kernel[40, 20] == pytest.approx(np.exp(49.5), rel=1e-5)
-
-
-def test_any_epsilon_and_large_potentials_that_cancel_do_no_harm(isa, seed):
+def test_overflow_shows_and_large_potentials_that_cancel_do_no_harm(isa, seed):
     rng = np.random.default_rng(seed)
     cost = rng.uniform(-1, 1, (65, 33)).astype(np.float32)
     f, g = rng.normal(size=65), rng.normal(size=33)
@@ -359,34 +307,19 @@ def test_any_epsilon_and_large_potentials_that_cancel_do_no_harm(isa, seed):
     compare_logsumexp(cost, f, g, 0.5, atol=2e-6, shift=1e6)
     near, far = gibbs(cost, f, g, 0.5)[0], gibbs(cost, f + 1e6, g - 1e6, 0.5)[0]
     np.testing.assert_allclose(far, near, rtol=2e-6)
+    cost[40, 20] = -99.0
+    kernel, peak = gibbs(cost, 0 * f, 0 * g, 1.0)
+    assert peak == 99.0 and np.argwhere(np.isinf(kernel)).tolist() == [[40, 20]]
+    kernel, peak = gibbs(cost, 0 * f, 0 * g, 2.0)
+    assert peak == 49.5 and kernel[40, 20] == pytest.approx(np.exp(49.5), rel=1e-5)
 
 
 @EVERY_TYPE
 def test_proximal_cost_of_nothing_is_that_of_the_least_entry(dtype, isa):
     least = _kernels.LEAST_ENTRY[np.dtype(dtype)]
-    plan, cost = (
-        np.array([[0.0, least / 2, least, 1.0, np.exp(-3.0)]], dtype),
-        np.zeros((1, 5), dtype),
-    )
-    _exponentials.proximal_cost(cost, plan, 2.0)
-    expected = [-2 * np.log(float(least))] * 3 + [0.0, 6.0]
-    np.testing.assert_allclose(cost[0], expected, rtol=1e-6)
-
-
-@EVERY_TYPE
-@pytest.mark.parametrize("bad, at", [(np.nan, (0, 0)), (np.inf, (3, 90)), (-np.inf, (99, 5))])
-def test_surveys_tell_what_is_not_finite_by_the_sum(dtype, bad, at):
-    x = np.random.default_rng(0).random((200, 130)).astype(dtype)[50:150, 20:120]
-    np.testing.assert_allclose(_costs.survey(x), reference.survey(x), rtol=1e-6)
-    x[at] = bad
-    low, high, total, _ = _costs.survey(x)
-    assert not np.isfinite(total)
-    assert (low, high) == (np.nanmin(x), np.nanmax(x))
-    assert not np.isfinite(_costs.extent(np.float64(x[at[0]]))[2])
-    x[at] = np.finfo(dtype).max  # sums are of float64
-    assert _costs.survey(x)[1] == np.finfo(dtype).max
-    assert np.isfinite(_costs.survey(x)[2])
-    assert _costs.extent(np.empty(0)) == (np.inf, -np.inf, 0.0)
+    cost, plan = np.array([[0.0] * 5, [0.0, least / 2, least, 1.0, np.exp(-3.0)]], dtype)
+    _exponentials.proximal_cost(cost[None], plan[None], 2.0)
+    np.testing.assert_allclose(cost, [-2 * np.log(float(least))] * 3 + [0.0, 6.0], rtol=1e-6)
 
 
 # --- Long sums ------------------------------------------------------------------------
@@ -455,8 +388,8 @@ def test_the_largest_entries_are_found_and_ties_go_by_column(kind, m, k, isa, se
     k = m if k == "all" else min(k, m)
     indices, values = np.full((len(x), k), -1, dtype=np.intp), buffer(len(x), k)
     _kernels.topk_rows(x, indices, values)
-    expected = np.argsort(-x, axis=1, kind="stable")[:, :k]
-    assert_same([indices, values], [expected, np.take_along_axis(x, expected, axis=1)])
+    np.testing.assert_array_equal(indices, np.argsort(-x, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(values, np.take_along_axis(x, indices, axis=1))
 
 
 @pytest.mark.slow
@@ -467,14 +400,12 @@ def test_entries_beyond_two_to_the_31_are_found():
         x = np.zeros((n, m), dtype=np.float32)
     except MemoryError:
         pytest.skip("the system does not lend 8.7 GB of untouched memory")
-    places = {(5, 1): 1.0, (2**31 // m + 7, 11): 2.0, (n - 1, m - 1): 4.0}
-    for place, value in places.items():
-        x[place] = value
+    places = (5, 2**31 // m + 7, n - 1), (1, 11, m - 1)
+    x[places] = 1.0, 2.0, 4.0
     rows, cols, out = np.empty(n), np.empty(m), np.empty((n, 1), dtype=np.float32)
     _kernels.marginals(x, rows, cols, _rows.ColumnSums(n, m), 2)
-    for axis, sums in enumerate((rows, cols)):
-        found = {k: sums[k] for k in np.flatnonzero(sums)}
-        assert found == {place[axis]: value for place, value in places.items()}
+    for sums, at in zip((rows, cols), places, strict=True):
+        assert np.flatnonzero(sums).tolist() == list(at) and (sums[[*at]] == [1, 2, 4]).all()
     assert _kernels.dot(x, x, 2) == 21.0
     _products.matmul(x, _products.Panels(np.ones((m, 1), "f4")), out, n_threads=2)
     np.testing.assert_array_equal(out[:, 0], rows)

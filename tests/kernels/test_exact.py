@@ -57,16 +57,11 @@ def solved(transport, cost, p, q):
     return plan, value
 
 
-def sides(shape, kind, rng):
-    """Return two lists of masses of equal sum."""
-    p, q = (MASSES[kind](size, rng) for size in shape)
-    return p / p.sum(), q / q.sum()
-
-
 @pairwise(shape=mostly_slow(SHAPES + LARGE, fast=SHAPES), of_mass=MASSES, of_cost=COSTS, isa=ISAS)
 def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, seed):
     rng = np.random.default_rng(seed)
-    p, q = sides(shape, of_mass, rng)
+    p, q = (MASSES[of_mass](size, rng) for size in shape)
+    p, q = p / p.sum(), q / q.sum()
     transport, twin, cost = Transport(p, q), reference.Transport(p, q), COSTS[of_cost](*shape, rng)
     _, value = solved(transport, cost, p, q)
     assert transport.solve(cost) == 0
@@ -74,24 +69,17 @@ def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, 
         twin.solve(cost)
         rows, cols, flows = twin.entries()
         assert abs(value - cost[rows, cols] @ flows) <= 1e-9 * np.abs(cost).max()
-
-
-@pytest.mark.parametrize("of_mass", MASSES)
-def test_one_tree_serves_many_costs(of_mass, seed):
-    rng = np.random.default_rng(seed)
-    p, q = sides((23, 31), of_mass, rng)
-    transport = Transport(p, q)
-    for make in 5 * [*COSTS.values()]:
-        solved(transport, make(23, 31, rng), p, q)
+    for make in COSTS.values():  # the same tree serves all
+        solved(transport, make(*shape, rng), p, q)
 
 
 def test_near_costs_take_few_pivots_and_points_on_two_lines_none():
     rng = np.random.default_rng(0)
     p, q, cost = masses(80, rng), masses(90, rng), rng.random((80, 90))
-    warm, on_lines = Transport(p, q), Transport(p, q)
-    first = warm.solve(cost)
-    assert warm.solve(cost + 1e-3 * rng.random(cost.shape)) < first / 4
-    assert on_lines.solve((rng.random((80, 1)) - rng.random(90)) ** 2) == 0
+    transport = Transport(p, q)
+    first = transport.solve(cost)
+    assert transport.solve(cost + 1e-3 * rng.random(cost.shape)) < first / 4
+    assert Transport(p, q).solve((rng.random((80, 1)) - rng.random(90)) ** 2) == 0
 
 
 @pytest.mark.parametrize("size", [1e-100, 0.3, 1e100])
@@ -111,7 +99,6 @@ def test_masses_of_any_sum_are_taken_and_equal_masses_stay_an_assignment(size):
 
 MASS = 0.6
 KINDS = ["balanced", "semirelaxed", "partial"]
-EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 class Quadratic:
@@ -213,7 +200,7 @@ def linear_steps(linear, p, q, kind="semirelaxed", mass=1.0):
 
 
 @pytest.mark.parametrize("symmetric", [True, False])
-@EVERY_KIND
+@pytest.mark.parametrize("kind", KINDS)
 def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
     """From a vertex to the product plan, the minimum of a convex function: hundreds of steps that
     no sum kept up to date may drift in."""
@@ -228,14 +215,11 @@ def test_long_ways_lose_nothing_to_rounding(kind, symmetric):
     steps = FrankWolfe(left, right, p, q, kind, mass, linear, others=others)
     steps.start(start.plan)
     assert steps.advance(700) == MORE and steps.n_steps == 700
-    plan = steps.plan
-    half = left @ plan @ right + linear
+    half = left @ steps.plan @ right + linear
     np.testing.assert_allclose(steps.gradient, half, rtol=0, atol=1e-15)
-    assert steps.value == pytest.approx(np.vdot(half + linear, plan), rel=1e-12)
+    assert steps.value == pytest.approx(np.vdot(half + linear, steps.plan), rel=1e-12)
     least = np.vdot(linear, optimum)
     assert 0 < steps.gap < 1e-2 * abs(least) and least < steps.value <= least + steps.gap
-    assert plan.min() >= 0 and plan.sum() == pytest.approx(mass, rel=1e-13)
-    assert (plan.sum(axis=1) < p + 1e-15).all()
 
 
 @pairwise(m=[1, 2, 3, 15, 31, 32, 33, 63, 64, 65, 127, 129, 1000], tied=[False, True], isa=ISAS)
@@ -249,13 +233,6 @@ def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
         np.testing.assert_allclose(steps.plan.max(axis=1), p, rtol=1e-15)
         assert np.count_nonzero(steps.plan) == n
     assert steps.value == pytest.approx(2 * p @ linear.min(axis=1), rel=1e-12)
-
-
-@EVERY_KIND
-def test_nothing_to_gain_has_converged_at_once(kind):
-    steps = linear_steps(np.zeros((4, 5)), masses(4, 1), masses(5, 2), kind)
-    assert steps.advance(10) == CONVERGED
-    assert steps.n_steps == 0 and steps.gap == 0 and steps.value == 0
 
 
 # --- Pairs of small spaces ------------------------------------------------------------
@@ -277,16 +254,10 @@ def spaces(number, symmetric=True, width=0):
     return made
 
 
-def descents(xs, ys, *places, potentials=None, from_plans=False, **options):
-    begun = ExactPairs(rounding=1e-13, linear=0.5, **options)
-    begun.begin(xs, ys, *places, potentials=potentials, from_plans=from_plans)
-    return begun
-
-
-def costs_of(*given, **options):
-    begun = descents(*given, **options)
-    assert ExactPairs.go_on([begun])
-    return begun.costs
+def begun(xs, ys, *places):
+    descents = ExactPairs(rounding=1e-13, linear=0.5)
+    descents.begin(xs, ys, *places)
+    return descents
 
 
 @pytest.mark.parametrize("n_shares", [1, 2, 5])
@@ -297,37 +268,19 @@ def test_pairs_side_by_side_are_what_each_is_alone(n_shares):
     potentials = np.full(n * len(ys) + sum(SIZES), np.nan)
     for part in np.array_split(range(len(ys)), n_shares):
         first, last = columns[part[0]], columns[part[-1] + 1]
-        room = potentials[n * part[0] + first :]
-        some = [ys[k] for k in part]
-        shares.append(descents([x] * len(some), some, plans[:, first:last], potentials=room))
+        share = [ys[k] for k in part]
+        places = plans[:, first:last], False, potentials[n * part[0] + first :]
+        shares.append(begun([x] * len(share), share, *places))
     n_calls = 1
     while not ExactPairs.go_on(shares, 0.0 if n_calls < 3 else 1e-6):
         n_calls += 1
     assert n_calls > 3 and np.isfinite(potentials).all()
     costs = np.concatenate([share.costs for share in shares])
     for k, y in enumerate(ys):
-        alone = descents([x], [y])
+        alone = begun([x], [y])
         assert ExactPairs.go_on([alone])
         np.testing.assert_array_equal(plans[:, columns[k] : columns[k + 1]], alone.plan)
         assert costs[k] == alone.costs[0]
-    again = costs_of([x] * len(ys), ys, plans, from_plans=True)
-    np.testing.assert_allclose(again, costs, rtol=1e-12)
-
-
-def test_no_cut_and_no_neighbor_changes_a_bit():
-    """Neither pairs in another order, nor how many starts have ended when one asks."""
-    xs, ys = (spaces(number, False, 2) for number in (0, 1))
-    pairs = [(x, y) for x in xs for y in ys]
-    given = dict(n_starts=3, seed=2**64 - 2)
-    costs = costs_of(*zip(*pairs, strict=True), **given)
-    np.testing.assert_array_equal(costs_of(*zip(*pairs[::-1], strict=True), **given)[::-1], costs)
-    unending = ExactPairs(n_starts=10**9, max_outer=20)
-    unending.begin([xs[2]], [ys[3]])
-    unending.settle()
-    assert unending.n_done == 0
-    assert not ExactPairs.go_on([unending], 1e-3)
-    unending.settle()
-    once = ExactPairs(max_outer=20)
-    once.begin([xs[2]], [ys[3]])
-    assert ExactPairs.go_on([once])
-    assert unending.n_done == 1 and unending.costs <= once.costs
+    again = begun([x] * len(ys), ys, plans, True)
+    assert ExactPairs.go_on([again])
+    np.testing.assert_allclose(again.costs, costs, rtol=1e-12)

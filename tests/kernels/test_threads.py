@@ -30,7 +30,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 # --- Control groups -------------------------------------------------------------------
 
-ONE, TWO, HALF = "100000 100000\n", "200000 100000", "50000 100000"
+ONE, TWO = "100000 100000\n", "200000 100000"
 NO_LIMIT = 99
 
 
@@ -43,7 +43,6 @@ def version_1(folder, quota):
     "membership, files, expected",
     [
         ("0::/", {"cpu.max": "150000 100000"}, 2),
-        ("0::/", {"cpu.max": HALF}, 1),
         ("0::/", {"cpu.max": "1 0"}, NO_LIMIT),
         ("0::/", {"cpu.max": "max 100000", "elsewhere/cpu.max": ONE}, NO_LIMIT),
         # The own group and the groups around it, and names of any characters.
@@ -51,13 +50,12 @@ def version_1(folder, quota):
         ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
         # A container that sees the path of its group, but that group as its root.
         ("0::/docker/1f", {"cpu.max": ONE}, 1),
-        ("0::/../../a", {"cpu.max": ONE, "a/cpu.max": HALF}, 1),
+        ("0::/../../a", {"cpu.max": "30000 100000", "a/cpu.max": TWO}, 1),
         ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
         ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
         ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
         ("4:cpuset:/a\n1:name=systemd:/a", version_1("cpuset/a", "100000"), NO_LIMIT),
         ("4:cpu:/\n0::/s\n", {"s/cpu.max": ONE}, 1),
-        (None, {"cpu.max": ONE}, 1),
         (None, version_1("cpu", "100000"), 1),
         ("nonsense\n\n7\n", {"cpu.max": ONE}, NO_LIMIT),
     ],
@@ -120,8 +118,7 @@ NAMES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("setting", mostly_slow([{}, {"GOMP_SPINCOUNT": ""}], fast=[{}]), ids=str)
-def test_import_leaves_the_environment_and_threads_follow_the_processors(setting):
+def test_import_leaves_the_environment_and_threads_follow_the_processors():
     """Children inherit what the C library has. Processors that the first thread lacks at the import
     count, and may be taken away and given back."""
     code = """
@@ -139,17 +136,17 @@ if has_affinity:
     os.sched_setaffinity(0, first)
 cores = min(threads._physical_cores(allowed_processors()), threads._quota(0))
 assert threads.resolve_n_threads() == threads.resolve_n_threads(-1) == cores
-print(json.dumps([line for line in inherited.split() if line.startswith(("OMP", "GOMP", "KMP"))]))
+assert not [line for line in inherited.split() if line.startswith(("OMP", "GOMP", "KMP"))]
 """
-    unset = {name: None for name in os.environ if name.startswith(("OMP", "GOMP", "KMP"))}
-    inherited = json.loads(run_python(code, **unset | setting).stdout)
-    assert inherited == [f"{name}={value}" for name, value in setting.items()]
+    run_python(
+        code, **{name: None for name in os.environ if name.startswith(("OMP", "GOMP", "KMP"))}
+    )
 
 
 @pytest.mark.parametrize("name", [None, *NAMES])
 def test_patience_is_there_inside_only_unless_the_user_has_set_his(name, monkeypatch):
-    for unset in NAMES:
-        monkeypatch.delenv(unset, raising=False)
+    for variable in NAMES:
+        monkeypatch.delenv(variable, raising=False)
     if name:
         monkeypatch.setenv(name, "12345")
     before = dict(os.environ)
@@ -244,27 +241,19 @@ class OwnNumber(threading.local):
 
 def test_blas_with_a_number_for_each_thread_gets_each_back(monkeypatch):
     """As OpenBLAS on OpenMP has it: each thread sets and restores its own."""
-    library = OwnNumber()
+    library, inside = OwnNumber(), threading.Barrier(2, timeout=10)
     controller = SimpleNamespace(lib_controllers=[library])
     monkeypatch.setattr(threads, "_controller", lambda: controller)
-    inside, leave = threading.Event(), threading.Event()
 
-    def enter():
-        library.set_num_threads(5)
+    def enter(n_threads):
+        library.set_num_threads(n_threads)
         with single_threaded_blas():
-            inside.set()
-            assert leave.wait(10)
+            inside.wait()
             within = library.num_threads
         return within, library.num_threads
 
-    with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(enter)
-        assert inside.wait(10)
-        with single_threaded_blas():
-            assert library.num_threads == 1
-        assert library.num_threads == 3
-        leave.set()
-        assert other.result(10) == (1, 5)
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(enter, (3, 5))] == [(1, 3), (1, 5)]
 
 
 # --- Forked and fresh processes -------------------------------------------------------
@@ -284,11 +273,11 @@ def solve(n_threads=2):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = gwfast.gromov_wasserstein(x, y, n_threads=n_threads, **options)
-    said = [str(w.message) for w in caught if w.category is RuntimeWarning]
-    return hashlib.sha256(result.plan.tobytes()).hexdigest(), said
+    n_warnings = sum(w.category is RuntimeWarning for w in caught)
+    return hashlib.sha256(result.plan.tobytes()).hexdigest(), n_warnings
 
 def forked(function):
-    "What a function says in a forked process; None if it hangs, False if it dies."
+    "What a function returns in a forked process; None if it hangs, False if it dies."
     context = multiprocessing.get_context("fork")
     ours, its = context.Pipe()
     process = context.Process(target=lambda: its.send(function()))
@@ -306,7 +295,7 @@ def forked(function):
 """
 
 
-def said_by(code, **environment):
+def printed_by(code, **environment):
     # joblib sets this variable, which other tests import.
     variables = {"KMP_INIT_AT_FORK": None} | environment
     return json.loads(run_python(PREAMBLE + code, **variables).stdout)
@@ -350,18 +339,13 @@ result = gwfast.gromov_wasserstein(*clouds, n_threads=2, epsilon=0.1, init="prod
 as_here = read() == forked(read)
 print(json.dumps([here, before, after, thread, as_here, threads.STARTS_ANEW, blas]))
 """
-    here, before, after, thread, as_here, anew, blas = said_by(code, KMP_INIT_AT_FORK=told)
-    assert before[:2] == [[here, []], False]
-    assert before[2][0] == here and len(before[2][1]) == (not anew)
-    assert after is not None, "the child hangs"
-    assert [plan for plan, _ in after] == [here] * 3
-    assert thread == [[here, []], False]
+    here, before, after, thread, as_here, anew, blas = printed_by(code, KMP_INIT_AT_FORK=told)
+    assert before == [[here, 0], False, [here, int(not anew)]]
+    assert after == [[here, int(not anew)], [here, 0], [here, 0]]
+    assert thread == [[here, 0], False]
     assert as_here  # a plan has its number of threads from the parent
     assert not (anew and told)
     assert blas == [[3], [1], [3]] or len(set(map(str, blas))) == 1  # it cannot be set here
-    first, *others = [said for _, said in after]
-    assert others == [[], []] and len(first) == (not anew)
-    assert anew or all(word in first[0] for word in ("spawn", "n_threads=1", "OMP_NUM_THREADS=1"))
 
 
 @pytest.mark.process
@@ -389,7 +373,7 @@ left = [2, 12, 1000]  # a sanitizer keeps what was given back
 after_a_solve = [forked(lambda: with_left(megabytes)) for megabytes in left]
 print(json.dumps([here, fresh, after_a_solve]))
 """
-    here, fresh, after_a_solve = said_by(code, OMP_STACKSIZE=stack)
+    here, fresh, after_a_solve = printed_by(code, OMP_STACKSIZE=stack)
     assert set(fresh + after_a_solve) <= {here, "MemoryError"}, (fresh, after_a_solve)
     assert fresh[-1] == after_a_solve[-1] == here
 

@@ -3,48 +3,26 @@ sizes, for any number of threads, on matrices of either type. Kernels are tested
 
 import inspect
 import os
-import pkgutil
 import re
 from copy import deepcopy
-from importlib import import_module
-from importlib.machinery import ExtensionFileLoader
 
 import numpy as np
 import pytest
-from helpers.kernel_cases import (
-    CASES,
-    COMPILED,
-    SHAPES,
-    TERMS,
-    Made,
-    arguments,
-    assert_close,
-    assert_same,
-    buffer,
-    build,
-    call,
-    factors,
-    leaves,
-    matrix,
-    potentials,
-    run,
-    running_terms,
-)  # fmt: skip
+from helpers import kernel_cases
+from helpers.kernel_cases import CASES, COMPILED, arguments, assert_same, buffer, leaves, run
 from helpers.marks import ISAS, pairwise
 
-from gwfast import kernels
 from gwfast.kernels import _kernels, _products, _rows, reference
-from gwfast.kernels.reference import flushed
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 DTYPES = [np.float32, np.float64]
 
 
-@pairwise(case=CASES, shape=SHAPES, dtype=DTYPES, isa=ISAS)
+@pairwise(case=CASES, shape=kernel_cases.SHAPES, dtype=DTYPES, isa=ISAS)
 def test_kernel_agrees_with_its_twin(case, shape, dtype, isa, seed):
     given = arguments(case, shape, seed, dtype)
     came, expected = (run(module, case, given) for module in (COMPILED, reference))
-    assert_close(case, came, expected, dtype)
+    kernel_cases.assert_close(case, came, expected, dtype)
 
 
 # These take no threads.
@@ -69,47 +47,26 @@ def test_kernel_in_place_gives_the_same_bits(dtype, isa):
     np.testing.assert_array_equal(shared, apart)
 
 
-# --- A twin for every kernel ----------------------------------------------------------
-
-EXTENSIONS = [
-    import_module(f"{kernels.__name__}.{found.name}")
-    for found in pkgutil.iter_modules(kernels.__path__)
-    if isinstance(found.module_finder.find_spec(found.name).loader, ExtensionFileLoader)
-]
-# Functions of `_rows` are no kernels, and types of other names are bases. These are tested against
-# their definition in test_exact.py and by solves:
-UNPAIRED = {"Descent", "FrankWolfe", "Space", "ExactPairs", "Rows", "Loop", "Kept"}
-OWN = {
-    f"sparse_{name}" if module.__name__.endswith("_sparse") else name: x
-    for module in EXTENSIONS
-    for name, x in vars(module).items()
-    if not name.startswith("_") and getattr(x, "__module__", None) == module.__name__
-    if callable(x) and (isinstance(x, type) or module is not _rows)
-}
-PAIRED = {
-    name.removeprefix("sparse_") if isinstance(x, type) else name: x for name, x in OWN.items()
-}
-
-
 def test_every_kernel_has_a_case_and_a_twin_with_the_same_arguments():
-    functions = {name for name, x in PAIRED.items() if not isinstance(x, type)}
-    assert functions == {case.split("-")[0] for case in CASES}
-    twins = {
-        name: twin
-        for name, twin in vars(reference).items()
-        if getattr(twin, "__module__", None) == reference.__name__ and name[0] != "_"
+    own = {
+        name: x
+        for name, x in vars(COMPILED).items()
+        if getattr(x, "__module__", "").startswith("gwfast.") and name.strip("_") == name
     }
-    assert twins.keys() - {"flushed"} == PAIRED.keys() - UNPAIRED
-    for name in PAIRED.keys() - UNPAIRED:
-        theirs = inspect.signature(twins[name]).parameters
-        if name in functions:
-            ours = inspect.signature(PAIRED[name]).parameters
-            assert [(p.name, p.default) for p in theirs.values()] == [
-                (p.name, p.default) for p in ours.values()
-            ]
-        else:  # The signature of an extension type is the first line of its docstring.
-            line = re.sub(r"\[.*?\]", "", PAIRED[name].__doc__.split("\n")[0])
-            assert [*theirs] == re.findall(r"(\w+)(?:=[^,]*)?[,)]", line)
+    types = {name for name, x in own.items() if isinstance(x, type) and hasattr(reference, name)}
+    kernels = {
+        name for name, x in own.items() if inspect.isroutine(x) and x.__module__ != _rows.__name__
+    }
+    assert kernels == {case.split("-")[0] for case in CASES}
+    assert types == {"ColumnSums", "Gibbs", "Panels", "Product", "Rule", "Shifted"}
+    for name in kernels | types:
+        theirs = inspect.signature(getattr(reference, name)).parameters.values()
+        if name in types:  # the signature of an extension type is its docstring's first line
+            line = re.sub(r"\[.*?\]", "", own[name].__doc__.split("\n")[0])
+            assert [x.name for x in theirs] == re.findall(r"(\w+)(?:=[^,]*)?[,)]", line)
+        else:
+            ours = inspect.signature(own[name]).parameters.values()
+            assert [(x.name, x.default) for x in theirs] == [(x.name, x.default) for x in ours]
 
 
 @pairwise(dtype=DTYPES, isa=ISAS)
@@ -117,7 +74,8 @@ def test_kernels_are_compiled_for_the_instruction_set(dtype, isa):
     bytes_of_a_vector = {"baseline": 16, "neon": 16, "avx2": 32, "avx512": 64}
     assert _products.Panels(np.ones((1, 1), dtype)).nbytes == bytes_of_a_vector[isa]
     if os.environ.get("GWFAST_TEST_NOT_VECTORIZED", "0") in ("", "0"):
-        assert running_terms(dtype) <= TERMS  # tolerances of other tests allow for more
+        # Tolerances of other tests allow for more.
+        assert kernel_cases.running_terms(dtype) <= kernel_cases.TERMS
 
 
 # --- Passes ---------------------------------------------------------------------------
@@ -126,7 +84,7 @@ def test_kernels_are_compiled_for_the_instruction_set(dtype, isa):
 @pairwise(omega=[1.0, 1.7], shape=[(5, 3), (129, 65), (2049, 33)], isa=ISAS)
 def test_many_passes_are_that_many_single_ones(shape, omega, isa):
     given = arguments("sinkhorn_passes", shape, 11) | {"omega": omega}
-    work = build(COMPILED, deepcopy(given))
+    work = kernel_cases.build(COMPILED, deepcopy(given))
     assert _kernels.sinkhorn_passes(**work, most=0) == (np.inf, 0)
     assert_same([work["u"], work["v"]], [given["u"], given["v"]])
     errors = []
@@ -143,7 +101,7 @@ def test_many_passes_are_that_many_single_ones(shape, omega, isa):
 
 
 @pytest.mark.parametrize(("of_team", "of_one"), [(1.0, 0.9), (0.9, 1.0)])
-def test_small_passes_are_made_by_whoever_is_faster(of_team, of_one):
+def test_small_passes_are_made_by_whoever_is_faster(of_team, of_one, isa):
     """Beside other work threads that wait for each other take many times as long."""
     work, large, made = _rows.ColumnSums(300, 300), _rows.ColumnSums(1024, 1024), []
     for _ in range(300):
@@ -155,12 +113,9 @@ def test_small_passes_are_made_by_whoever_is_faster(of_team, of_one):
     assert made.count(slower) < 0.05 * len(made)
     assert made[:4].count(slower) in (0, 4)  # compared at the beginning,
     assert slower in made[8:]  # and again later on
-
-
-def test_passes_do_not_depend_on_who_made_them(isa):
+    # Nothing depends on who made them.
     given = arguments("sinkhorn_passes", (129, 65), 13) | {"most": 600, "tol": -1.0}
-    expected, came = (run(COMPILED, "sinkhorn_passes", given, n_threads=k) for k in (1, 2))
-    assert_same(came, expected)
+    assert_same(*(run(COMPILED, "sinkhorn_passes", given, n_threads=k) for k in (1, 2)))
 
 
 # --- Rows that are made when asked for ------------------------------------------------
@@ -177,8 +132,8 @@ TAKERS = {
 
 def made_rows(kind, shape, seed):
     rng = np.random.default_rng(seed)
-    more = potentials(rng, *shape) | {"epsilon": 1.0} if kind == "Gibbs" else {}
-    return Made(kind, **factors(rng, *shape), **more)
+    more = kernel_cases.potentials(rng, *shape) | {"epsilon": 1.0} if kind == "Gibbs" else {}
+    return kernel_cases.Made(kind, **kernel_cases.factors(rng, *shape), **more)
 
 
 def stored(rows, n_threads=1):
@@ -202,19 +157,19 @@ def test_made_rows_give_the_same_bits_as_stored_ones(case, shape, kind, isa):
 
 def read(rows, n, m):
     """Return what kernels read from a matrix: the same for any strips, and nearly the same."""
-    given, work = dict(p=np.ones(n), q=np.ones(m)), _rows.ColumnSums(n, m)
-    u, v, by_col, top = buffer(n), buffer(m), np.empty(m), (np.empty((n, 2), np.intp), buffer(n, 2))
+    u, v, by_col, work = buffer(n), buffer(m), np.empty(m), _rows.ColumnSums(n, m)
+    top = np.empty((n, 2), np.intp), buffer(n, 2)
     COMPILED.logsumexp_cols(rows, np.zeros(n), np.zeros(m), 1.0, by_col, n_threads=2)
     _kernels.topk_rows(rows, *top, n_threads=2)
-    error, _ = _kernels.sinkhorn_passes(rows, **given, u=u, v=v, work=work, n_threads=2)
+    error, _ = _kernels.sinkhorn_passes(rows, np.ones(n), np.ones(m), u, v, work, n_threads=2)
     return [u, by_col, *top], [v, error, _kernels.entropy(rows, n_threads=2)]
 
 
 def test_rows_made_in_several_strips_give_what_stored_ones_give():
-    """Which strips there are does not depend on the instruction set."""
+    """Strips do not depend on the instruction set."""
     n, m = 8443, 4001
     made = made_rows("Gibbs", (n, m), seed=16)
-    rows, given = made.build(COMPILED), build(COMPILED, made.given)
+    rows, given = made.build(COMPILED), kernel_cases.build(COMPILED, made.given)
     assert rows.strip == 256, "a chunk has 264"
     whole, part = stored(rows, 2), slice(250, 290)
     few = given | {name: np.ascontiguousarray(given[name][part]) for name in ("left", "f")}
@@ -227,18 +182,17 @@ def test_rows_made_in_several_strips_give_what_stored_ones_give():
 
 
 def test_scalings_leave_a_kernel_rounded_as_it_is(isa):
-    """Where epsilon is small rounding moves each entry by hundreds of its digits."""
+    """If epsilon is small, rounding moves each entry by hundreds of its digits."""
     rng, n, m, epsilon = np.random.default_rng(5), 37, 21, 1e-4
     left, right = rng.random((n, 3), np.float32), rng.random((m, 3), np.float32)
-    g = rng.random(m)
+    u, v, g = np.exp(rng.normal(size=n)), np.exp(rng.normal(size=m)), rng.random(m)
+    u[3] = v[5] = 0.0
     # Exponents of up to zero in each row.
     f = (left.astype(np.float64) @ right.T - g).min(axis=1)
-    panels, u, v = _products.Panels(right, True), np.exp(rng.normal(size=n)), np.ones(m)
-    u[3] = v[5] = 0.0
+    given = left, _products.Panels(right, True), f, g, epsilon
     with np.errstate(divide="ignore"):
-        logarithms = np.log(u), np.log(v)
-    expected = u[:, None] * stored(_products.Gibbs(left, panels, f, g, epsilon)) * v
-    came = stored(_products.Gibbs(left, panels, f, g, epsilon, logarithms))
+        came = stored(_products.Gibbs(*given, (np.log(u), np.log(v))))
+    expected = u[:, None] * stored(_products.Gibbs(*given)) * v
     np.testing.assert_allclose(came, expected, rtol=2e-5, atol=1e-37)
     assert (came > 1e-3).sum() >= n - 1
 
@@ -255,11 +209,10 @@ def test_shifted_rows_are_what_their_twin_says(shape, dtype, isa, seed):
     rows = _rows.Shifted(cost, 3.5, -2.0)
     whole, expected = stored(rows, 3), reference.Shifted(cost, 3.5, -2.0)
     np.testing.assert_allclose(whole, expected, rtol=1e-6, atol=1e-7)
-    assert (rows.shape, len(rows), rows.dtype, rows.matrix) == (shape, n, np.float32, cost)
+    assert (rows.shape, len(rows), rows.dtype) == (shape, n, np.float32)
     for part in (rng.integers(0, n, 5), slice(n // 2, None)):
         np.testing.assert_array_equal(stored(rows[part]), whole[part])
-    a = matrix(rng, 9, k)
-    products = [buffer(9, n), buffer(9, n)]
+    a, products = kernel_cases.matrix(rng, 9, k), buffer(2, 9, n)
     for right, out in zip((whole, rows), products, strict=True):
         _products.matmul(a, _products.Panels(right, True, n_threads=3), out, n_threads=2)
     assert_same(*products)
@@ -272,8 +225,6 @@ def test_every_finite_half_is_that_number(isa):
 
 
 # --- Subnormal numbers ----------------------------------------------------------------
-
-needs_bits = pytest.mark.skipif(not _rows.FLUSH_BITS, reason="nothing to set here")
 
 
 def changed(given, change):
@@ -307,11 +258,10 @@ def test_subnormal_input_counts_as_zero_and_none_comes_out(case, shape, dtype, i
     given = changed(arguments(case, shape, seed, dtype), with_subnormals)
     with np.errstate(all="ignore"):
         came = run(COMPILED, case, given)
-        expected = run(COMPILED, case, changed(given, flushed))
+        expected = run(COMPILED, case, changed(given, reference.flushed))
     assert_same(came, expected)
-    for x in came:
-        x = np.asarray(x)
-        assert x.dtype.kind != "f" or (x == flushed(x))[~np.isnan(x)].all()
+    for x in map(np.asarray, came):
+        assert x.dtype.kind != "f" or (x == reference.flushed(x))[~np.isnan(x)].all()
 
 
 def settings():
@@ -319,7 +269,7 @@ def settings():
     return [control & ~_rows.FLAGS for control in _rows.float_controls(3)]
 
 
-@needs_bits
+@pytest.mark.skipif(not _rows.FLUSH_BITS, reason="nothing to set here")
 @pairwise(case=CASES, isa=ISAS, flushes=[False, True])
 def test_kernels_restore_the_control_register_of_each_thread(case, isa, flushes):
     given = changed(arguments(case, (129, 65), 1), with_subnormals)
@@ -377,37 +327,28 @@ def spoiled(case):
                 yield spoil, path
 
 
-def refuses(case, spoil, path):
-    """Return whether a kernel refuses, and has written nothing then."""
-    given = arguments(case, (6, 7), 5)
-    replace(given, path, SPOILS[spoil])
-    outputs = [given[x] for x in CASES[case].writes if isinstance(given[x], np.ndarray)]
-    before = deepcopy(outputs)
-    try:
-        call(COMPILED, case, given)
-    except (ValueError, TypeError):
-        return all(map(np.array_equal, outputs, before))
-    return False
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_kernel_refuses_what_it_cannot_take_and_writes_nothing(case):
-    ways = [*spoiled(case)]
-    assert ways
-    assert not [way for way in ways if not refuses(case, *way)]
+    for spoil, path in spoiled(case):
+        given = arguments(case, (6, 7), 5)
+        replace(given, path, SPOILS[spoil])
+        outputs = [given[x] for x in CASES[case].writes if isinstance(given[x], np.ndarray)]
+        before = deepcopy(outputs)
+        with pytest.raises((ValueError, TypeError)):
+            kernel_cases.call(COMPILED, case, given)
+            pytest.fail(f"{spoil} {path}")
+        assert_same(outputs, before)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", [x for x in CASES if "work" in arguments(x, (6, 7))])
 def test_kernel_refuses_scratch_of_another_size_or_type(case, dtype):
-    # Some need the sums alone: of columns, in float64.
-    sums_alone = case.startswith("rescale_columns")
     given = arguments(case, (6, 7), 6, dtype)
     bad = [None, *(_rows.ColumnSums(*size, dtype) for size in ((7, 6), (6, 8), (5, 7)))]
-    if sums_alone:
+    if case.startswith("rescale_columns"):  # it needs the sums alone: of columns, in float64
         bad.pop()
     elif CASES[case].wide:
         bad.append(_rows.ColumnSums(6, 7, DTYPES[dtype is np.float32]))
     for work in bad:
         with pytest.raises((ValueError, TypeError), match=r"work|^[vq] must"):
-            call(COMPILED, case, given | {"work": work})
+            kernel_cases.call(COMPILED, case, given | {"work": work})

@@ -36,15 +36,17 @@ def test_plan_is_that_of_plain_iterations_and_proves_itself(shape, epsilon):
     assert abs(result.reg_cost - dual) < 1e-4 * np.abs(cost).max()
 
 
-@pairwise(relative=[1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5], shape=[(7, 3), (60, 90)])
+@pairwise(relative=[1.0, 1e-1, 2e-2, 1e-3, 1e-4, 1e-5], shape=[(7, 3), (60, 90)])
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_plan_is_finite_and_has_all_mass_at_any_epsilon(relative, shape):
     cost = np.random.default_rng(9).random(shape)
     p, q = masses(shape[0], 10), masses(shape[1], 11)
-    result = gwfast.sinkhorn(cost, p, q, epsilon=relative * cost.mean(), max_iter=500)
-    assert np.isfinite(result.plan).all() and (result.plan >= 0).all()
-    assert np.isfinite(result.cost) and np.isfinite(result.reg_cost)
-    np.testing.assert_allclose(result.plan.sum(0), q, atol=1e-5)
+    for max_iter in (20, 500):
+        result = gwfast.sinkhorn(cost, p, q, epsilon=relative * cost.mean(), max_iter=max_iter)
+        assert np.isfinite(result.plan).all() and (result.plan >= 0).all()
+        assert np.isfinite(result.cost) and np.isfinite(result.reg_cost)
+        # No iteration that ends it is over-relaxed.
+        assert np.abs(result.plan.sum(axis=0, dtype=float) - q).sum() < 1e-6
 
 
 def test_small_epsilon_approaches_the_linear_program():
@@ -98,27 +100,22 @@ def test_what_ended_it_too_early_is_said():
     assert result.status == "stalled" and result.marginal_error < 3e-6
 
 
-# Iterations alone take 4738 of 100 points, and thousands of two groups. From 200 points on steps
-# are by conjugate gradients, in float32.
+# Iterations alone take 4738 of 100 points, and thousands of two groups with little mass between
+# them. From 200 points on steps are by conjugate gradients, in float32.
 @pytest.mark.parametrize(
     "n, m, apart", [(20, 20, 0), (100, 100, 0), (150, 120, 0), (199, 199, 0), (250, 240, 4)]
 )
 @pytest.mark.parametrize("tol", [1e-4, 1e-6])
 def test_newtons_steps_end_at_the_optimum_within_few_iterations(n, m, apart, tol):
     rng = np.random.default_rng(3)
-    x, y = rng.normal(size=(n, 3)), rng.normal(size=(m, 3))
-    if apart:  # groups with little mass between them
-        x[: n // 2, 0] += apart
-        y[: int(0.47 * m), 0] += apart
-    else:
-        y = x[:m]
-    cost = ((x[:, None] - y) ** 2).sum(axis=2)
-    if not apart:
-        cost = np.sqrt(cost)
+    x = rng.normal(size=(n, 3))
+    y = rng.normal(size=(m, 3)) if apart else x[:m]
+    x[: n // 2, 0] += apart
+    y[: m // 2 - 8, 0] += apart
+    cost = np.linalg.norm(x[:, None] - y, axis=2) ** (2 if apart else 1)
     result = gwfast.sinkhorn(cost, epsilon=0.05, tol=tol)
     assert result.converged and result.n_iter < (500 if apart else 200)
     assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6
-    # The potentials of the plan have its columns, which is optimal then.
+    # A plan of potentials that has the marginals is optimal.
     f, g = result.potentials
-    made = np.exp((f[:, None] + g - cost) / 0.05)
-    assert np.abs(made - result.plan).sum() < 1e-4
+    assert np.abs(np.exp((f[:, None] + g - cost) / 0.05) - result.plan).sum() < 1e-4
