@@ -58,6 +58,7 @@ BARYCENTERS = [
     *(barycenter_row(name, believed=True) for name in EXACT_BARYCENTERS),
     *(barycenter_row(name, **OTHERS) for name in EXACT_BARYCENTERS),
     barycenter_row(EXACT_FUSED, init_C=INIT_C, init_X=INIT_Y),
+    barycenter_row(EXACT, lambdas=None, ps=None, p=None),
     *(
         barycenter_row(name, **BY_LOSS, init_X=INIT_Y, **fixed)
         for name in (EXACT_FUSED, SEMIRELAXED_FUSED)
@@ -74,6 +75,7 @@ BARYCENTERS = [
         )
     ),
     barycenter_row(SEMIRELAXED, **OTHERS, G0="random"),
+    barycenter_row(SEMIRELAXED_FUSED, init_X=INIT_Y),
     barycenter_row(SEMIRELAXED_FUSED, **OTHERS, G0="random", init_X=INIT_Y),
 ]
 
@@ -145,6 +147,7 @@ COOT_ROWS = [
         ("co_optimal_transport", matrices(given=(), epsilon=0.5, nits_bcd=2)),
         ("co_optimal_transport", matrices(given=(), epsilon=0.5, eval_bcd=3, nits_bcd=7)),
         ("co_optimal_transport", matrices(given=MASSES)),
+        ("co_optimal_transport", matrices(epsilon=0.5, early_stopping_tol=1e-3)),
         ("co_optimal_transport2", matrices(epsilon=(0.2, 0), alpha=(0.7, 1.5))),
     )
 ]
