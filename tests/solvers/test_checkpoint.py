@@ -1,6 +1,7 @@
 """Solves that are killed, and go on from their checkpoints."""
 
 import functools
+import shutil
 
 import numpy as np
 import pytest
@@ -128,14 +129,12 @@ def test_options_that_change_no_result_may_differ(kept):
     assert result.gw_cost == pytest.approx(solve(x, y, p, q).gw_cost, rel=1e-4)
 
 
-def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    folder.chmod(0o500)
-    try:
-        (folder / "probe").touch()
-    except PermissionError:
-        with pytest.warns(UserWarning, match="cannot be written"):
-            solve(*costs(14, 12), checkpoint=folder / "kept")
-    else:
-        pytest.skip("this user may write anywhere")
+def test_a_file_that_cannot_be_written_is_a_warning(tmp_path):
+    (tmp_path / "folder").mkdir()
+
+    def callback(step):
+        shutil.rmtree(tmp_path / "folder", ignore_errors=True)
+
+    with pytest.warns(UserWarning, match="cannot be written"):
+        result = solve(*costs(14, 12), checkpoint=tmp_path / "folder" / "kept", callback=callback)
+    assert result.converged

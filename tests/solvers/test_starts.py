@@ -8,6 +8,7 @@ import gwfast
 from gwfast import PointCloud, QuadraticProblem, Seeds, gromov_wasserstein
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+FEW = dict(epsilon="2%", max_iter=1)
 
 
 @pytest.mark.parametrize("as_cost", [distances, PointCloud])
@@ -20,28 +21,16 @@ def test_profiles_find_a_rotated_copy(as_cost):
 
 
 def test_points_that_all_look_the_same_have_the_product_plan():
-    ring = np.exp(2j * np.pi * np.arange(12) / 12)
-    cost = np.abs(ring[:, None] - ring)
-    few = dict(epsilon="2%", max_iter=1)
-    profile, product = (
-        gromov_wasserstein(cost, cost, init=init, **few).plan for init in ("profile", "product")
-    )
-    np.testing.assert_array_equal(profile, product)
+    cost = distances(np.array([[np.cos(a), np.sin(a)] for a in np.arange(12) * np.pi / 6]))
+    plans = [gromov_wasserstein(cost, cost, init=one, **FEW).plan for one in ("profile", "product")]
+    np.testing.assert_array_equal(*plans)
 
 
 def test_random_starts_follow_their_seed():
     problem = QuadraticProblem(random_cost(30, 14), random_cost(20, 15), masses(30, 12))
-    few = dict(init="random", epsilon="2%", max_iter=1)
-    plans = [gromov_wasserstein(problem, seed=seed, **few).plan for seed in (0, 0, 1)]
+    plans = [gromov_wasserstein(problem, init="random", seed=k, **FEW).plan for k in (0, 0, 1)]
     np.testing.assert_array_equal(plans[0], plans[1])
     assert np.abs(plans[0] - plans[2]).sum() > 0.1
-
-
-def test_a_given_plan_is_the_start_of_the_descent():
-    x, y, where = rotated_pair(50, 3, 31)
-    match, clouds = np.eye(50)[where], (PointCloud(x), PointCloud(y))
-    result = gromov_wasserstein(*clouds, epsilon=1e-4, init=match, max_iter=200)
-    assert (result.plan.argmax(axis=1) == where).mean() > 0.95 and result.gw_cost < 1e-3
 
 
 def test_a_result_is_a_warm_start():
@@ -89,8 +78,7 @@ def test_pairs_count_by_the_masses_of_both_points():
     seeded, plan = Seeds(pairs), np.zeros((12, 10))
     for i, j in pairs:
         plan[i, j] = np.sqrt(p[i] * q[j])
-    few = dict(epsilon="2%", max_iter=1)
-    found, expected = (gromov_wasserstein(x, y, p, q, init=one, **few) for one in (seeded, plan))
+    found, expected = (gromov_wasserstein(x, y, p, q, init=one, **FEW) for one in (seeded, plan))
     np.testing.assert_allclose(found.plan, expected.plan, atol=1e-6)
 
 
@@ -123,14 +111,11 @@ def test_seeds_of_words_are_those_spelt_alike_or_known():
     assert seeds.pairs.tolist() == [[0, 1], [0, 3], [2, 0]]
 
 
-@pytest.mark.parametrize(
-    "dictionary",
-    [
+def test_a_word_may_be_known_by_a_word_and_by_a_pair():
+    for dictionary in (
         {"haus": "house", "hut": ["hat", "o"]},
         [("haus", "house"), ["hut", "hat"], ("hut", {"o"})],
         {"haus": iter(["house"]), "hut": ("hat", "o")},
-    ],
-)
-def test_a_word_may_be_known_by_a_word_and_by_a_pair(dictionary):
-    seeds = Seeds.known(dictionary, ["hut", "haus"], ["o", "s", "house", "e", "hat"])
-    assert seeds.pairs.tolist() == [[0, 0], [0, 4], [1, 2]]
+    ):
+        seeds = Seeds.known(dictionary, ["hut", "haus"], ["o", "s", "house", "e", "hat"])
+        assert seeds.pairs.tolist() == [[0, 0], [0, 4], [1, 2]]
