@@ -137,4 +137,4 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path):
 
     with pytest.warns(UserWarning, match="cannot be written"):
         result = solve(*costs(14, 12), checkpoint=tmp_path / "folder" / "kept", callback=callback)
-    assert result.converged
+    assert np.isfinite(result.gw_cost)
