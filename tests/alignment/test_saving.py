@@ -115,6 +115,6 @@ def test_words_and_vectors_are_translated(result, tmp_path):
             np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
             assert found.words[0] == [WORDS[1][row] for row in found.indices[0]]
         assert alignment.translate("w3").indices.shape == (1, 10)
-        # Of a word that repeats, the first row is looked up.
+        # The first row of a word that repeats is looked up.
         twice, first = (alignment.translate(x, k=4, direction="backward") for x in ("twice", 0))
         np.testing.assert_array_equal(twice.indices, first.indices)

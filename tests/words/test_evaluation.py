@@ -47,7 +47,7 @@ def test_intervals_are_those_of_scipy(n):
     words = [f"w{i}" for i in range(n)]
     for hits in {0, 1, n // 3, n - 1, n}:
         indices = [[int(i >= hits)] for i in range(n)]
-        score = precision_at_k(indices, dict.fromkeys(words, {"x"}), words, "xy", ks=(1,))
+        score = precision_at_k(indices, dict.fromkeys(words, ("x",)), words, "xy", ks=(1,))
         for level in (0.5, 0.95, 0.999):
             expected = binomtest(hits, n).proportion_ci(level, method="wilson")
             low, high = score.interval(1, level)

@@ -1,4 +1,4 @@
-"""Files to and from gensim, and pickles, which only gensim may run."""
+"""Files that gensim reads and writes; only gensim may run pickles."""
 
 import os
 import pickle
