@@ -2,11 +2,13 @@
 mechanism off. Callers need no such settings, so that their record is inside the package.
 """
 
+import math
+
 from helpers.settings import settings
 
 from gwfast.solvers.gromov import solve
 from gwfast.solvers.options import Settings
-from gwfast.utils.deadline import NEVER
+from gwfast.utils.deadline import NEVER, Deadline
 from gwfast.utils.tuning import Tuning
 
 
@@ -18,3 +20,15 @@ def solve_tuned(problem, *, deadline=NEVER, tol=1e-5, tuning=None, **options):
     return solve(
         problem, Settings.of(rare, deadline, tol=tol, tuning=tuning, takes_zero=True, **options)
     )
+
+
+class AfterLooks(Deadline):
+    """A deadline that has passed after a number of looks."""
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    @property
+    def at(self):
+        self.looks -= 1
+        return math.inf if self.looks >= 0 else -math.inf

@@ -44,7 +44,7 @@ def test_a_graph_in_float64_does_not_crawl(epsilon, by_degree):
 
 
 def test_partial_problems_do_not_go_round():
-    """The plan went to and fro between losses of .178 and more."""
+    """The loss of the plan alternated between .178 and more."""
     rng = np.random.default_rng(2)
     costs = [random_cost(2, rng.integers(1000)) for _ in range(2)]
     weights = (rng.dirichlet([1.0, 1.0]) for _ in range(2))

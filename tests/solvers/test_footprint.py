@@ -16,7 +16,8 @@ from gwfast import PointCloud, gromov_wasserstein
 
 # Prints by how much each solve lets the interpreter grow, and the size in its refusal.
 MEASURE = """
-import ctypes, re, warnings
+import ctypes, re, sys, warnings
+sys.path.append("..")  # of the folder of helpers
 import numpy as np
 from gwfast import Partial, PointCloud, QuadraticProblem, Unbalanced, gromov_wasserstein
 from helpers.settings import settings
@@ -68,7 +69,7 @@ SEMIRELAXED = dict(marginals="semirelaxed")
 PARTIAL = dict(marginals=gwfast.Partial(0.7))
 UNBALANCED = dict(marginals=gwfast.Unbalanced((1.0, 2.0)))
 DOUBLE = PRODUCT | dict(dtype="float64")
-# No room for what a search takes after its race.
+# No room for escapes after the race.
 NO_MORE = dict(memory_limit="200MB")
 FOOTPRINTS = {
     "dense costs": ("symmetric", 1100, 900, {}, 1e-3, 60, PRODUCT),
@@ -98,14 +99,12 @@ def only_on_linux(test):
 def test_a_solve_takes_the_size_in_its_refusal():
     """At most that, and at least half, but for 8 MB that belong to the interpreter."""
     code, sizes = MEASURE.replace("{footprints}", repr(FOOTPRINTS)), {}
-    folder = str(Path(__file__).parents[1])
-    for line in run_python(code, OMP_NUM_THREADS="2", PYTHONPATH=folder).stdout.splitlines():
+    for line in run_python(code, OMP_NUM_THREADS="2").stdout.splitlines():
         name, *numbers = line.split("\t")
         sizes[name] = grown, said = [*map(float, numbers)]
         assert grown - 8e6 <= said <= 2 * (grown + 8e6), line
     assert sizes.keys() == FOOTPRINTS.keys()
-    # The plan's buffer, and half as much for profiles and what the allocator keeps of
-    # coarser levels.
+    # A buffer of the size of the plan, and half of it for profiles and coarser levels.
     assert 1.0 < sizes["a race of clouds"][0] / (4 * 6000 * 5000) < 1.6
 
 

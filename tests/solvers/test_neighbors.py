@@ -1,4 +1,4 @@
-"""The tier "neighbors": the plans of the dense tier, and an honest bound of what they lack."""
+"""The tier "neighbors": the plans of the dense tier, and a bound of the mass that they lack."""
 
 import numpy as np
 import pytest

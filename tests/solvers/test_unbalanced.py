@@ -42,7 +42,7 @@ def test_a_plan_that_is_not_worth_its_cost_vanishes(dtype):
     result = solve(*SPACES, P, Q, rho=1e-3, epsilon=0.02, dtype=dtype, **fused)
     assert result.status == "degenerate" and "rho" in result.advice
     assert result.mass == 0.0 and not result.plan.any()
-    # What is left to pay is the price of having no mass at all.
+    # The price of having no mass at all is left.
     nothing = 1e-3 * (P.sum() ** 2 + Q.sum() ** 2)
     assert result.gw_cost == pytest.approx(nothing)
     assert result.reg_cost == pytest.approx(nothing + 0.02 * (P.sum() * Q.sum()) ** 2)

@@ -1,4 +1,4 @@
-"""What is written to between two calls is what the second call solves."""
+"""A second call solves the numbers that were written to costs after the first call."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_costs_that_are_written_to_are_those_that_are_solved(name, order):
     call, weights = CALLS[name], (masses(N, 1), masses(N, 2))
     kept = QuadraticProblem(*(np.array(distances(one), order=order) for one in (X, Y)))
     before = call(kept)
-    # Of another size and mean, and not symmetric.
+    # These costs have another size and mean, and one is not symmetric.
     others = [distances(cloud(N, 2, seed)) * 3 + 0.5 for seed in (7, 8)]
     others[1][0] *= 2
     for side, other in zip((kept.x, kept.y), others, strict=True):
