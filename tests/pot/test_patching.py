@@ -53,21 +53,13 @@ def swapped():
 
 def test_every_module_of_pot_is_swapped_and_restored():
     before = attributes()
-    places = {
-        ("ot", "solve_gromov"),
-        ("ot.da", "cg"),
-        ("ot.solvers._gromov", "entropic_gromov_wasserstein2"),
-        ("ot.gromov", "entropic_gromov_wasserstein"),
-        ("ot.gromov._bregman", "entropic_gromov_wasserstein"),
-    }
-    assert places <= before.keys()
+    own = "entropic_gromov_wasserstein"
+    places = {("ot", "solve_gromov"), ("ot.da", "cg"), ("ot.solvers._gromov", f"{own}2")}
+    assert places | {("ot.gromov", own), ("ot.gromov._bregman", own)} <= before.keys()
     with gwfast.pot.patched():
         during = attributes()
-    assert during.keys() == before.keys()
-    for place, function in during.items():
-        assert before[place] is OWN[place[1]]
-        assert function is getattr(twins, place[1])
-        assert attributes()[place] is before[place]
+    assert during == {place: getattr(twins, place[1]) for place in before}
+    assert attributes() == before == {place: OWN[place[1]] for place in before}
 
 
 @pytest.mark.parametrize("name", patching.FUNCTIONS)
@@ -121,8 +113,7 @@ def test_twice_is_once_and_contexts_nest():
     assert not swapped()
     with gwfast.pot.patched():
         with gwfast.pot.patched():
-            assert swapped()
-        gwfast.pot.unpatch()
+            gwfast.pot.unpatch()
         assert swapped()
         gwfast.pot.patch()
     assert swapped()
@@ -155,14 +146,14 @@ def test_without_pot_nothing_is_swapped(monkeypatch):
     assert not patching.originals
 
 
-@pytest.mark.parametrize("version", ["0.9.0", "0.9.70", "1.0"])
+@pytest.mark.parametrize("version", ["0.9.0", "0.9.70"])
 def test_versions_that_were_not_compared_are_a_warning(version, monkeypatch):
     monkeypatch.setattr(ot, "__version__", version)
     with pytest.warns(UserWarning, match=rf"0\.9\.7, .* {version}:") as caught:
         gwfast.pot.patch()
         gwfast.pot.patch()  # no second word
-    gwfast.pot.unpatch()
     assert [warning.filename for warning in caught] == [__file__]
+    gwfast.pot.unpatch()
     # If it is an error POT stays as it is.
     for swap in (gwfast.pot.patch, gwfast.pot.patched().__enter__):
         with pytest.raises(UserWarning, match=version):
@@ -219,15 +210,11 @@ def test_keywords_that_pot_ignores_are_a_warning(name):
             found = getattr(ot.gromov, name)(C1, C2, P, Q, numItermx=3, reg=2.0)
         # POT heeds what gwfast does not know.
         ot.optim.cg(P, Q, M, 0.5, *losses_of_others()[0], alpha_min=0.0)
+        # And checks masses itself.
+        with pytest.raises(AssertionError, match="same sum"):
+            ot.emd(P, (1 + 1e-5) * Q, M)
     assert [warning.filename for warning in caught] == [__file__]
     same(found, right, 1e-6)
-
-
-def test_keywords_that_pot_refuses_are_an_error():
-    name = "entropic_partial_gromov_wasserstein"
-    for function in (OWN[name], getattr(twins, name)):
-        with gwfast.pot.patched(), pytest.raises(TypeError, match="numItermx"):
-            function(C1, C2, P, Q, numItermx=3)
 
 
 def losses_of_others():
@@ -295,12 +282,6 @@ def test_other_problems_are_left_to_pot(name, arguments, served):
     same(found, theirs, 1e-6 if name == "solve_gromov" else 1e-12, lacks=("log", "potentials"))
     with pytest.raises(NotImplementedError):
         getattr(gwfast.pot, name)(**arguments)
-
-
-@pytest.mark.parametrize("off", [1.0, 1e-5])
-def test_masses_of_several_totals_are_left_to_pot(off):
-    with gwfast.pot.patched(), pytest.raises(AssertionError, match="same sum"):
-        ot.emd(P, (1 + off) * Q, M)
 
 
 def test_callers_in_pot_are_as_before():
