@@ -164,15 +164,6 @@ def test_partial_costs_between_spaces_steer():
 # Without entropy
 
 
-def test_potentials_are_optimal():
-    plan, log = pot.gromov_wasserstein(C1, C2, P, Q, log=True)
-    squares = ((C1**2) @ P)[:, None] + (C2**2) @ Q
-    gradient = 2 * (squares - 2 * C1 @ plan @ C2.T)
-    slack = gradient - log["u"][:, None] - log["v"]
-    assert slack.min() > -1e-9
-    assert abs(slack[plan > 0]).max() < 1e-9
-
-
 def test_all_mass_is_a_balanced_plan():
     plan = pot.gromov_wasserstein(C1, C2, P, Q)
     np.testing.assert_allclose(pot.partial_gromov_wasserstein(C1, C2, P, Q), plan, atol=1e-12)
