@@ -41,10 +41,9 @@ def stand_in(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def solved(tmp_path_factory):
-    """The folder of results of hard words, whose translations are the same with an exclamation
-    mark, and what was printed. A dictionary has half of the words that a list can hold; every
-    fifth of them is wrong.
+def folder(tmp_path_factory):
+    """Return the folder of results of hard words, whose translations end with an exclamation mark.
+    A dictionary has half of the words that a list can hold, every fifth with a wrong translation.
     """
     folder = tmp_path_factory.mktemp("solved")
     x, y, _ = clouds(len(WORDS))
@@ -55,19 +54,13 @@ def solved(tmp_path_factory):
     listed = [word for word in WORDS[::2] if word.isprintable() and " " not in word]
     lines = [f"{word}\t{listed[k - (k % 5 == 4)]}!\n" for k, word in enumerate(listed)]
     (folder / "pairs.txt").write_text("".join(lines), encoding="utf-8")
-    options = [
-        "--dictionary", folder / "pairs.txt", "--output", folder / "out", "--n-words", "60",
-        "--epsilon", "0.01", "--methods", "nn,csls,inverted_softmax", "--vectors", "text",
-        "--quiet",
-    ]  # fmt: skip
-    status, out, err = cli.run("align", *sides, *options)
-    assert status == 0, err
-    return folder / "out", out, err
-
-
-@pytest.fixture(scope="session")
-def folder(solved):
-    return solved[0]
+    options = (
+        "--n-words 60 --epsilon 0.01 --methods nn,csls,inverted_softmax --vectors text --quiet"
+    )
+    files = "--dictionary", folder / "pairs.txt", "--output", folder / "out"
+    status, out, message = cli.run("align", *sides, *files, *options.split())
+    assert status == 0 and f"written\t{folder / 'out'}" in out, message
+    return folder / "out"
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers import cli
 from helpers.cli import N
-from helpers.processes import run_python
 
 import gwfast
 from gwfast.words import read_embeddings
@@ -30,16 +29,13 @@ def test_help_version_and_config(run):
     assert json.loads(run("config", "--json")[1])["gwfast"] == gwfast.__version__
 
 
-@pytest.mark.parametrize("words, expected", [
-    ("gwfast tr", "translate"), ("gwfast align --di", "--dictionary"),
-])  # fmt: skip
-def test_commands_and_options_are_completed(monkeypatch, capsys, words, expected):
-    monkeypatch.setenv("_GWFAST_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+def test_options_are_completed(monkeypatch, capsys):
+    variables = dict(_GWFAST_COMPLETE="bash_complete", COMP_WORDS="gwfast align --di", COMP_CWORD=2)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
     with pytest.raises(SystemExit):
         cli.main([])
-    assert capsys.readouterr().out == f"plain,{expected}\n"
+    assert capsys.readouterr().out == "plain,--dictionary\n"
 
 
 def test_closed_output_is_an_error(capsys):
@@ -53,8 +49,8 @@ def test_missing_packages_are_named(run, files, monkeypatch):
     (files / "distributed.py").write_text(missing)
     monkeypatch.syspath_prepend(files)
     monkeypatch.delitem(sys.modules, "distributed", raising=False)
-    status, _, message = run("demo", "--scheduler", "tcp://127.0.0.1:1", "--quiet")
-    assert status == 2 and "--scheduler" in message and "[distributed]" in message
+    message = run("demo", "--scheduler", "foo", "--quiet")[2]
+    assert "--scheduler" in message and "[distributed]" in message
     refuse = "def Client(address, **_):\n    raise ValueError('missing port')"
     (files / "distributed.py").write_text(refuse)
     message = run("demo", "--scheduler", "foo", "--quiet")[2]
@@ -65,14 +61,6 @@ def test_missing_packages_are_named(run, files, monkeypatch):
         status, out, message = run("demo")
         assert (status, out) == (2, "")
         assert f" {', '.join(names)}: " in message and "gwfast-ot[cli]" in message
-
-
-@pytest.mark.process
-def test_words_need_no_extra():
-    run_python(
-        f"import sys\nsys.modules.update(dict.fromkeys({EXTRA}))\nimport gwfast.words\n"
-        "assert len(gwfast.words.load_sample()) == 3\n"
-    )
 
 
 @pytest.mark.parametrize("name", ["c.bin", "c.vec.gz"])
@@ -109,19 +97,16 @@ def test_words_are_translated(run, folder, rows, monkeypatch, direction):
     status, out, message = run(*arguments, source, source.replace("7", "9"), "-k", 3)
     assert (status, message) == (0, "")
     header, *lines = (line.split("\t") for line in out.splitlines())
-    assert [*header] == [*rows[0]]
-    assert [line[:3:2] for line in lines[::3]] == [
-        [source, target], [source.replace("7", "9"), target.replace("7", "9")]
-    ]  # fmt: skip
+    assert header == [*rows[0]]
+    assert lines[0][:3:2] == [source, target] and "9" in lines[3][0] and "9" in lines[3][2]
     assert [line[1::5] for line in lines] == [["1", "yes"], ["2", ""], ["3", ""]] * 2
     if is_forward:
         assert all(dict(zip(header, line, strict=True)) in rows for line in lines)
     status, out, message = run(*arguments, source, "nothing", "--json")
     assert status == 1 and "'nothing'" in message and ("source" in message) == is_forward
-    assert [*json.loads(out)] == [source]
-    found = json.loads(out)[source]
-    sizes = len(found["csls"]), len(found["coupling"])
-    assert found["mutual"] is True and sizes == (5, 5 * is_forward)
+    ((word, found),) = json.loads(out).items()
+    assert (word, found["mutual"], len(found["csls"])) == (source, True, 5)
+    assert len(found["coupling"]) == 5 * is_forward
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
     out = run(*arguments, source, "-k", 1)[1]
@@ -152,19 +137,17 @@ def test_a_folder_is_evaluated(run, files, folder, record):
     figures = [f"{csls[name]:.3f}" for name in ("P@1", "P@5", "P@10")]
     assert "100.0%" in lines[-1][0]
     assert lines[3][1:] == [figures[0], bounds, *figures[1:], "32 of 32"]
-    right = [f"s{i} s{i}!\n" for i in range(2, 30)]
-    (files / "right.txt").write_text("".join(right))
-    turned = [f"s{i}! s{i}\n" for i in range(2, 30)]
-    (files / "turned.txt").write_text("".join([*turned, *right[:1]]))
-    (files / "few.txt").write_text(right[0] + "".join(f"x{i} s7!\n" for i in range(20)))
+    (files / "right.txt").write_text("".join(f"s{i} s{i}!\n" for i in range(2, 30)))
+    turned = "".join(f"s{i}! s{i}\n" for i in range(2, 30))
+    (files / "turned.txt").write_text(turned)
+    (files / "few.txt").write_text("s2 s2!\n" + "".join(f"x{i} s7!\n" for i in range(20)))
     options = "--methods", "inverted_softmax", "--json"
     for option, name in (("--dictionary", "right.txt"), ("--reverse-dictionary", "turned.txt")):
         found = json.loads(run("evaluate", folder, option, name, *options)[1])
         score = found["accuracy"]["inverted_softmax"]
         assert (score["P@1"], score["queries"], found["warnings"]) == (1.0, 28, [])
-    for name, fact in (("turned.txt", "the other way"), ("few.txt", "1 of 21 words")):
-        status, _, message = run(*arguments, name)
-        assert status == 0 and fact in message
+    status, _, message = run(*arguments, "few.txt")
+    assert status == 0 and "1 of 21 words" in message
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
@@ -179,11 +162,9 @@ def test_new_vectors_are_mapped(run, files, folder, spaces, side):
     use = spaces.transform if side == "source" else spaces.transform_target
     np.testing.assert_array_equal(mapped.vectors, use(given.vectors[:9]))
     spaces.save("kept")  # a file that Python has saved
-    for of in (folder, "kept"):
-        status, out, message = run("map", of, *arguments[2:])
-        (files / "piped.vec").write_text(out, encoding="utf-8")
-        piped = read_embeddings(files / "piped.vec")
-        assert (status, message, piped.words) == (0, "", mapped.words)
-        np.testing.assert_array_equal(piped.vectors, mapped.vectors)
+    (files / "piped.vec").write_text(run("map", "kept", *arguments[2:])[1], encoding="utf-8")
+    piped = read_embeddings(files / "piped.vec")
+    assert piped.words == mapped.words
+    np.testing.assert_array_equal(piped.vectors, mapped.vectors)
     status, out, _ = run(*arguments, "--output", "new.npz", "--force", "--json")
     assert json.loads(out)["words"] == 9

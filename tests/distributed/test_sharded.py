@@ -30,8 +30,8 @@ def test_it_ends_where_one_place_does(tier, metric, relative):
     spaces, options = clouds(metric=metric), dict(tier=tier, relative=relative)
     here, there = solve(spaces, **options), solve(spaces, Workers(), **options)
     assert there.status == here.status == "converged" and there.coupling.form == "factors"
-    # The objective is a difference of terms in float32, of squared distances far larger
-    # ones; those of other tiers differ from one another by as much.
+    # The objective is a difference of terms in float32, which are far larger for squared
+    # distances; the objectives of two tiers differ by the same rounding.
     size, rounding = here.epsilon / relative, 1e-4 if metric == "sqeuclidean" else 1e-7
     assert there.gw_cost == pytest.approx(here.gw_cost, rel=3e-5, abs=rounding * size)
     assert np.abs(there.plan - here.plan).sum() < (1e-3 if rounding < 1e-5 else 1e-2)
@@ -43,15 +43,17 @@ def test_it_ends_where_one_place_does(tier, metric, relative):
 @pytest.mark.parametrize("relative", [0.02, 0.005])
 def test_any_number_of_shards_comes_to_the_same_plan(relative):
     spaces = clouds(130, 120)
-    expected, found = (solve(spaces, Workers(), n, relative=relative) for n in (1, 7))
-    assert found.gw_cost == pytest.approx(expected.gw_cost, rel=1e-5)
-    assert np.abs(found.plan - expected.plan).sum() < 1e-4
-    again = solve(spaces, Workers(5), 7, relative=relative)
+    one, found, again = (
+        solve(spaces, Workers(n_workers), n_shards, relative=relative)
+        for n_workers, n_shards in ((2, 1), (2, 7), (5, 7))
+    )
+    assert found.gw_cost == pytest.approx(one.gw_cost, rel=1e-5)
+    assert np.abs(found.plan - one.plan).sum() < 1e-4
     assert_array_equal(again.plan, found.plan)
 
 
 def test_more_shards_than_rows():
-    spaces = clouds(n=5, m=200)
+    spaces = clouds(5, 200)
     found = solve(spaces, Workers(), 9, min_points=10)
     assert found.gw_cost == pytest.approx(solve(spaces).gw_cost, rel=1e-5)
 
@@ -102,7 +104,7 @@ def test_a_plan_to_start_from():
 def test_low_rank_costs_are_sharded():
     u, engine = np.abs(np.random.default_rng(0).standard_normal((260, 5))), Workers()
     spaces = PointCloud.from_factors(u), PointCloud.from_factors(u[::-1] + 0.01)
-    # Both end within 3e-4 of what float64 ends in.
+    # Both objectives are within 3e-4 of the objective in float64.
     assert solve(spaces, engine).gw_cost == pytest.approx(solve(spaces).gw_cost, rel=6e-4)
     assert "make" in engine.asked
 
@@ -121,9 +123,6 @@ def test_others_are_solved_here(spaces, options):
     assert not engine.asked
 
 
-# --- Where shards are -----------------------------------------------------------------
-
-
 def test_shards_move_to_workers_that_join():
     engine = Workers(1)
 
@@ -138,27 +137,22 @@ def test_shards_move_to_workers_that_join():
 
 
 class Dying(Workers):
-    """Workers that die after `every` iterations and are replaced."""
+    """A worker that dies after `every` iterations and is replaced."""
 
-    def __init__(self, every):
-        super().__init__(1)
-        self.every = every
+    every = 1
 
-    def ask(self, questions):
-        answers = super().ask(questions)
-        n_iter = self.asked.count("iterate")
-        assert n_iter < 1000
-        if questions[0][1] == "iterate" and n_iter % self.every == 0:
-            (address,) = self.there
-            self.die(address)
+    def answer(self, handle, method, args):
+        if method == "iterate" and self.asked.count(method) % self.every == 0:
+            assert self.asked.count(method) < 1000
+            self.die(handle[1])
             self.join()
-            return [self.answer(*question) for question in questions]
-        return answers
+        return super().answer(handle, method, args)
 
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever(every):
-    engine = Dying(every)
+    engine = Dying(1)
+    engine.every = every
     with pytest.raises(NoWorkers, match=r"^shard 0 of 1 .* checkpoint"):
         solve(clouds(130, 120), engine, 1)
     assert engine.died <= 15
@@ -188,9 +182,6 @@ def test_shards_take_no_more_than_the_memory_of_workers():
     assert found.status == "converged"
     # As far as tiers differ from one another.
     assert found.gw_cost == pytest.approx(expected.gw_cost, rel=3e-5)
-
-
-# --- Plans and checkpoints ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tier, relative", [("dense", 0.02), ("tiled", 0.002)])
@@ -226,8 +217,14 @@ def test_the_plan_answers(tier, relative):
 
 def test_results_are_used_as_others_are():
     spaces, rng = clouds(130, 120), np.random.default_rng(4)
-    here, there = solve(spaces), solve(spaces, Workers())
+    here, seen = solve(spaces), []
+
+    def look(step):
+        seen.append(step.coupling.topk(1).indices[0, 0])
+
+    there = solve(spaces, Workers(dying=0.05), callback=look)
     assert_array_equal(there.match(), here.match())
+    assert (len(seen), seen[-1]) == (there.n_iter, there.match()[0])
     y = rng.standard_normal((120, 4))
     assert_allclose(there.transform(y), here.transform(y), atol=1e-4)
     words = [rng.standard_normal((n, 12)) for n in (150, 140)]
@@ -237,15 +234,6 @@ def test_results_are_used_as_others_are():
         aligned = gwfast.align(*words, **options)
     assert_allclose(aligned.mapping, expected.mapping, atol=1e-3)
     assert aligned.translate([0, 5], method="coupling", k=2).indices.shape == (2, 2)
-
-
-def test_a_callback_sees_the_plan():
-    seen = []
-    found = solve(
-        clouds(130, 120), Workers(dying=0.05),
-        callback=lambda step: seen.append(step.coupling.topk(1).indices[0, 0]),
-    )  # fmt: skip
-    assert len(seen) == found.n_iter and seen[-1] == found.match()[0]
 
 
 class Killed(Exception):

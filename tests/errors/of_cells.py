@@ -10,7 +10,7 @@ from gwfast.spatial import center_align, pairwise_align, stack_slices
 
 
 def anndata(x, spots=(), **more):
-    """As much of AnnData as is asked for."""
+    """The attributes of AnnData that are read."""
     obsm = {"spatial": spots} if len(spots) else {}
     return SimpleNamespace(X=x, obs={}, uns={}, layers={}, obsm=obsm, **more)
 

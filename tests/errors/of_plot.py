@@ -24,7 +24,6 @@ STEPS = [SimpleNamespace(gw_cost=1.0, change=0.1, marginal_error=0.1)] * 3
 AXES, FREE = Figure().subplots(1, 3), Figure().add_axes((0, 0, 1, 1))
 CALLS = [
     ("dynamics", [[]], {}, "history", "none"),
-    ("dynamics", [{"a": []}], {}, "history", "none"),
     ("dynamics", [STEPS], {"accuracy_history": [1, 2]}, "accuracy_history", "(2,)"),
     ("dynamics", [{"a": STEPS}], {"accuracy_history": [1]}, "accuracy_history", "[1]"),
     ("dynamics", [STEPS], {"ax": FREE}, "ax", "2 Axes, got 1"),

@@ -1,4 +1,4 @@
-"""Gradients of losses are what finite differences say, of torch and JAX alike."""
+"""Gradients of losses in torch and JAX are compared with finite differences."""
 
 import functools
 
@@ -21,7 +21,7 @@ REFUSED = [("p", gwfast.Partial(0.5)), ("q", gwfast.Partial(0.5)), ("q", PRICES[
 
 
 def data(fused=True, symmetric=True):
-    rng = np.random.default_rng(1)  # of which none goes in a cycle
+    rng = np.random.default_rng(1)  # No descent from these costs cycles.
     arrays = {}
     for name, n in (("x", N), ("y", M)):
         cost, noise = distances(rng.random((n, 3))) + 0.1, rng.random((n, n))
@@ -95,7 +95,7 @@ def test_the_loss_is_what_is_minimized(torch, epsilon):
     assert loss.shape == () and loss.dtype == torch.float64
     assert loss.item() == result.reg_cost and not loss.requires_grad
     np.testing.assert_array_equal(results[0].plan, result.plan)
-    # Of arrays of NumPy it is a number; what does not move may be anything.
+    # The loss of NumPy arrays is a number; arguments without gradients may be lists.
     assert gromov_wasserstein_loss(**given, **options) == result.reg_cost
     others = given | {"x": made["x"].requires_grad_(), "p": [*given["p"]]}
     others |= {"y": given["y"].tolist(), "alpha": np.float64(0.6)}
@@ -129,8 +129,7 @@ def test_tensors_of_float32_and_no_second_gradients(torch):
 def test_points_without_mass_have_no_part(torch, options):
     given = data()
     for name in MASSES:
-        given[name][0] = 0.0
-        given[name] /= given[name].sum()
+        given[name] = np.append(0.0, given[name][1:] / given[name][1:].sum())
     made = tensors(torch, given, given)
     gromov_wasserstein_loss(**made, **settings(**options, **TIGHT)).backward()
     for name, tensor in made.items():
@@ -192,7 +191,7 @@ def test_transformations_of_jax(jax):
     each = [slope(scale) for scale in (0.5, 1.5)]
     np.testing.assert_allclose(jax.vmap(slope)(np.array([0.5, 1.5])), each)
     assert jax.jvp(loss, (0.5,), (2.0,))[1] == pytest.approx(2.0 * each[0])
-    # The plan moves, which nobody differentiates.
+    # The second derivative would need the derivative of the plan.
     with pytest.raises(ValueError, match="JVP"):
         jax.grad(slope)(0.5)
     before = len(results)

@@ -41,7 +41,7 @@ def run_python(code, *, check=True, **changes):
 
 @contextmanager
 def full_disk(n_bytes):
-    """A block in which no file of this process can grow beyond so many bytes."""
+    """A block in which no file of this process can grow beyond `n_bytes`."""
     resource = pytest.importorskip("resource")
     former = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, former[1]))

@@ -14,8 +14,8 @@ from gwfast.problems.quadratic import QuadraticProblem
 
 
 class Workers:
-    """Stands for a `DaskEngine` of `n` workers; with `dying` one of them dies before so
-    many questions, at random, and another comes.
+    """Stands for a `DaskEngine` of `n` workers; before a share
+    `dying` of the questions, at random, a worker dies and another comes.
     """
 
     def __init__(self, n=2, memory=math.inf, dying=0.0):
@@ -80,5 +80,5 @@ def solve(spaces, engine=None, n_shards=3, min_points=100, *, tier="auto", relat
 
 
 def memory_for(spaces, n_shards):
-    """Return the memory of a worker that has room for one of so many shards."""
+    """Return the memory of a worker that has room for one of `n_shards` shards."""
     return size_of(QuadraticProblem(*spaces), "dense", n_shards) / USABLE

@@ -91,7 +91,7 @@ def test_draws_where_it_is_told(tmp_path, draw, data, n_panels):
     assert not whole.legends and not other.has_data()
     assert one.has_data() == (n_panels == 1)
     drawn = [axes for axes in whole.axes if axes.has_data() and axes is not one]
-    assert len(drawn) >= (n_panels if n_panels > 1 else 0)
+    assert len(drawn) >= n_panels * (n_panels > 1)
     assert all(axes.get_position().x1 <= other.get_position().x0 for axes in drawn)
     panels = Figure().subplots(n_panels, squeeze=False)
     draw(*data, ax=panels)
@@ -106,32 +106,26 @@ def test_figures_belong_to_pyplot_unless_a_file_is_written(tmp_path):
     assert not pyplot.get_fignums()
 
 
-# --- Solves -----------------------------------------------------------------------------
-
-
 def test_curves_show_the_history():
     runs = {"epsilon $1": history(5), "_epsilon 2": history(3)}
     top, bottom = plot.plot_dynamics(runs).axes
     for k, steps in enumerate(runs.values()):
-        x, costs = top.lines[k].get_data()
-        np.testing.assert_array_equal(x, range(1, len(steps) + 1))
-        np.testing.assert_array_equal(costs, [step.gw_cost for step in steps])
         change, error = bottom.lines[2 * k : 2 * k + 2]
+        costs, changes, errors = zip(*(vars(step).values() for step in steps), strict=True)
+        np.testing.assert_array_equal(top.lines[k].get_data(), [range(1, len(steps) + 1), costs])
         # The first change is infinite.
-        changes = [np.nan, *(step.change for step in steps[1:])]
-        np.testing.assert_array_equal(change.get_ydata(), changes)
-        np.testing.assert_array_equal(error.get_ydata(), [step.marginal_error for step in steps])
+        np.testing.assert_array_equal(change.get_ydata(), [np.nan, *changes[1:]])
+        np.testing.assert_array_equal(error.get_ydata(), errors)
         assert change.get_color() == error.get_color() == top.lines[k].get_color()
         assert change.get_linestyle() != error.get_linestyle()
     assert bottom.get_yscale() == "log" and top.get_ylabel() == "gw_cost"
-    assert len({line.get_color() for line in top.lines}) == 2
     assert len({line.get_marker() for line in top.lines}) == 2
     assert labels_of(top.get_legend()) == list(runs)
     top, _ = plot.plot_dynamics({f"run {k}": history(2) for k in range(20)}).axes
     assert len({line.get_color() for line in top.lines}) == 20
     # A result of many steps, without markers; and steps with no place on a log axis.
-    top, _ = plot.plot_dynamics(SimpleNamespace(history=history(97))).axes
-    assert len(top.lines[0].get_xdata()) == 97 and top.lines[0].get_markersize() == 0
+    (line,) = plot.plot_dynamics(SimpleNamespace(history=history(97))).axes[0].lines
+    assert len(line.get_xdata()) == 97 and line.get_markersize() == 0
     still = SimpleNamespace(gw_cost=0.0, change=0.0, marginal_error=0.0)
     plot.plot_dynamics([still] * 3).draw_without_rendering()
 
@@ -172,13 +166,13 @@ def test_every_plot_takes_the_result_that_it_is_about():
         np.testing.assert_allclose(image.get_array(), shares(gw.plan), atol=1e-5)
         labels = plot.plot_candidates(result).axes[0].get_yticklabels()
         assert {row.start for row in gw.candidates} <= {label.get_text() for label in labels}
-    for drawn, expected in (
-        (plot.plot_aligned(cells), plot.plot_aligned(cells.transform(), cells.y)),
-        (plot.plot_aligned(words), plot.plot_aligned(words.mapped_source, words.mapped_target)),
-        (plot.plot_slices(slices), plot.plot_slices(slices.a, slices.b, slices.rigid()(slices.a))),
+    for draw, result, data in (
+        (plot.plot_aligned, cells, (cells.transform(), cells.y)),
+        (plot.plot_aligned, words, (words.mapped_source, words.mapped_target)),
+        (plot.plot_slices, slices, (slices.a, slices.b, slices.rigid()(slices.a))),
     ):
-        for own, other in zip(points_of(drawn), points_of(expected), strict=True):
-            np.testing.assert_array_equal(own, other)
+        own, other = points_of(draw(result)), points_of(draw(*data))
+        np.testing.assert_array_equal(np.concatenate(own), np.concatenate(other))
     pairs = gwfast.pairwise_gromov_wasserstein([apart(z) for z in (x[:5], x[5:9], y[:6])])
     for draw in (plot.plot_dendrogram, plot.plot_embedding):
         assert draw(pairs, ["a", "b", "c"]).axes
@@ -207,15 +201,12 @@ def test_plans_are_shown_as_shares_of_their_rows():
 
 
 def test_every_kind_of_coupling_gives_the_same_picture_on_one_scale():
-    clouds = [gwfast.PointCloud(z) for z in (CLOUD[:20], CLOUD[20:])]
-    tiers = {"array": "dense", "sparse": "neighbors", "factors": "tiled"}
-    plans = {
-        form: gwfast.gromov_wasserstein(
-            *clouds, options=gwfast.SolverOptions(tier=tier), epsilon="20%", init="product"
-        ).coupling
-        for form, tier in tiers.items()
-    }
-    assert [coupling.form for coupling in plans.values()] == list(tiers)
+    clouds, plans = [gwfast.PointCloud(z) for z in (CLOUD[:20], CLOUD[20:])], {}
+    for form, tier in {"array": "dense", "sparse": "neighbors", "factors": "tiled"}.items():
+        options = gwfast.SolverOptions(tier=tier)
+        result = gwfast.gromov_wasserstein(*clouds, options=options, epsilon="20%", init="product")
+        plans[form] = result.coupling
+        assert result.coupling.form == form
     plan = plans["array"].toarray()
     plans |= {"scipy": sparse.csr_array(plan), "twice": 2 * plan}
     panels = plot.plot_couplings(plans).axes[:5]
@@ -236,9 +227,6 @@ def test_large_plans_are_added_up():
     # Mass on the diagonal stays there.
     rows, columns = np.nonzero(image)
     assert np.abs(rows / image.shape[0] - columns / image.shape[1]).max() < 0.02
-
-
-# --- Spaces -----------------------------------------------------------------------------
 
 
 def test_histograms_count_each_pair_once():
@@ -307,13 +295,13 @@ def test_dendrogram_joins_by_average_distance_and_shows_groups(noise):
 
 
 def test_dendrogram_fits_a_screen():
-    names = [f"space {k}" for k in range(60)]
-    figure = plot.plot_dendrogram(apart(np.arange(60)[:, None] ** 2.0), names)
-    assert figure.get_size_inches()[1] <= 9
+    n = 60
+    figure = plot.plot_dendrogram(apart(np.arange(n)[:, None] ** 2.0), [f"{k}" for k in range(n)])
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
     heights = sorted((box.y0, box.y1) for box in boxes)
     assert all(one[1] <= other[0] + 1 for one, other in itertools.pairwise(heights))
+    assert figure.get_size_inches()[1] <= 9
 
 
 def test_aligned_spaces_share_their_colors():
@@ -344,9 +332,8 @@ def test_words_stand_beside_their_translations():
     assert {*texts} == {*words, *translations}
     dots, crosses = (points.get_offsets() for points in axes.collections)
     for k, pair in enumerate(zip(words, translations, strict=True)):
-        ends = np.array([texts[word].xy for word in pair])
-        np.testing.assert_allclose(ends, [crosses[k], dots[k]])
-        np.testing.assert_allclose(axes.lines[k].get_xydata(), ends)
+        np.testing.assert_allclose([texts[word].xy for word in pair], [crosses[k], dots[k]])
+        np.testing.assert_allclose(axes.lines[k].get_xydata(), [crosses[k], dots[k]])
     assert len(plot.plot_aligned(alignment, words=words[0]).axes[0].texts) == 2
     for unknown in (["casa"], []):
         with pytest.raises(ValueError, match=rf"words must .* got {re.escape(str(unknown))}"):
@@ -366,34 +353,28 @@ def test_slices_before_and_after():
 
 def test_labels_go_with_the_rows_of_frames():
     pandas = pytest.importorskip("pandas")
-    names = [f"spot{k}" for k in range(30)]
-    spots, counts = pandas.DataFrame(CLOUD[:30, :2], names), np.arange(240).reshape(30, 8) % 7
-    kinds = pandas.Series(list("abc") * 10, names)
+    spots, counts = pandas.DataFrame(CLOUD[:30, :2]), np.arange(240).reshape(30, 8) % 7
+    spots.index = [f"spot{k}" for k in range(30)]
+    kinds = pandas.Series(list("abc") * 10, spots.index)
     slices = spatial.pairwise_align((spots, counts), (spots, counts + 1))
-    for draw, given in (
+    for draw, data in (
         (plot.plot_slices, (spots, spots, spots.iloc[::-1])),
         (plot.plot_slices, (slices, None, None)),
         (plot.plot_aligned, (spots, spots)),
     ):
-        first, second = (
-            [some.get_edgecolors() for axes in draw(*given, own, own).axes
-             for some in axes.collections]
-            for own in (kinds, kinds.iloc[::-1])
-        )  # fmt: skip
-        np.testing.assert_array_equal(first, second)
+        one, other = (draw(*data, own, own).axes for own in (kinds, kinds.iloc[::-1]))
+        for some, same in zip(one[-1].collections, other[-1].collections, strict=True):
+            np.testing.assert_array_equal(some.get_edgecolors(), same.get_edgecolors())
 
 
-@pytest.mark.parametrize(
-    "points, dim",
-    [(CLOUD[:2, :2], 2), (CLOUD[:30, :2], 2), (CLOUD, 3), (np.zeros((3, 2)), 2), (np.eye(5), 5)],
-)
-def test_embedding_is_the_best_of_its_rank(points, dim):
+@pytest.mark.parametrize("points", [CLOUD[:2, :2], CLOUD, np.zeros((3, 2)), np.eye(5)])
+def test_embedding_is_the_best_of_its_rank(points):
     """It projects on the first two principal components, which have their shares of variance."""
     figure = plot.plot_embedding(apart(points))
+    (axes,), (places,) = figure.axes, points_of(figure)
     centered = points - points.mean(axis=0)
     _, values, components = np.linalg.svd(centered, full_matrices=False)
-    (axes,), (places,) = figure.axes, points_of(figure)
-    if dim < 5:  # where no two directions are best
+    if len(points) != 5:  # where no two directions are best
         best = apart(centered @ components[:2].T)
         np.testing.assert_allclose(apart(places), best, atol=1e-7)
     percents = re.findall(r"\((\d+) %\)", axes.get_xlabel() + axes.get_ylabel())
