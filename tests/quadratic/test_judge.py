@@ -47,10 +47,6 @@ def judged(steps, facts=None, limits=LIMITS, **others):
     return verdicts
 
 
-def ending(*steps, **others):
-    return judged([step(), *steps], **others)[-1].status
-
-
 def noise(size):
     return [size * (1.0 if k % 2 else 0.8) for k in range(STALLED_AFTER)]
 
@@ -72,22 +68,41 @@ def test_standing_still_is_told_from_leaving_a_saddle(recent, stalled):
     assert not has_stalled([*map(step, recent)], FLOOR)
 
 
-def test_small_changes_end_a_descent_if_the_objective_stands():
-    assert ending(step(1e-6)) == Ending.CONVERGED
-    assert ending(step(1e-6, gw_before=math.nan)) == Ending.CONVERGED
-    assert ending(step(1e-6), final=False) is None  # an epsilon before the last
+SMALL, TIGHT = dict(change=1e-6), dict(change=1e-6, error=1e-2, marginal_error=1e-2)
+ENDINGS = [
+    ([SMALL], {}, Ending.CONVERGED),
+    ([SMALL | dict(gw_before=math.nan)], {}, Ending.CONVERGED),
+    ([SMALL | dict(gw_before=1.1)], {}, None),
+    ([SMALL], dict(final=False), None),  # an epsilon before the last
+    # The plan stands without its marginals.
+    ([TIGHT | dict(n_inner=100, thorough=True)], {}, Ending.MAX_INNER),
+    ([TIGHT | dict(n_inner=5, thorough=True)], {}, Ending.PRECISION),
+    ([TIGHT | dict(n_inner=100)], {}, None),
+    # Rounding may grow: a small change is confirmed.
+    ([SMALL | dict(floor=0.5e-3)], {}, Ending.CONVERGED),
+    ([SMALL | dict(floor=2e-3)], {}, None),
+    ([SMALL | dict(floor=2e-3)] * 2, {}, Ending.CONVERGED),
+    # Rounding is as large as the plan.
+    ([SMALL | dict(floor=2.0, deviates=True)] * 2, {}, Ending.PRECISION),
+    ([SMALL | dict(floor=2.0, deviates=False)] * 2, {}, Ending.CONVERGED),
+    ([], dict(ended=Ending.STOPPED), Ending.STOPPED),
+    ([], dict(ended=Ending.TIME_LIMIT), Ending.TIME_LIMIT),
+    ([SMALL], dict(ended=Ending.TIME_LIMIT), Ending.CONVERGED),
+    ([dict(mass=1e-6)] * STALLED_AFTER, {}, Ending.LOST_MASS),
+    ([dict(mass=1e-6)] * (STALLED_AFTER - 1), {}, None),
+    ([dict(mass=0.1), *[dict(mass=1e-6)] * (STALLED_AFTER - 1)], {}, None),
+]
+
+
+@pytest.mark.parametrize("steps, options, ending", ENDINGS)
+def test_a_descent_ends_as_its_last_steps_say(steps, options, ending):
+    assert judged([step(), *(step(**fields) for fields in steps)], **options)[-1].status == ending
+
+
+def test_the_error_of_the_marginals_explains_a_change_of_the_objective():
     moves = judged([step(), step(1e-6, gw_before=1.1)])[-1]
-    assert moves.status is None and not moves.settled
-    # The error of the marginals explains the change.
     known = judged([step(), step(1e-6, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
-    assert known.settled and known.status is None
-
-
-def test_a_plan_that_stands_without_its_marginals_ends_as_said():
-    crawls = dict(change=1e-6, error=1e-2)
-    assert ending(step(**crawls, n_inner=100, thorough=True)) == Ending.MAX_INNER
-    assert ending(step(**crawls, n_inner=5, thorough=True)) == Ending.PRECISION
-    assert ending(step(**crawls, n_inner=100)) is None
+    assert known.settled and not moves.settled and known.status is None
 
 
 def test_steps_after_acceleration_or_of_approximations_are_confirmed():
@@ -101,30 +116,11 @@ def test_steps_after_acceleration_or_of_approximations_are_confirmed():
     assert judge([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
 
 
-@pytest.mark.parametrize("floor, status", [(0.5e-3, Ending.CONVERGED), (2e-3, None)])
-def test_small_changes_are_confirmed_where_rounding_may_grow(floor, status):
-    small = step(1e-6, floor=floor)
-    assert ending(small) == status and ending(small, small) == Ending.CONVERGED
-
-
-@pytest.mark.parametrize("deviates, status", [(True, Ending.PRECISION), (False, Ending.CONVERGED)])
-def test_rounding_as_large_as_the_plan_is_no_convergence(deviates, status):
-    lost = step(1e-6, floor=2.0, deviates=deviates)
-    assert judged([lost, lost])[-1].status == status
-
-
-def test_limits_time_callbacks_and_lost_mass_end_it():
+def test_the_last_iteration_allowed_is_thorough():
     limits = dataclasses.replace(LIMITS, max_outer=2)
     first, last = judged([step(), step()], limits=limits)
     assert first.status is None and last.status == Ending.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
-    for ended in (Ending.STOPPED, Ending.TIME_LIMIT):
-        assert ending(ended=ended) == ended
-    # A descent that has converged in time says so.
-    assert ending(step(1e-6), ended=Ending.TIME_LIMIT) == Ending.CONVERGED
-    gone = [step(mass=1e-6)] * STALLED_AFTER
-    assert ending(*gone) == Ending.LOST_MASS
-    assert ending(*gone[1:]) is None and ending(*gone[2:], step(mass=0.1), gone[0]) is None
 
 
 @pytest.mark.parametrize("damps", [True, False])

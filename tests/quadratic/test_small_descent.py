@@ -71,6 +71,7 @@ def test_epsilon_falls_in_both_loops(method):
         assert here.epsilon == pytest.approx(there.epsilon)
         assert here.gw_cost == pytest.approx(there.gw_cost, rel=1e-3)
     assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-3)
+    assert result.history[0].epsilon == pytest.approx(8 * result.epsilon)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])

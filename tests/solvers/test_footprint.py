@@ -20,7 +20,9 @@ import ctypes, re, sys, warnings
 sys.path.append("..")  # of the folder of helpers
 import numpy as np
 from gwfast import Partial, PointCloud, QuadraticProblem, Unbalanced, gromov_wasserstein
+from helpers.problems import cloud
 from helpers.settings import settings
+from scipy.spatial.distance import cdist
 
 warnings.simplefilter("ignore")
 
@@ -29,18 +31,14 @@ def status(name):
         return 1024 * int(re.search(name + r":\\s+(\\d+) kB", lines.read())[1])
 
 def problem(kind, n, m, terms):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((max(n, m), 20)) * np.linspace(1, 3, 20)
-    sides = x[:n], x[:m, ::-1] + 0.05 * rng.standard_normal((m, 20))
+    x = cloud(max(n, m), 20, 0) * np.linspace(1, 3, 20)
+    sides = x[:n], x[:m, ::-1] + 0.05 * cloud(m, 20, 1)
     if kind == "clouds":
         return QuadraticProblem(*map(PointCloud, sides), **terms)
-    costs = []
-    for one in sides:
-        squares = (one**2).sum(axis=1)
-        cost = np.sqrt(np.abs(squares[:, None] + squares - 2 * one @ one.T))
-        if kind == "asymmetric":
-            cost += np.triu(rng.random(cost.shape))
-        costs.append((cost / cost.max()).astype(np.float32))
+    costs = [cdist(one, one) for one in sides]
+    if kind == "asymmetric":
+        costs = [cost + np.triu(np.ones(cost.shape)) for cost in costs]
+    costs = [(cost / cost.max()).astype(np.float32) for cost in costs]
     return QuadraticProblem(*costs, **terms)
 
 for name, (kind, n, m, terms, tol, max_iter, options) in {footprints}.items():
