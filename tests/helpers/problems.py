@@ -54,15 +54,6 @@ def orthogonal(d, seed):
     return q * np.sign(np.diag(r))
 
 
-def gw_objective(plan, cost_x, cost_y, loss="square"):
-    """``sum_ijkl L(C1_ik, C2_jl) T_ij T_kl`` by all n^2 m^2 terms, in float64."""
-    plan = plan.astype(np.float64)
-    a = cost_x[:, None, :, None].astype(np.float64)
-    b = cost_y[None, :, None, :].astype(np.float64)
-    terms = (a - b) ** 2 if loss == "square" else a * np.log(a / b) - a + b
-    return np.einsum("ijkl,ij,kl->", terms, plan, plan)
-
-
 def rotated_pair(n, d, seed, *, noise=0.0):
     """A cloud, a permuted and rotated copy, and where each row went.
 

@@ -73,7 +73,7 @@ ENDINGS = [
     ([SMALL], {}, Ending.CONVERGED),
     ([SMALL | dict(gw_before=math.nan)], {}, Ending.CONVERGED),
     ([SMALL | dict(gw_before=1.1)], {}, None),
-    ([SMALL], dict(final=False), None),  # an epsilon before the last
+    ([SMALL], dict(final=False), None),  # epsilon still falls
     # The plan stands without its marginals.
     ([TIGHT | dict(n_inner=100, thorough=True)], {}, Ending.MAX_INNER),
     ([TIGHT | dict(n_inner=5, thorough=True)], {}, Ending.PRECISION),
