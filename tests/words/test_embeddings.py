@@ -230,9 +230,9 @@ def test_embeddings_of_lists_arrays_and_frames():
 
 
 def test_with_counts():
-    embeddings = Embeddings(("a", "b"), points(2, 3))
+    embeddings = Embeddings(("b", "a"), points(2, 3))
     assert repr(embeddings) == "Embeddings(2 words x 3, float32)"
     counted = embeddings.with_counts({"b": 1, "a": 5.0, "c": 9})
-    assert counted.counts.dtype == np.float64 and counted.counts.tolist() == [5, 1]
+    assert counted.counts.dtype == np.float64 and counted.counts.tolist() == [1, 5]
     assert counted.vectors is embeddings.vectors
     assert repr(counted) == "Embeddings(2 words x 3, float32, with counts)"
