@@ -26,7 +26,6 @@ def test_steps_show_plans_and_looking_changes_nothing(kind, tier):
     atol = 0 if kind == "matrix" else 1e-6 / 80
     np.testing.assert_allclose(seen[-1], looked.plan, rtol=0, atol=atol)
     np.testing.assert_allclose([plan.sum() for plan in seen], 1.0, rtol=0.05)
-    # A callback takes the descent in Python.
     plain = gwfast.gromov_wasserstein(*costs, callback=lambda step: False, **options)
     np.testing.assert_array_equal(plain.plan, looked.plan)
     assert [step.change for step in plain.history] == [step.change for step in looked.history]

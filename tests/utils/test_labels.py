@@ -64,7 +64,6 @@ def test_labels_in_another_order_are_aligned(call):
 
 REFUSED = {
     "p": lambda p, x: gw(FRAME, FRAME, p=p),
-    "q": lambda p, x: gw(FRAME, FRAME, q=p),
     "linear_cost": lambda p, x: gw(COST, COST, p=LABELLED.p, linear_cost=x),
     "init": lambda p, x: gw(FRAME, FRAME, init=x),
     "x": lambda p, x: gw(x, COST),

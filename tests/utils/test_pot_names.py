@@ -18,7 +18,6 @@ solve = functools.partial(gwfast.gromov_wasserstein, COST, COST)
     [
         (lambda: solve(G0=None, reg=0.1), ["G0 is init", "reg is epsilon (half of POT's)"]),
         (lambda: solve(log=True, M=COST), ["M is linear_cost", "log is left out"]),
-        (lambda: gwfast.gromov_wasserstein(C1=COST, C2=COST), ["C1 is x", "C2 is y"]),
         (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), ["reg is epsilons"]),
         (lambda: gwfast.sinkhorn(M=COST, reg=1.0), ["M is cost", "reg is epsilon"]),
         (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), ["QuadraticProblem()", "C1 is x"]),
