@@ -100,9 +100,8 @@ def test_options_change_what_is_found(run, files, options, path, fact):
     lines = [f"{word} t{(i + 1) % N} t{i}\n" for i, word in enumerate(pairs.split()[::2])]
     (files / "two.lex").write_text("".join(lines))
     if "identical" in options:
-        y = read_embeddings(files / "b.vec")
-        targets = [f"s{word[1:]}" if int(word[1:]) < 20 else word for word in y.words]
-        write_vectors(files / "b.vec", targets, y.vectors)
+        alike = re.sub(r"t(1?\d) ", r"s\1 ", (files / "b.vec").read_text())
+        (files / "b.vec").write_text(alike)
     status, out, message = run(*ALIGN, "--json", "--methods", "csls", *options.split())
     assert status == 0, message
     found = json.loads(out)

@@ -99,11 +99,10 @@ def test_draws_where_it_is_told(tmp_path, draw, data, n_panels):
 
 
 def test_figures_belong_to_pyplot_unless_a_file_is_written(tmp_path):
-    assert plot.plot_distances(DISTANCES, NAMES) is pyplot.gcf()
-    pyplot.close("all")
     plot.plot_distances(DISTANCES, NAMES, path=tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert not pyplot.get_fignums()
+    assert plot.plot_distances(DISTANCES, NAMES) is pyplot.gcf()
 
 
 def test_curves_show_the_history():

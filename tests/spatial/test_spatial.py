@@ -217,6 +217,10 @@ def test_stacks_are_in_the_frame_of_the_first(found, tmp_path):
         _, kept = stack_slices([SPOTS, OVER], [EYE])
     np.testing.assert_allclose(back, SPOTS, atol=1e-9)
     assert np.linalg.norm(kept - SPOTS) > 1
+    # Spots in a line, and plans that match nothing, fit either way and say nothing.
+    line, plan = SPOTS[:, :1] * [1.0, 0.5], np.random.default_rng(0).random((63, 63)) / 63**2
+    stack_slices([line, line * [1, -1]], [EYE])
+    stack_slices([SPOTS, OVER], [plan])
     stack_slices(slices, [found.gw, EYE], key_added=None)
     assert list(slices[0].obsm) == ["spatial", "spatial_aligned"]
     anndata = pytest.importorskip("anndata")
@@ -227,13 +231,6 @@ def test_stacks_are_in_the_frame_of_the_first(found, tmp_path):
     np.testing.assert_allclose(written, SPOTS, atol=0.2)
 
 
-def test_slices_that_fit_either_way_say_nothing():
-    """Spots in a line, and a plan that matches nothing."""
-    line, plan = SPOTS[:, :1] * [1.0, 0.5], np.random.default_rng(0).random((63, 63)) / 63**2
-    stack_slices([line, line * [1, -1]], [EYE])
-    stack_slices([SPOTS, OVER], [plan])
-
-
 @pytest.mark.parametrize("kind", ["kl", "euclidean"])
 def test_a_center_is_less_noisy_than_its_slices(kind):
     spots = grid_of(8, 6)
@@ -242,6 +239,7 @@ def test_a_center_is_less_noisy_than_its_slices(kind):
     slices[1] = moved(slices[1][0]), slices[1][1]
     found = center_align(slices[0], slices, n_components=4, dissimilarity=kind)
     assert found.objectives[-1] < found.objectives[0] and len(found.alignments) == 3
+    assert len(found.objectives) < 10  # at its tolerance
     assert found.loadings.min() >= 0 and found.programs.min() >= 0
     right, alone = (
         np.corrcoef(one.ravel(), rates.ravel())[0, 1] for one in (found.expression, slices[0][1])
