@@ -193,7 +193,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/solvers/search/isomorphism.py",
-        "tests/solvers/test_isomorphism.py",
+        "tests/solvers/test_isomorphism.py tests/solvers/test_search.py",
         ("free = linear <= ROUNDING * linear.max()", "free = linear >= ROUNDING * linear.max()"),
         (
             "bool(np.abs(plan - other).sum() > 0.5 * plan.sum())",

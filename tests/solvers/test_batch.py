@@ -67,12 +67,12 @@ def test_cheap_starts_are_the_default_and_no_worse_than_the_product_plan():
     problems = small_problems()[:2]
     for one, other in zip(batch(problems), batch(problems, init="exact"), strict=True):
         assert_same(one, other)
-    costs = [(distances(cloud(n, 2, n)), distances(cloud(n + 2, 2, n + 1))) for n in range(5, 12)]
+    costs = [(distances(cloud(n, 2, n)), distances(cloud(n + 2, 2, n + 1))) for n in range(8, 14)]
     for epsilon in (0.02, 0):
         one = batch(costs, init="product", epsilon=epsilon)
-        few, more = (batch(costs, n_starts=n, epsilon=epsilon) for n in (2, None))
+        few, more = (batch(costs, n_starts=n, epsilon=epsilon) for n in (0, None))
         mean = [np.mean([result.gw_cost for result in results]) for results in (one, few, more)]
-        assert mean[0] > mean[1] >= mean[2]
+        assert mean[0] > mean[1] > mean[2]
 
 
 def test_problems_come_in_any_form():

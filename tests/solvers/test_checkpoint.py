@@ -108,18 +108,17 @@ def test_checkpoints_of_other_solves_are_refused(kept):
             solve(**{**given, **change}, checkpoint=kept)
 
 
-def test_checkpoints_tell_plans_and_neighbors_apart(tmp_path):
+def test_checkpoints_tell_plans_neighbors_and_clouds_apart(tmp_path):
     sides = [PointCloud(cloud(40, 3, seed)) for seed in (0, 1)]
-    first, second = (gwfast.gromov_wasserstein(*sides, init="product", epsilon=e, max_iter=9)
-                     for e in ("2%", "4%"))  # fmt: skip
-    for name, changes in (
-        ("init", [dict(init=first, tier="tiled"), dict(init=second, tier="tiled")]),
-        ("tier", [dict(tier="neighbors", n_neighbors=k) for k in (8, 9)]),
-    ):
-        one, other = (settings(**change, epsilon="3%", max_iter=5) for change in changes)
-        solve(*sides, **one, checkpoint=tmp_path / name)
+    plans = [dict(init=solve(*sides, epsilon=e, max_iter=9)) for e in ("2%", "4%")]
+    tiers = [settings(tier="neighbors", n_neighbors=k, max_iter=5) for k in (8, 9)]
+    for number, (one, other) in enumerate((plans, tiers)):
+        kept = tmp_path / str(number)
+        solve(*sides, **one, checkpoint=kept)
         with pytest.raises(ValueError, match="the checkpoint of another"):
-            solve(*sides, **other, checkpoint=tmp_path / name)
+            solve(*sides, **other, checkpoint=kept)
+        with pytest.raises(ValueError, match="the checkpoint of another"):
+            solve(*sides[::-1], **one, checkpoint=kept)
 
 
 def test_options_that_change_no_result_may_differ(kept):

@@ -19,29 +19,14 @@ def solve(x, y, p=None, q=None, **options):
 @pytest.mark.parametrize("metric", ["cosine", "sqeuclidean"])
 def test_regularized_objective_never_rises(metric, seed):
     """Exact inner solves of a concave objective descend, up to rounding."""
-    x, y, _ = rotated_pair(50, 3, seed, noise=0.1)
+    x, y, _ = rotated_pair(40, 3, seed, noise=0.1)
     sides = PointCloud(x, metric), PointCloud(y, metric)
     plan, costs, epsilon = "product", [], "auto"
-    for _ in range(10):
+    for _ in range(6):
         step = solve(*sides, epsilon=epsilon, init=plan, max_iter=1, marginal_tol=1e-6)
         plan, epsilon = step.plan, step.epsilon
         costs.append(step.reg_cost)
     assert np.diff(costs).max() < 1e-4 * np.abs(costs).max() and costs[-1] < costs[0]
-
-
-@pairwise(kind=["sqeuclidean", "dot", "matrix"], scale=[1e-15, 1e18], init=["product", "auto"])
-def test_units_of_cost_do_not_matter(kind, scale, init):
-    x, y, _ = rotated_pair(30, 3, 24, noise=0.02)
-
-    def costs(factor):
-        if kind == "matrix":
-            return factor * distances(x), factor * distances(y)
-        return PointCloud(np.sqrt(factor) * x, kind), PointCloud(np.sqrt(factor) * y, kind)
-
-    plain, scaled = solve(*costs(1.0), init=init), solve(*costs(scale), init=init)
-    assert scaled.epsilon == pytest.approx(plain.epsilon * scale**2, rel=1e-4)
-    assert np.abs(scaled.plan - plain.plan).sum() < 1e-4
-    np.testing.assert_allclose(scaled.gw_cost, plain.gw_cost * scale**2, rtol=1e-4)
 
 
 @pairwise(marginals=["balanced", "semirelaxed", Partial(0.5)], dtype=["float32", "float64"])
@@ -78,7 +63,7 @@ def test_annealing_ends_at_its_last_epsilon():
     [
         (dict(epsilon=0.01, max_iter=4), "max_iter"),
         (dict(epsilon=0.05, marginal_tol=1e-9), "stalled"),  # beyond float32
-        (dict(epsilon=1e-4, max_inner=2, max_iter=100), "max_iter"),
+        (dict(epsilon=1e-4, max_inner=2, max_iter=40), "max_iter"),
     ],
 )
 def test_limits_are_said(limits, status):
@@ -120,10 +105,10 @@ def test_a_small_price_comes_to_an_end(rho, seed):
     assert result.status != "time_limit" and result.mass <= 1
 
 
-@pytest.mark.parametrize("d, metric", [(5, "cosine"), (150, "dot")])
+@pytest.mark.parametrize("d, metric", [(5, "cosine"), (50, "dot")])
 def test_rounding_of_centered_clouds_does_not_go_on(d, metric):
     """Under the product plan the sum of their products is nothing but rounding."""
-    x = np.random.default_rng(d).standard_exponential((120, d)) ** 1.5
+    x = np.random.default_rng(d).standard_exponential((40, d)) ** 1.5
     x -= x.mean(axis=0)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     x -= x.mean(axis=0)

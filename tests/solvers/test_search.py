@@ -29,12 +29,9 @@ def copied(cost, seed, **options):
     return cost, cost[np.ix_(order, order)], match, options
 
 
-def line(n):
-    return np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
-
-
 def ring(n):
-    return np.minimum(line(n), n - line(n))
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(np.float64)
+    return np.minimum(apart, n - apart)
 
 
 def tree(n, seed):
@@ -170,7 +167,7 @@ PROBLEMS = {
     "exchangeable points": ("sure", exchangeable),
     "larger exact": ("sure", lambda s: noisy(330, 3, s, noise=0.1, m=310, **EXACT)),
     "exact noise": ("sure", lambda seed: planted([144, 23, 60, 0, 1][seed], 0.2)),
-    "more exact noise": ("sure", lambda seed: planted([1, 0, 2, 23, 60][seed], 0.3)),
+    "more exact noise": ("sure", lambda seed: planted([13, 9, 36, 0, 2][seed], 0.3, 40)),
     "most exact noise": ("doubted", lambda seed: planted([265, 144, 60, 23, 0][seed], 0.35)),
     "noisy distances": ("sure", lambda seed: noisy(60, 3, seed)),
     "noisy cloud": ("sure", lambda seed: noisy(60, 6, seed, as_cost=PointCloud)),
@@ -183,7 +180,7 @@ PROBLEMS = {
     "exact moved edges": ("doubted", lambda seed: neighbors(seed, n=30, epsilon=0)),
     "colored ring": ("sure", colored),
     "ring": ("tie", lambda seed: copied(ring(20), seed)),
-    "exact line": ("tie", lambda seed: copied(line(15), seed, epsilon=0)),
+    "exact ring": ("tie", lambda seed: copied(ring(15), seed, **EXACT)),
     "exact rings": ("unknown", lambda seed: (ring(20), ring(10), np.ones((20, 10)), EXACT)),
     "mirror image": ("tie", mirrored),
     "mirror image of a cloud": ("tie", lambda seed: mirrored(seed, squared)),
@@ -198,7 +195,7 @@ def test_a_known_match_is_found_or_doubted(name, seed):
     x, y, match, options = make(seed)
     result = gromov_wasserstein(x, y, seed=seed, **options)
     options, starts = options | dict(epsilon=result.epsilon), [match]
-    if result.epsilon == 0:
+    if result.epsilon == 0 and match.size < 10_000:
         starts.append(gromov_wasserstein(x, y, **options | dict(epsilon="auto")).plan)
     known = min(gromov_wasserstein(x, y, init=start, **options).gw_cost for start in starts)
     # The default epsilon is 1.75 % of the objective of the product plan.
@@ -240,11 +237,10 @@ def test_where_memory_is_short_there_is_no_search():
 @pytest.mark.parametrize("max_iter, max_inner", [(1, 1000), (8, 3)])
 def test_no_more_iterations_than_asked_for(max_iter, max_inner, init):
     x, y, *_ = noisy(60, 3, 1)
-    options = SolverOptions(max_inner=max_inner)
-    result = gromov_wasserstein(x, y, init=init, max_iter=max_iter, options=options)
-    assert 1 <= result.n_iter <= max_iter
+    limits = dict(max_iter=max_iter, options=SolverOptions(max_inner=max_inner))
+    result = gromov_wasserstein(x, y, init=init, **limits)
+    assert 1 <= result.n_iter <= max_iter and result.plan.sum() == pytest.approx(1.0, rel=1e-4)
     assert max(step.n_inner for step in result.history) <= max_inner
-    assert result.plan.sum() == pytest.approx(1.0, rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", ["auto", 0])

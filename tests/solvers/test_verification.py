@@ -163,17 +163,9 @@ KINDS = {
 }
 
 
-def some_plan(problem):
-    """A plan of the marginals of the problem that is no optimum."""
-    rule = problem.rule
-    plan = np.random.default_rng(5).standard_exponential(problem.shape)
-    if not rule.takes_q:
-        return plan * (rule.p / plan.sum(axis=1))[:, None]
-    p, q = (rule.mass * masses / masses.sum() for masses in (rule.p, rule.q))
-    for _ in range(300):
-        plan *= (p / np.maximum(plan.sum(axis=1), 1e-300))[:, None]
-        plan *= q / np.maximum(plan.sum(axis=0), 1e-300)
-    return plan
+def product_plan(problem):
+    rows, cols = problem.rule.product()
+    return np.multiply.outer(rows, cols / rows.sum())
 
 
 def least(cost, problem):
@@ -193,11 +185,11 @@ def test_the_gap_is_that_of_a_linear_program_and_of_the_solver(kind, loss, symme
     options = dict(linear_cost=BETWEEN, alpha=0.3) if fused else {}
     x, y = costs(symmetric)
     problem = QuadraticProblem(x, y, **KINDS[kind], loss=loss, **options)
-    plan = some_plan(problem)
+    plan = product_plan(problem)
     found = verify(problem, plan, epsilon=0)
     half = half_gradient(plan, x, y, loss, options.get("linear_cost"), 0.3)
     gap = 2 * (np.vdot(half, plan) - least(half, problem))
-    assert gap > 0.01 and found.failed == ("stationarity",)
+    assert gap > 1e-3 and found.failed == ("stationarity",)
     assert found.stationarity.value * found.gw_cost == pytest.approx(gap, rel=1e-6)
     result = gromov_wasserstein(problem, epsilon=0, init="product")
     found = verify(problem, result)
@@ -240,6 +232,6 @@ def test_plans_whose_objective_is_rounding():
     assert verify(problem, np.eye(12)[order] / 12, epsilon=0).failed == ("stationarity",)
     for cost in (0.0, 0.5):
         constant = QuadraticProblem(np.full((3, 3), cost), np.full((4, 4), cost))
-        assert verify(constant, some_plan(constant), epsilon=0).holds
+        assert verify(constant, product_plan(constant), epsilon=0).holds
     for epsilon in (0, 0.1):
         assert not verify(problem, np.zeros((12, 12)), epsilon=epsilon).holds
