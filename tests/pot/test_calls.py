@@ -44,7 +44,7 @@ def plan_row(name, arrays=GIVEN, **options):
     if one == PARTIAL[1]:
         options["alpha"] = 1.0  # else `M` counts here, and does not in POT
     if one in PARTIAL:
-        options = {"numItermax": 5} | options
+        options = {"numItermax": 3} | options
     if one in BAPG:
         options = {"entropy": 0.5, "max_iter": 100} | options
     if one in SEMIRELAXED:
@@ -84,7 +84,7 @@ def solve_gromov_rows():
     for options in (part, part | fused, part | alone):
         yield row("solve_gromov", lacks=OF_DUMMIES, **given, **options)
     proximal = {"method": "PPA", "max_iter": 6, "reg": 0.5}
-    semi_any, partial = semi | {"method": "any"}, part | {"max_iter": 5}
+    semi_any, partial = semi | {"method": "any"}, part | {"max_iter": 3}
     for options in ({}, proximal, kl, {"M": M, "alpha": 0.3}, alone, semi_any, partial):
         yield row("solve_gromov", close=1e-6, but={"err": 1e-2}, **given, **{"reg": 0.1} | options)
 

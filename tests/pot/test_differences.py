@@ -310,10 +310,10 @@ def test_solve_gromov_warns_of_a_partial_plan_without_its_mass():
 
 
 def test_steps_of_batches_are_of_the_function_for_one_problem():
-    options = batch(fused=False) | {"max_iter": 15, "tol": 1e-8}
+    options = batch(fused=False) | {"max_iter": 60, "tol": 1e-3}
     found = pot.solve_gromov_batch(**options)
-    assert found.log["n_iter"] <= 15 and len(found.log["status"]) == 4
-    step = {"solver": "PPA", "max_iter": 15, "tol": 1e-8 * np.sqrt(7 * 5), "epsilon": 0.1}
+    assert found.log["n_iter"] < 60 and len(found.log["status"]) == 4
+    step = {"solver": "PPA", "max_iter": 60, "tol": 1e-3 * np.sqrt(7 * 5), "epsilon": 0.1}
     step |= {"numItermax": 1000, "stopThr": 1e-10, "log": True}
     for k in range(4):
         Ca, Cb, a, b, G0 = (options[name][k] for name in ("Ca", "Cb", "a", "b", "T_init"))
