@@ -1,9 +1,7 @@
-"""Problems of every kind, and which values of two options are tried together: all that go."""
-
-import itertools
-import random
+"""Problems of every kind, in which every two values of two options meet if they go together."""
 
 import numpy as np
+from helpers.marks import pairwise_cases
 from scipy import sparse
 from scipy.sparse import csgraph
 
@@ -49,42 +47,7 @@ def is_excluded(case):
     return any(all(case.get(name) in values for name, values in rule.items()) for rule in EXCLUDED)
 
 
-def completed(case, rng):
-    """The case with a value for each factor, or None if no values go with those it has."""
-    if is_excluded(case):
-        return None
-    missing = [name for name in FACTORS if name not in case]
-    if not missing:
-        return case
-    values = FACTORS[missing[0]]
-    for value in rng.sample(values, len(values)):
-        found = completed(case | {missing[0]: value}, rng)
-        if found is not None:
-            return found
-    return None
-
-
-def pairs_of(case):
-    return set(itertools.combinations(((name, case[name]) for name in FACTORS), 2))
-
-
-def pairwise_cases(n_tries=10):
-    """Cases in which every two values that go together meet, by a greedy choice."""
-    rng, cases = random.Random(0), []
-    values = [(name, value) for name in FACTORS for value in FACTORS[name]]
-    pairs = itertools.combinations(values, 2)
-    uncovered = {pair: None for pair in pairs if pair[0][0] != pair[1][0]}
-    while uncovered:
-        pair = next(iter(uncovered))
-        tries = [completed(dict(pair), rng) for _ in range(n_tries)]
-        if tries[0] is None:
-            del uncovered[pair]
-            continue
-        best = max(tries, key=lambda case: len(pairs_of(case) & uncovered.keys()))
-        cases.append({name: best[name] for name in FACTORS})
-        for covered in pairs_of(best) & uncovered.keys():
-            del uncovered[covered]
-    return cases
+CASES = pairwise_cases(FACTORS, is_excluded)
 
 
 class Side:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conformance.cases import Case, kl2, pairwise_cases
+from conformance.cases import CASES, Case, kl2
 from scipy.special import xlogy
 
 import gwfast
@@ -10,7 +10,6 @@ import gwfast
 pytestmark = pytest.mark.filterwarnings("ignore")
 STOPPED_EARLY = "max_iter", "stalled", "time_limit"
 SLOW = "ppa", "bapg"
-CASES = pairwise_cases()
 
 
 def name_of(case):
