@@ -73,8 +73,8 @@ def test_what_is_left_out_is_bounded_and_told(k):
 
 def test_a_solve_ends_with_the_neighbors_of_its_own_plan():
     """From a plan alone other neighbors are chosen first."""
-    result = solve("neighbors", n_neighbors=50)
-    again = solve("neighbors", n_neighbors=50, init=result.plan)
+    result = solve("neighbors", n_neighbors=20)
+    again = solve("neighbors", n_neighbors=20, init=result.plan)
     assert result.converged and again.converged
     assert again.gw_cost == pytest.approx(result.gw_cost, rel=1e-4)
     kept, same = (one.coupling.csr != 0 for one in (result, again))
