@@ -12,6 +12,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
 from helpers.marks import ISAS, instruction_set, thin
+from threadpoolctl import threadpool_limits
 
 import gwfast
 
@@ -44,6 +45,13 @@ def isa(request):
 @pytest.fixture(params=SEEDS)
 def seed(request):
     return request.param
+
+
+@pytest.fixture(scope="module")
+def one_blas_thread():
+    """As the kernels are called."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
-"""Every compiled kernel: its arguments, what it writes to, how far it may be from its float64
-twin, and runs of both. Imports from inside, since kernels are tested directly."""
+"""Arguments, outputs and tolerances of every compiled kernel, and runs of it and its float64 twin.
+Imports from inside, since kernels are tested directly."""
 
 from copy import deepcopy
 from functools import partial
@@ -40,7 +40,7 @@ class Made:
     def build(self, module):
         made = getattr(module, self.kind)(**build(module, self.given))
         if self.kind == "ColumnSums" and module is COMPILED:
-            # What it was used for before must not matter.
+            # An earlier use must not matter.
             sizes, dtype = (made.n, made.m), self.given.get("dtype", np.float32)
             _kernels.marginals(np.ones(sizes, dtype=dtype), *map(np.empty, sizes), made)
         if self.values is not None:
@@ -65,7 +65,6 @@ def potentials(rng, n, m):
 
 
 def factors(rng, n, m):
-    """Rows that are products."""
     return {"left": matrix(rng, n, WIDTH), "right": Made("Panels", matrix=matrix(rng, WIDTH, m))}
 
 
@@ -90,7 +89,7 @@ make = SimpleNamespace(
     for_rows=lambda rng, n, m: buffer(n, dtype=float),
     for_columns=lambda rng, n, m: buffer(m, dtype=float),
 )
-# By name; kernels of which an argument is something else say so in `CASES`.
+# By name, unless a row of `CASES` has another argument.
 ARGUMENTS = {
     **dict.fromkeys(("cost", "kernel", "plan", "a", "b"), matrix),
     "u": make.row_vector,
@@ -267,9 +266,6 @@ CASES = {
 }  # fmt: skip
 
 
-# --- Runs -----------------------------------------------------------------------------
-
-
 def kernel_of(module, case):
     return getattr(module, case.split("-")[0])
 
@@ -302,7 +298,7 @@ def call(module, case, given, **more):
 
 
 def leaves(given, *path):
-    """Yield arrays among arguments, and among arguments of what is made, each with its path."""
+    """Yield arrays among arguments and among their own arguments, each with its path."""
     for name, x in given.items():
         if isinstance(x, np.ndarray):
             yield (*path, name), x

@@ -13,8 +13,7 @@ from gwfast.kernels._transport import ROUNDING, UNITS, Transport
 
 # --- Transport ------------------------------------------------------------------------
 
-SHAPES = [(1, 1), (1, 7), (7, 1), (2, 3), (3, 2), (31, 31), (17, 64), (65, 33)]
-LARGE = [(129, 257), (300, 300)]
+SHAPES = [(1, 1), (1, 7), (7, 1), (2, 3), (3, 2), (31, 31), (17, 64), (65, 33), (300, 300)]
 MASSES = {
     "uniform": lambda n, rng: np.full(n, 1 / n),
     "uneven": masses,
@@ -27,7 +26,6 @@ COSTS = {
     "random": lambda n, m, rng: rng.random((n, m)),
     "signed": lambda n, m, rng: rng.standard_normal((n, m)),
     "ties": lambda n, m, rng: rng.integers(0, 3, (n, m)) * 1.0,
-    "zero": lambda n, m, rng: np.zeros((n, m)),
     "separable": lambda n, m, rng: rng.random((n, 1)) + rng.random(m),
     "rank one": lambda n, m, rng: rng.standard_normal((n, 1)) * rng.random(m),
     "offset": lambda n, m, rng: 1e6 + rng.random((n, m)),
@@ -38,8 +36,7 @@ COSTS = {
 
 
 def solved(transport, cost, p, q):
-    """Return the plan and its value after a check of its marginals, and of the potentials that
-    certify the optimum."""
+    """Return the plan and its value, certified by its marginals and potentials."""
     transport.solve(cost)
     rows, cols, flows = transport.entries()
     assert len(flows) == len(p) + len(q) - 1 and (flows >= 0).all()
@@ -57,7 +54,7 @@ def solved(transport, cost, p, q):
     return plan, value
 
 
-@pairwise(shape=mostly_slow(SHAPES + LARGE, fast=SHAPES), of_mass=MASSES, of_cost=COSTS, isa=ISAS)
+@pairwise(shape=mostly_slow(SHAPES, fast=SHAPES[:-1]), of_mass=MASSES, of_cost=COSTS, isa=ISAS)
 def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, seed):
     rng = np.random.default_rng(seed)
     p, q = (MASSES[of_mass](size, rng) for size in shape)
@@ -65,7 +62,7 @@ def test_optima_are_certified_by_their_potentials(shape, of_mass, of_cost, isa, 
     transport, twin, cost = Transport(p, q), reference.Transport(p, q), COSTS[of_cost](*shape, rng)
     _, value = solved(transport, cost, p, q)
     assert transport.solve(cost) == 0
-    if shape in SHAPES and of_mass in ("uniform", "uneven", "whole"):
+    if shape != SHAPES[-1] and of_mass in ("uniform", "uneven", "whole"):
         twin.solve(cost)
         rows, cols, flows = twin.entries()
         assert abs(value - cost[rows, cols] @ flows) <= 1e-9 * np.abs(cost).max()
@@ -85,13 +82,10 @@ def test_near_costs_take_few_pivots_and_points_on_two_lines_none():
 @pytest.mark.parametrize("size", [1e-100, 0.3, 1e100])
 def test_masses_of_any_sum_are_taken_and_equal_masses_stay_an_assignment(size):
     rng, n = np.random.default_rng(0), 37
-    p, q = size * masses(9, rng), size * masses(7, rng)
-    transport = Transport(p, q)
-    assert transport.unit == pytest.approx(size / UNITS)
-    plan, _ = solved(transport, rng.random((9, 7)), p, q)
-    np.testing.assert_allclose(plan.sum(axis=1), p, rtol=1e-14)
-    p = np.full(n, size / n)
-    plan, _ = solved(Transport(p, p), rng.random((n, n)), p, p)
+    for p, q in ((masses(9, rng), masses(7, rng)), (np.full(n, 1 / n), np.full(n, 1 / n))):
+        transport = Transport(size * p, size * q)
+        assert transport.unit == pytest.approx(size / UNITS)
+        plan, _ = solved(transport, rng.random((len(p), len(q))), size * p, size * q)
     assert np.count_nonzero(plan > 1e-12 * size) == n and (plan > 0).sum(axis=1).max() == 1
 
 
@@ -135,15 +129,9 @@ class Quadratic:
         return np.vdot(half + 2 * linear, plan), half + linear
 
     def assert_feasible(self, plan):
-        assert (plan >= 0).all()
-        assert plan.sum() == pytest.approx(self.mass, rel=1e-13)
-        rows, cols = plan.sum(axis=1), plan.sum(axis=0)
-        if self.kind == "partial":
-            assert (rows <= self.p + 1e-14).all() and (cols <= self.q + 1e-14).all()
-            return
-        np.testing.assert_allclose(rows, self.p, rtol=1e-13)
-        if self.kind == "balanced":
-            np.testing.assert_allclose(cols, self.q, rtol=1e-13)
+        assert (plan >= 0).all() and plan.sum() == pytest.approx(self.mass, rel=1e-13)
+        over_rows, over_cols = plan.sum(axis=1) - self.p, plan.sum(axis=0) - self.q
+        assert over_rows.max() <= 1e-14 and (self.kind == "semirelaxed" or over_cols.max() <= 1e-14)
 
 
 # The last has more rows than go through a product at a time, and no multiple of them.
@@ -173,7 +161,7 @@ def test_steps_go_down_are_certified_and_the_same_on_any_number_of_threads(
         if steps.n_steps > n_before:
             assert before - value == pytest.approx(steps.change, rel=1e-6, abs=1e-13)
             assert 0 < steps.step_size <= 1
-        # What any plan promises at most, this plan's own potentials say.
+        # The potentials bound the gain of any plan.
         f, g = steps.potentials()
         promised = half if kind == "semirelaxed" else former
         assert (promised - f[:, None] - g).min() >= -1e-12
@@ -262,7 +250,6 @@ def begun(xs, ys, *places):
 
 @pytest.mark.parametrize("n_shares", [1, 2, 5])
 def test_pairs_side_by_side_are_what_each_is_alone(n_shares):
-    """They may be shared out over any calls and threads, and begin at plans found before."""
     x, ys, n = spaces(0, width=2)[3], spaces(1, width=2), SIZES[3]
     plans, shares, columns = np.empty((n, sum(SIZES))), [], np.cumsum([0, *SIZES])
     potentials = np.full(n * len(ys) + sum(SIZES), np.nan)

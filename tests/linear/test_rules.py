@@ -6,6 +6,7 @@ import pytest
 from helpers.marks import pairwise
 from helpers.problems import masses
 from helpers.twins import unbalanced
+from scipy import sparse
 from scipy.optimize import linprog
 from scipy.special import logsumexp
 
@@ -21,22 +22,21 @@ from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
 PRECISIONS = pytest.mark.parametrize("precision", [SINGLE, DOUBLE], ids=["32", "64"])
 
 
-def problem(n, m, seed, scale=1.0):
+def problem(n, m, seed):
     """Return a kernel's cost, its separable potentials, and masses of different totals."""
     rng = np.random.default_rng(seed)
-    cost = scale * rng.random((n, m))
     p, q = rng.uniform(0.2, 1.2, n), rng.uniform(0.2, 1.2, m)
-    base = Potentials(-scale * rng.random(n), -scale * rng.random(m))
-    return cost, base, p / p.sum(), 1.7 * q / q.sum()
+    base = Potentials(-rng.random(n), -rng.random(m))
+    return rng.random((n, m)), base, p / p.sum(), 1.7 * q / q.sum()
 
 
 def solved(cost, base, rule, epsilon, precision, start=None, relaxation=None, **limits):
     """Return the plan in float64 and the solution."""
     array = aligned_empty(cost.shape, precision.dtype)
     kernel = StoredKernel(array, lambda out: np.copyto(out, cost), 2, base)
-    limits = dict(tol=1e-12 if precision is DOUBLE else 1e-6, max_iter=100_000) | limits
-    solver = SinkhornSolver(rule, 2, precision)
-    solution = solver.solve(kernel, epsilon, start, relaxation=relaxation, **limits)
+    given = dict(tol=1e-12 if precision is DOUBLE else 1e-6, max_iter=100_000) | limits
+    given |= dict(start=start, relaxation=relaxation)
+    solution = SinkhornSolver(rule, 2, precision).solve(kernel, epsilon, **given)
     return kernel.coupling(solution).toarray().astype(np.float64), solution
 
 
@@ -57,26 +57,10 @@ def test_unbalanced_plan_is_that_of_plain_iterations(shape, rho, dtype):
     # Potentials to start from change nothing, nor do potentials of another problem.
     other = Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q)))
     for start in (None, solution.potentials, other):
-        plan, _ = solved(*args, start, Relaxation(rho, 0.1, 0.8))
+        plan, (potentials, *_) = solved(*args, start, Relaxation(rho, 0.1, 0.8))
+        made = np.exp((potentials.f[:, None] + potentials.g - cost) / 0.1)
+        np.testing.assert_allclose(plan, made, rtol=1e-4, atol=1e-30)
         assert np.abs(plan - expected).sum() < (1e-9 if dtype is np.float64 else 3e-5)
-
-
-@PRECISIONS
-@pytest.mark.parametrize("epsilon", [1e-3, 10.0])
-def test_unbalanced_marginals_determine_the_potentials(epsilon, precision):
-    cost, base, p, q = problem(20, 15, 3, scale=3.0)
-    rho, loose = np.array((0.5, 0.7)), 1e-8 if precision is DOUBLE else 1e-3
-    rule, relaxation = UnbalancedRule.of(p, q, rho), Relaxation(rho, 0.0, 1.0)
-    plan, solution = solved(cost, base, rule, epsilon, precision, relaxation=relaxation)
-    f, g = solution.potentials.f, solution.potentials.g
-    expected = np.exp((f[:, None] + g - cost) / epsilon)
-    np.testing.assert_allclose(plan, expected, rtol=2e-3, atol=1e-30)
-    plan = plan * plan.sum()  # as it was before it was scaled
-    u, v = -rho[0] * np.log(plan.sum(axis=1) / p), -rho[1] * np.log(plan.sum(axis=0) / q)
-    again = np.exp((u[:, None] + v + base.f[:, None] + base.g - cost) / epsilon)
-    total = np.outer(p, q).ravel() @ again.ravel()
-    assert total == pytest.approx(plan.sum(), rel=loose * max(1.0, 1 / epsilon))
-    assert solution.error < 1e-5
 
 
 def test_points_without_mass_have_none():
@@ -98,7 +82,6 @@ def test_points_without_mass_have_none():
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("shift, precision, seconds", [(-1.5, SINGLE, 1e-9), (50.0, DOUBLE, 60)])
 def test_plans_cut_short_and_plans_that_are_too_dear_are_numbers(shift, precision, seconds):
-    """One side alone, times what the mass lacks, would be beyond the range of scalings."""
     cost, base, p, q = problem(20, 9, 0)
     rho, limits = (0.006, 0.006), dict(deadline=Deadline.after(seconds))
     rule, relaxation = UnbalancedRule.of(p, q, rho), Relaxation(rho, shift, 1.0)
@@ -129,7 +112,6 @@ def test_semirelaxed_plan_takes_one_iteration(side, epsilon, precision):
 @pytest.mark.parametrize("epsilon", [3e-3, 0.1, 1.0])
 @pytest.mark.parametrize("whole", [None, 0, 1])
 def test_partial_plan_keeps_within_its_caps(whole, epsilon, precision):
-    """Scalings are at most a number they share, and at it where less than the mass moves."""
     cost, base, p, q = problem(30, 20, 6)
     sums = [p, q]
     if whole is not None:
@@ -172,9 +154,8 @@ def factors(n, m, d):
 
 
 def kept(entries, shape):
-    made = np.zeros(shape, dtype=bool)
-    made[np.repeat(np.arange(shape[0]), np.diff(entries.start)), entries.index] = True
-    return made
+    rows = np.repeat(np.arange(shape[0]), np.diff(entries.start))
+    return sparse.coo_array((np.ones(len(rows)), (rows, entries.index)), shape).toarray() > 0
 
 
 @pairwise(shape=[(40, 30), (1, 9), (9, 1), (30, 70)], k=[1, 4, 100], n_threads=[1, 3])
@@ -191,8 +172,8 @@ def test_the_nearest_of_rows_and_of_columns_are_kept(shape, k, n_threads):
     expected = np.isfinite(score) & ((score >= of_rows) | (score >= of_cols))
     np.testing.assert_array_equal(found.index, np.nonzero(made)[1])  # in order, and none twice
     assert made[expected].all() and not made[~np.isfinite(score)].any()
-    assert (made & ~expected).sum() < sum(shape) and found.start[-1] == len(found.index)
-    # There is a plan on what is kept: no set of rows has more mass than its columns.
+    assert (made & ~expected).sum() < sum(shape)
+    # The entries hold a plan: no set of rows has more mass than its columns.
     sums = [np.repeat(np.eye(shape[0]), shape[1], axis=1), np.tile(np.eye(shape[1]), shape[0])]
     on_kept = np.vstack(sums)[:, made.ravel()]
     assert linprog(np.zeros(made.sum()), A_eq=on_kept, b_eq=np.r_[p, q]).status == 0
@@ -205,22 +186,20 @@ def test_a_search_by_cells_finds_most_of_the_exact_one():
         centers[rng.integers(60, size=size)] + rng.standard_normal((size, 12)) / 3
         for size in (n, m)
     )
-    bias = -np.square(items).sum(axis=1, keepdims=True) / 2
-    queries = np.hstack([queries, np.ones((n, 1))]).astype(np.float32)
-    items = np.hstack([items, bias]).astype(np.float32)
+    queries = np.pad(queries, ((0, 0), (0, 1)), constant_values=1.0).astype(np.float32)
+    items = np.c_[items, -np.square(items).sum(axis=1) / 2].astype(np.float32)
     scores, found = queries @ items.T, largest_products(queries, items, k, 2)
     reached = np.take_along_axis(scores, found, axis=1)
-    worst = np.partition(scores, m - k, axis=1)[:, m - k]
+    worst = np.partition(scores, m - k, axis=1)[:, [m - k]]
     assert (np.diff(reached, axis=1) <= 1e-4).all()
     assert (reached[:, 0] >= scores.max(axis=1) - 1e-4).mean() > 0.95
-    assert (reached >= worst[:, None] - 1e-4).mean() > 0.95
+    assert (reached >= worst - 1e-4).mean() > 0.95
     np.testing.assert_array_equal(largest_products(queries, items, k, 1), found)
 
 
 @pytest.mark.parametrize("k, epsilon", [(40, 1.0), (40, 0.003), (2, 0.1)])
 def test_any_epsilon_is_solved_on_what_is_kept_from_no_potentials(k, epsilon):
-    """So small a one as overflows any scaling, through the log domain; and neighbors so few that
-    they have no plan by themselves."""
+    """An epsilon that overflows any scaling, and neighbors without a plan of their own."""
     left, right, f, g, p, q = factors(60, 50, 3)
     none = Potentials(0 * f, 0 * g)
     kernel = SparseKernel(left, padded(right), Support.nearest(left, right, none, (p, q), k, 1), 1)
@@ -234,7 +213,7 @@ def test_any_epsilon_is_solved_on_what_is_kept_from_no_potentials(k, epsilon):
 
 
 def test_potentials_that_do_not_fit_come_no_farther_from_those_of_all_entries():
-    """Potentials of larger epsilons on what is kept would."""
+    """Potentials of larger epsilons on few entries would."""
     rng, n, off = np.random.default_rng(0), 300, 3.0
     x = rng.standard_normal((n, 10)) * rng.exponential(size=(n, 1))
     y = x + 0.5 * rng.standard_normal(x.shape)
