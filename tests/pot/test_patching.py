@@ -48,9 +48,6 @@ def swapped():
     return ot.solve_gromov is twins.solve_gromov
 
 
-# Functions that are swapped
-
-
 def test_every_module_of_pot_is_swapped_and_restored():
     before = attributes()
     own = "entropic_gromov_wasserstein"
@@ -94,15 +91,10 @@ def test_modules_that_imported_functions_before_and_meanwhile(monkeypatch):
     assert own.gw is getattr(gwfast.pot, name)
 
 
-# Times of swaps
-
-
 def test_twice_is_once_and_contexts_nest():
-    for change, is_swapped in (("unpatch", False), ("patch", True), ("patch", True)):
+    for change, is_swapped in (("unpatch", 0), ("patch", 1), ("patch", 1), ("unpatch", 0)):
         getattr(gwfast.pot, change)()
-        assert swapped() is is_swapped
-    gwfast.pot.unpatch()
-    assert not swapped()
+        assert swapped() == is_swapped
     with gwfast.pot.patched():
         with gwfast.pot.patched():
             gwfast.pot.unpatch()
@@ -153,9 +145,6 @@ def test_versions_that_were_not_compared_are_a_warning(version, monkeypatch):
         assert not swapped()
 
 
-# Calls
-
-
 def test_calls_served_are_counted():
     """Calls that POT solves, and direct calls of gwfast, are not."""
     name, options = "entropic_gromov_wasserstein", dict(epsilon=0.2, log=True)
@@ -186,8 +175,6 @@ def test_results_are_of_pots_class_while_it_is_swapped(name):
     assert (type(found), type(right)) == (ot.utils.OTResult, gwfast.pot.OTResult)
     same(right, found, 0)
     assert found.status == right.status
-    if name == "solve_gromov":  # POT's batches have sums over problems
-        same(right.marginals, found.marginals, 0)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +259,6 @@ def test_other_problems_are_left_to_pot(name, arguments, served):
     same(found, theirs, 1e-6 if name == "solve_gromov" else 1e-12, lacks=("log", "potentials"))
     with pytest.raises(NotImplementedError):
         getattr(gwfast.pot, name)(**arguments)
-
-
-# Tensors
 
 
 def test_gradients_that_gwfast_lacks_are_left_to_pot():
