@@ -35,6 +35,9 @@ def refusal(path, read=read_embeddings, **options):
 CUT = binary_of("ab", points(2, 3))[:-5]
 LONG_TEXT = text_of([f"w{i}" for i in range(12_000)], points(12_000, 8), header=False)
 ONE, NAMES = np.ones((2, 3)), np.array(["a", "b"])
+# Half of a row; an archive may claim that it is whole.
+HALF = npy_bytes((1, 4), "<f4", bytes(8))
+SIZES = [(len(HALF) + n).to_bytes(4, "little") for n in (0, 8)]
 muse, xling, zhang = (partial(read_dictionary, format=name) for name in ("muse", "xling", "zhang"))
 
 
@@ -73,7 +76,8 @@ def npz(**arrays):
     (read_embeddings, "v", npz(words=NAMES, vectors=ONE[0]), None, r"'vectors'.*\(3,\)"),
     (read_embeddings, "v", npz(words=NAMES, vectors=ONE * 1j), None, "'vectors'.*complex128"),
     (read_embeddings, "v", npz(words=NAMES, vectors=ONE[:, :0]), None, r"'vectors'.*\(2, 0\)"),
-    (read_embeddings, "v", npz_bytes(WORD, npy_bytes((1, 4), "<f4", bytes(8))), None, "8 bytes"),
+    (read_embeddings, "v", npz_bytes(WORD, HALF), None, "8 bytes"),
+    (read_embeddings, "v", npz_bytes(WORD, HALF).replace(*SIZES), None, "within a row"),
     (read_embeddings, "v", npz_bytes(WORD, npy_bytes((2, 1), "<f8", bytes(8))), None, "8 bytes"),
     (read_dictionary, "d", b"\n \n", None, "empty"),
     (read_dictionary, "d", b"a b\n\nc d e\n", 3, "'c d e'"),
