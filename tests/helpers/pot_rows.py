@@ -25,66 +25,51 @@ def known(name, **arguments):
     return {key: x for key, x in arguments.items() if key in parameters}
 
 
+def lists(sizes, total=1.0, symmetric=True):
+    """Return costs, masses and features of spaces."""
+    numbered = list(enumerate(sizes))
+    return {
+        "Cs": [costs(n, s, symmetric=symmetric) for s, n in numbered],
+        "ps": [total * weights(n, s) for s, n in numbered],
+        "Ys": [np.random.default_rng(s).normal(size=(n, 2)) for s, n in numbered],
+    }
+
+
 def barycenter(name, sizes=None, total=1.0, believed=False, **options):
     """Return arguments for spaces with more (and, if masses are free, fewer) points than N."""
     sizes = sizes or ((9, 7, 3) if name in SEMIRELAXED_BARYCENTERS else (9, 7, 8))
-    arguments = known(
-        name,
-        N=N,
-        Cs=[costs(n, s, symmetric=not believed) for s, n in enumerate(sizes)],
-        ps=[total * weights(n, s) for s, n in enumerate(sizes)],
-        Ys=[np.random.default_rng(s).normal(size=(n, 2)) for s, n in enumerate(sizes)],
-        p=total * weights(N, 3),
-        lambdas=[0.5, 0.2, 0.3],
-        epsilon=0.5 if name == FUSED else 0.3,
-        alpha=0.7,
-    )
+    arguments = {"N": N, "p": total * weights(N, 3), "lambdas": [0.5, 0.2, 0.3], "alpha": 0.7}
+    arguments |= {"epsilon": 0.5 if name == FUSED else 0.3, **lists(sizes, total, not believed)}
+    arguments = known(name, **arguments)
     return arguments | {"max_iter": 5, "tol": 0.0, "log": True, "random_state": 3} | options
 
 
-def barycenter_row(name, **options):
-    close, rough = (1e-5, 1e-4) if "entropic" in name else (1e-9, 1e-9)
-    but = {"err": rough, "err_rel_loss": rough}
-    return row(name, close=close, but=but, **barycenter(name, **options))
+def barycenter_rows():
+    """Yield names and arguments of barycenters."""
+    believed, fused = {"believed": True}, {"init_X": INIT_Y}
+    for options in ({}, OTHERS | {"solver": "PPA"}, BY_LOSS | believed):
+        yield PLAIN, options
+    yield PLAIN, believed | {"symmetric": False}
+    yield FUSED, OTHERS | {"fixed_features": True, "init_Y": INIT_Y}
+    for name in EXACT_BARYCENTERS:
+        for options in ({}, OTHERS, believed, {"lambdas": None, "ps": None, "p": None}):
+            yield name, options
+    yield EXACT_FUSED, fused | {"init_C": INIT_C}
+    for name in SEMIRELAXED_BARYCENTERS:
+        yield name, {}
+        yield name, {"G0": "random_product", "warmstartT": True, "total": 3.0}
+        yield name, {"G0": "random", "believed": True}
+        yield name, OTHERS | {"G0": "random"} | (fused if name == SEMIRELAXED_FUSED else {})
+        for n in (1, 2):
+            yield name, {"N": n, "sizes": (2, 4, 3)}
+    yield SEMIRELAXED_FUSED, fused
+    for name in (EXACT_FUSED, SEMIRELAXED_FUSED):
+        for part in ("structure", "features"):
+            yield name, BY_LOSS | fused | {f"fixed_{part}": True}
 
-
-BARYCENTERS = [
-    barycenter_row(PLAIN),
-    barycenter_row(PLAIN, **OTHERS, solver="PPA"),
-    barycenter_row(PLAIN, **BY_LOSS, believed=True),
-    barycenter_row(PLAIN, believed=True, symmetric=False),
-    barycenter_row(FUSED, **OTHERS, fixed_features=True, init_Y=INIT_Y),
-    *(barycenter_row(name) for name in (*EXACT_BARYCENTERS, *SEMIRELAXED_BARYCENTERS)),
-    *(barycenter_row(name, believed=True) for name in EXACT_BARYCENTERS),
-    *(barycenter_row(name, **OTHERS) for name in EXACT_BARYCENTERS),
-    barycenter_row(EXACT_FUSED, init_C=INIT_C, init_X=INIT_Y),
-    barycenter_row(EXACT, lambdas=None, ps=None, p=None),
-    *(
-        barycenter_row(name, **BY_LOSS, init_X=INIT_Y, **fixed)
-        for name in (EXACT_FUSED, SEMIRELAXED_FUSED)
-        for fixed in ({"fixed_structure": True}, {"fixed_features": True})
-    ),
-    *(
-        barycenter_row(name, **options)
-        for name in SEMIRELAXED_BARYCENTERS
-        for options in (
-            {"G0": "random_product", "warmstartT": True, "total": 3.0},
-            {"G0": "random", "believed": True},
-            {"N": 1, "sizes": (2, 4, 3)},
-            {"N": 2, "sizes": (2, 4, 3)},
-        )
-    ),
-    barycenter_row(SEMIRELAXED, **OTHERS, G0="random"),
-    barycenter_row(SEMIRELAXED_FUSED, init_X=INIT_Y),
-    barycenter_row(SEMIRELAXED_FUSED, **OTHERS, G0="random", init_X=INIT_Y),
-]
 
 NT = 6
-SPACES = {
-    "Cs": [costs(n, s) for s, n in enumerate((9, 7, 8, 11, 5))],
-    "ps": [weights(n, s) for s, n in enumerate((9, 7, 8, 11, 5))],
-    "Ys": [np.random.default_rng(s).normal(size=(n, 2)) for s, n in enumerate((9, 7, 8, 11, 5))],
-}
+SPACES = lists((9, 7, 8, 11, 5))
 LEARNED = {"D": 3, "nt": NT, "epochs": 2, "random_state": 0, "use_log": True}
 LEARNED |= {"learning_rate": 0.1, "learning_rate_C": 0.1, "learning_rate_Y": 0.2}
 Q = weights(NT, 7)
@@ -101,30 +86,23 @@ def dictionary(name, s=0, first=None, **options):
     return known(name, C=C, p=p, Y=Y, **atoms, **SPACES, **LEARNED) | options
 
 
-DICTIONARY_ROWS = [
-    row(name, **arguments)
-    for name in (UNMIXING, FUSED_UNMIXING)
-    for arguments in (
-        dictionary(name),
-        dictionary(name, 1, reg=0.02, symmetric=True),
-        dictionary(name, 2, symmetric=False, p=None, q=None),
-        dictionary(name, 4, reg=0.02, symmetric=None),
-        dictionary(name, Cdict=ASYMMETRIC, symmetric=None),
-        dictionary(name, Cdict=ASYMMETRIC, symmetric=True),
-    )
-] + [
-    row(name, **arguments)
-    for name in (LEARNING, FUSED_LEARNING)
-    for arguments in (
-        dictionary(name),
-        dictionary(name, 0, FIRST, ps=None, q=None, batch_size=2, projection="symmetric"),
-        dictionary(name, batch_size=2, reg=0.02, projection="nonnegative"),
-        dictionary(name, 0, FIRST, use_adam_optimizer=False, projection=""),
-    )
-]
+def dictionary_rows():
+    """Yield names and arguments of dictionaries."""
+    for name in (UNMIXING, FUSED_UNMIXING):
+        yield name, dictionary(name)
+        yield name, dictionary(name, 1, reg=0.02, symmetric=True)
+        yield name, dictionary(name, 2, symmetric=False, p=None, q=None)
+        for symmetric in (None, True):
+            yield name, dictionary(name, Cdict=ASYMMETRIC, symmetric=symmetric)
+    for name in (LEARNING, FUSED_LEARNING):
+        yield name, dictionary(name)
+        some = {"ps": None, "q": None, "batch_size": 2, "projection": "symmetric"}
+        yield name, dictionary(name, 0, FIRST, **some)
+        yield name, dictionary(name, batch_size=2, reg=0.02, projection="nonnegative")
+        yield name, dictionary(name, 0, FIRST, use_adam_optimizer=False, projection="")
+
 
 MASSES = ("wx_samp", "wx_feat", "wy_samp", "wy_feat")
-DUALS = {"duals_sample": None, "duals_feature": None}  # up to constants
 TIGHT_COOT = {"nits_ot": 10**5, "tol_sinkhorn": 1e-12, "early_stopping_tol": 0, "log": True}
 
 
@@ -137,21 +115,16 @@ def matrices(x=(13, 5), y=(9, 7), given=(*MASSES, "M_samp", "M_feat"), **options
     return {name: arguments[name] for name in ("X", "Y", *given)} | TIGHT_COOT | options
 
 
-COOT_ROWS = [
-    row(name, but=DUALS, **arguments)
-    for name, arguments in (
-        ("co_optimal_transport", matrices(epsilon=(0.2, 0), alpha=(0.7, 1.5))),
-        ("co_optimal_transport", matrices((4, 17), (6, 19), MASSES, epsilon=0.3)),
-        ("co_optimal_transport", matrices((12, 1), (7, 3), (), epsilon=(0, 0.4))),
-        ("co_optimal_transport", matrices((1, 4), (3, 2), alpha=(0.7, 1.5))),
-        ("co_optimal_transport", matrices(given=(), epsilon=0.5, nits_bcd=2)),
-        ("co_optimal_transport", matrices(given=(), epsilon=0.5, eval_bcd=3, nits_bcd=7)),
-        ("co_optimal_transport", matrices(given=MASSES)),
-        ("co_optimal_transport", matrices(epsilon=0.5, early_stopping_tol=1e-3)),
-        ("co_optimal_transport2", matrices(epsilon=(0.2, 0), alpha=(0.7, 1.5))),
-    )
+MATRICES = [
+    matrices(epsilon=(0.2, 0), alpha=(0.7, 1.5)),
+    matrices((4, 17), (6, 19), MASSES, epsilon=0.3),
+    matrices((12, 1), (7, 3), (), epsilon=(0, 0.4)),
+    matrices((1, 4), (3, 2), alpha=(0.7, 1.5)),
+    matrices(given=(), epsilon=0.5, nits_bcd=2),
+    matrices(given=(), epsilon=0.5, eval_bcd=3, nits_bcd=7),
+    matrices(given=MASSES),
+    matrices(epsilon=0.5, early_stopping_tol=1e-3),
 ]
-
 TIGHT_UNBALANCED = {"max_iter": 300, "tol": 1e-10, "max_iter_ot": 3000, "tol_ot": 1e-11}
 
 
@@ -161,19 +134,6 @@ def unbalanced(n=8, m=6, **options):
     arguments |= {"Cy": distances(rng.standard_normal((m, 3))), "M": rng.random((n, m))}
     arguments |= {"wx": masses(n, 1), "wy": 1.5 * masses(m, 2), "epsilon": 0.3, "log": True}
     return arguments | {"unbalanced_solver": "sinkhorn"} | TIGHT_UNBALANCED | options
-
-
-UNBALANCED_ROWS = [
-    # With acceleration errors fall sooner.
-    row(name, close=1e-7, but={"backend": None, "error": 1e-2, "duals": 1e-6}, **arguments)
-    for name, arguments in (
-        (UNBALANCED, unbalanced(reg_marginals=10.0)),
-        (UNBALANCED, unbalanced(reg_marginals=(0.5, 3.0), alpha=0.7)),
-        (f"{UNBALANCED}2", unbalanced(reg_marginals=(0.5, 3.0), alpha=0.7)),
-    )
-]
-EARLY = unbalanced(reg_marginals=(0.03, 0.02), epsilon=0.1, max_iter=3)  # the two plans differ
-UNBALANCED_ROWS.append(row(UNBALANCED, close=1e-6, but={"backend": None, "duals": None}, **EARLY))
 
 
 def templates(multi_alpha=False, **options):
@@ -199,4 +159,27 @@ def templates(multi_alpha=False, **options):
     } | options
 
 
-SPACES_ROWS = BARYCENTERS + DICTIONARY_ROWS + COOT_ROWS + UNBALANCED_ROWS
+def spaces_rows():
+    """Yield the rows."""
+    for name, options in barycenter_rows():
+        close, rough = (1e-5, 1e-4) if "entropic" in name else (1e-9, 1e-9)
+        but = {"err": rough, "err_rel_loss": rough}
+        yield row(name, close=close, but=but, **barycenter(name, **options))
+    for name, arguments in dictionary_rows():
+        yield row(name, **arguments)
+    but = {"duals_sample": None, "duals_feature": None}  # unique up to constants
+    for arguments in MATRICES:
+        yield row("co_optimal_transport", but=but, **arguments)
+    yield row("co_optimal_transport2", but=but, **MATRICES[0])
+    # With acceleration errors fall sooner.
+    but = {"backend": None, "error": 1e-2, "duals": 1e-6}
+    yield row(UNBALANCED, close=1e-7, but=but, **unbalanced(reg_marginals=10.0))
+    for name in (UNBALANCED, f"{UNBALANCED}2"):
+        arguments = unbalanced(reg_marginals=(0.5, 3.0), alpha=0.7)
+        yield row(name, close=1e-7, but=but, **arguments)
+    # So early the two plans differ.
+    arguments = unbalanced(reg_marginals=(0.03, 0.02), epsilon=0.1, max_iter=3)
+    yield row(UNBALANCED, close=1e-6, but={"backend": None, "duals": None}, **arguments)
+
+
+SPACES_ROWS = list(spaces_rows())

@@ -2,29 +2,20 @@
 
 import numpy as np
 import pytest
+from helpers import pot_rows as rows
 from helpers.marks import pairwise
 from helpers.pot_calls import converted, ours, pots, same
 from helpers.pot_names import EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS
-from helpers.pot_rows import (
-    FUSED,
-    INIT_C,
-    INIT_Y,
-    LEARNING,
-    PLAIN,
-    SEMIRELAXED,
-    SEMIRELAXED_FUSED,
-    barycenter,
-    dictionary,
-)
+from helpers.pot_rows import FUSED, PLAIN, barycenter, dictionary
 from helpers.pot_spaces import costs, weights
 
 from gwfast import ConvergenceWarning
 
 
 @pytest.mark.parametrize("seed", [5, "generator", None])
-@pytest.mark.parametrize("name", [PLAIN, LEARNING])
+@pytest.mark.parametrize("name", [PLAIN, rows.LEARNING])
 def test_random_numbers_are_of_a_seed_a_generator_or_the_global_generator(name, seed):
-    options = dictionary(name, epochs=1) if name == LEARNING else barycenter(name, max_iter=1)
+    options = dictionary(name, epochs=1) if name == rows.LEARNING else barycenter(name, max_iter=1)
     expected = ours(name)(**options | {"random_state": 5})
     np.random.mtrand._rand.seed(5)
     seed = np.random.RandomState(5) if seed == "generator" else seed
@@ -40,9 +31,9 @@ def test_random_numbers_are_of_a_seed_a_generator_or_the_global_generator(name, 
 )
 def test_plans_made_together_are_those_of_single_problems(name, loss_fun, warmstartT, total, dtype):
     options = barycenter(name, total=total, loss_fun=loss_fun, warmstartT=warmstartT)
-    options |= {"init_C": INIT_C, "max_iter": 3, "stop_criterion": "loss"}
+    options |= {"init_C": rows.INIT_C, "max_iter": 3, "stop_criterion": "loss"}
     if "Ys" in options:
-        options["init_Y" if name == FUSED else "init_X"] = INIT_Y
+        options["init_Y" if name == FUSED else "init_X"] = rows.INIT_Y
     options = converted(options, lambda x: x.astype(dtype))
     # Plans whose tables are printed are made one by one, as single problems are solved.
     together, single = (ours(name)(**options, verbose=verbose) for verbose in (False, True))
@@ -67,15 +58,15 @@ def test_table_has_a_row_an_update(capsys):
 
 
 # Permuted, where there is room for every point.
-@pytest.mark.parametrize("name", [EXACT_BARYCENTERS[0], SEMIRELAXED])
+@pytest.mark.parametrize("name", [EXACT_BARYCENTERS[0], rows.SEMIRELAXED])
 def test_a_barycenter_of_one_space_is_that_space(name):
     C, order = costs(7, 1), np.random.default_rng(0).permutation(7)
-    options = {"stop_criterion": "loss", "ps": [weights(7, 1)]} if name == SEMIRELAXED else {}
+    options = {"stop_criterion": "loss", "ps": [weights(7, 1)]} if name == rows.SEMIRELAXED else {}
     options |= {"init_C": C[np.ix_(order, order)], "max_iter": 30, "log": True}
     found, log = ours(name)(7, [C], **options)
-    matched = log["T"][0].argmax(axis=0 if name == SEMIRELAXED else 1)
+    matched = log["T"][0].argmax(axis=0 if name == rows.SEMIRELAXED else 1)
     np.testing.assert_allclose(found, C[np.ix_(matched, matched)], atol=1e-12)
-    assert log["loss" if name == SEMIRELAXED else "err"][-1] <= 1e-9
+    assert log["loss" if name == rows.SEMIRELAXED else "err"][-1] <= 1e-9
 
 
 @pytest.mark.parametrize("start", ["fluid", "fluid_soft", "spectral", "kmeans", "kmeans_soft"])
@@ -91,8 +82,8 @@ def test_starts_that_cluster_are_pots(name, start):
 
 
 def test_products_of_the_same_features_are_near_to_all():
-    options = barycenter(SEMIRELAXED_FUSED, (9, 5, 3), max_iter=1, random_state=0)
-    X, C, log = ours(SEMIRELAXED_FUSED)(**options)
+    options = barycenter(rows.SEMIRELAXED_FUSED, (9, 5, 3), max_iter=1, random_state=0)
+    X, C, log = ours(rows.SEMIRELAXED_FUSED)(**options)
     assert np.isfinite(X).all() and np.isfinite(C).all()
     assert len(log["T"]) == 3
 

@@ -75,9 +75,8 @@ def test_warm_starts_are_where_it_goes_on(epsilon):
     np.testing.assert_allclose(found[0], P, atol=1e-8)
     # Masses may have changed, and plans may be any.
     rng = np.random.default_rng(4)
-    start = {"pi_sample": rng.random(P.shape), "pi_feature": rng.random(Q.shape)}
-    start |= {"duals_sample": [rng.random(n) for n in P.shape]}
-    start |= {"duals_feature": [rng.random(n) for n in Q.shape]}
+    for kind, shape in (("sample", P.shape), ("feature", Q.shape)):
+        start[f"pi_{kind}"], start[f"duals_{kind}"] = rng.random(shape), [*map(rng.random, shape)]
     given = matrices(epsilon=epsilon, alpha=1, warmstart=start)
     found, right = ours(NAME)(**given), pots(NAME)(**given)
     same(found[:2], right[:2], 1e-7)
