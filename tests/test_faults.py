@@ -29,3 +29,8 @@ def test_clouds_of_more_dimensions_than_points_are_solved_like_their_matrices():
 def test_sinkhorn_takes_a_few_dozen_iterations_at_a_small_epsilon():
     result = gwfast.sinkhorn(distances(cloud(100, 3, 3)), epsilon=0.05)
     assert result.converged and result.n_iter <= 60
+
+
+def test_rounding_makes_no_objective_negative():
+    cost = networkx.floyd_warshall_numpy(networkx.barbell_graph(6, 3))
+    assert 0 <= gwfast.gromov_wasserstein(cost, cost, epsilon=0).gw_cost < 1e-12
