@@ -58,11 +58,14 @@ def test_saddles_are_left_while_all_else_converges():
 
 
 @pytest.mark.parametrize("reach", [1.0, 3.0, MAX_REACH])
-def test_a_move_goes_no_further_than_its_reach(reach):
-    steps = steps_of(rotated([0.99, 0.5]), np.ones(2), 4)
-    before, after = steps[-1]
-    moved = np.linalg.norm(led_by(steps, reach=reach) - after)
-    assert moved <= reach * np.linalg.norm(after - before) * 1.001
+def test_a_move_goes_no_further_than_its_reach_and_foretells_the_next_step(reach):
+    matrix = rotated([0.99, 0.5])
+    steps = steps_of(matrix, np.ones(2), 4)
+    (before, after), led = steps[-1], led_by(steps, reach=reach)
+    length = np.linalg.norm(after - before)
+    assert np.linalg.norm(led - after) <= reach * length * 1.001
+    foretold = lead_of(steps, reach=reach)[1]
+    assert foretold == pytest.approx(np.linalg.norm(matrix @ led - led) / length, rel=1e-3)
     assert lead_of(steps, reach=0.9) is None
 
 
