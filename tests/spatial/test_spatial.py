@@ -150,7 +150,7 @@ def test_both_methods_agree():
     assert found.gw.epsilon == pytest.approx(0.1 * 2.0**2)
     assert found.rigid().angle == pytest.approx(exact.rigid().angle, abs=0.5)
     missed = [np.linalg.norm(x.transform() - slices[1][0], axis=1) / 300 for x in (exact, found)]
-    assert np.mean(missed[1] < 2) > 0.95 and missed[1].mean() < missed[0].mean() + 0.5
+    assert np.mean(missed[1] < 2) > 0.98 and missed[1].mean() < missed[0].mean() + 0.5
     again = pairwise_align(*slices, blur=2, options=gwfast.SolverOptions(tier="tiled"))
     assert again.gw.coupling.form != "array"
     np.testing.assert_allclose(again.transform(), found.transform(), atol=30)
