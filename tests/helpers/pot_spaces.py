@@ -6,9 +6,7 @@ from scipy.spatial.distance import cdist
 
 
 def costs(n, seed, *, symmetric=True):
-    """Distances between points of an uneven cloud, from 0.3 to one: the KL loss takes
-    logarithms of them.
-    """
+    """Return distances in an uneven cloud, from 0.3 to one, as the KL loss takes logarithms."""
     rng = np.random.default_rng([n, seed])
     points = rng.exponential(size=(n, 3)) * (3, 2, 1)
     cost = cdist(points, points)
@@ -26,7 +24,7 @@ def between(n, m, seed):
 
 
 def start(p, q, seed):
-    """A plan with these marginals that is not their product."""
+    """Return a plan with these marginals that is not their product."""
     plan = np.random.default_rng(seed).uniform(0.5, 1.5, size=(len(p), len(q)))
     for _ in range(200):
         plan *= (q / plan.sum(axis=0))[None, :]
@@ -37,14 +35,8 @@ def start(p, q, seed):
 def spaces(n=12, m=9, seed=0, *, symmetric=True):
     """Return C1, C2, M, p, q and G0."""
     p, q = weights(n, seed), weights(m, seed + 1)
-    return (
-        costs(n, seed, symmetric=symmetric),
-        costs(m, seed + 1, symmetric=symmetric),
-        between(n, m, seed),
-        p,
-        q,
-        start(p, q, seed),
-    )
+    cost_x, cost_y = (costs(k, seed + i, symmetric=symmetric) for i, k in enumerate((n, m)))
+    return cost_x, cost_y, between(n, m, seed), p, q, start(p, q, seed)
 
 
 def random_space(n, seed, *, n_empty=1):
@@ -72,7 +64,5 @@ def batch(size=4, n=7, m=5, *, fused=True, starts=True, symmetric=True):
 
 
 C1, C2, M, P, Q, G0 = spaces()
-# Uneven masses and a start that is not their product.
-GIVEN = {"C1": C1, "C2": C2, "M": M, "p": P, "q": Q, "G0": G0}
-# Without masses and start.
 PLAIN = {"C1": C1, "C2": C2, "M": M}
+GIVEN = PLAIN | {"p": P, "q": Q, "G0": G0}
