@@ -62,5 +62,4 @@ ROWS = [
     (lambda: gwfast.GromovWassersteinAligner().set_params(words=3), "parameter", "words"),
     (lambda: fit((9, 3), (9, 3), retrieval="best"), "retrieval", "best"),
     (lambda: fit((9, 3), (9, 1)), "feature", "1 feature(s)"),
-    (lambda: fit((1, 3), (9, 3)), "sample", "1 sample(s)"),
 ]
