@@ -47,8 +47,8 @@ def version_1(folder, quota):
         ("0::/a/b c:d\n", {"a/b c:d/cpu.max": TWO, "a/cpu.max": "max 1", "cpu.max": ONE}, 1),
         ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
         # A container that sees the path of its group, but that group as its root.
-        ("0::/docker/1f", {"cpu.max": ONE}, 1),
-        ("0::/../../a", {"cpu.max": "30000 100000", "a/cpu.max": TWO}, 1),
+        ("0::/docker/1f", {"cpu.max": "30000 100000"}, 1),
+        ("0::/../../a", {"cpu.max": TWO, "../cpu.max": "30000 100000"}, 2),
         ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
         ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
         ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
