@@ -190,7 +190,9 @@ def test_progress_has_the_change_and_the_time_left(run, stand_in, monkeypatch):
     def solve(*_, callback, **__):
         for fall in (0.5, 1.0):
             for k in range(1, 9):
-                step = dict(iteration=k, gw_cost=0.0123456, change=0.1 * fall**k)
+                step = dict(
+                    iteration=k, gw_cost=0.0123456, change=(0.1 if fall < 1 else 1e-3) * fall**k
+                )
                 callback(SimpleNamespace(**step, marginal_error=1e-3, seconds=20.0 * k))
         raise ValueError("x must be\n2-D")
 

@@ -33,6 +33,7 @@ def test_every_line_of_translations_has_its_fields(folder, rows, spaces):
     assert [int(row["rank"]) for row in rows] == [*range(1, 11)] * 80
     assert all(row["coupling"] and 0 < float(row["coupling_share"]) <= 1 for row in rows[:600:10])
     assert not any(row["coupling"] or row["coupling_share"] for row in rows[600:])
+    assert len({row["coupling"] for row in rows[:10]}) == 10
     # Shares of the mass of a word, not of all mass.
     assert np.mean([float(row["coupling_share"]) for row in rows[:600:10]]) > 0.3
     # Each word can be had again, and none ends a line or commands a terminal.
