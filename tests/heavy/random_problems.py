@@ -1,17 +1,13 @@
-"""Thousands of random problems of all kinds, as hostile as input may be: every one must
-end in a named error, or in a finite plan with a true status.
+"""Random problems of all kinds: each must end in a named error, or in a finite plan with a true
+status, which `gwfast.verify` checks.
 
-    python tests/heavy/random_problems.py [--cases N] [--first SEED]
-
-prints every problem that fails with its seed, and a count of how all have ended. One
-case again: `--first SEED --cases 1`. "converged" is checked by `gwfast.verify`.
+`python tests/heavy/random_problems.py [--cases N] [--first SEED]` prints the seeds of problems that
+fail, and how all problems ended.
 """
 
 import argparse
-import faulthandler
 import signal
 import sys
-import time
 import traceback
 import warnings
 from collections import Counter
@@ -29,14 +25,12 @@ import gwfast
 SIZES = [
     *range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 500
 ]  # fmt: skip
-# Most are small, so that there are many.
 WEIGHTS = np.array([1.0 / (1 + n) ** 0.9 for n in SIZES])
 KINDS = (
     "distances", "squared", "similarities", "asymmetric", "duplicates", "rank one",
     "constant", "integers", "zero but one", "huge outlier",
 )  # fmt: skip
-# A case must end within this; it is far more than any takes.
-SECONDS = 60
+SECONDS = 60  # far more than any case takes
 
 
 def cost(kind, n, rng):
@@ -114,12 +108,11 @@ def case(seed):
     (x, y), unit = sides(rng)
     n, m = (len(z) if isinstance(z, np.ndarray) else z.n for z in (x, y))
     problem = dict(p=masses(n, rng), q=masses(m, rng))
-    problem["marginals"] = str(
-        rng.choice(["balanced", "semirelaxed", "partial"], p=[0.6, 0.2, 0.2])
-    )
-    if problem["marginals"] == "semirelaxed":
+    rule = str(rng.choice(["balanced", "semirelaxed", "partial"], p=[0.6, 0.2, 0.2]))
+    problem["marginals"] = rule
+    if rule == "semirelaxed":
         problem["q"] = None
-    if problem["marginals"] == "partial":
+    if rule == "partial":
         mass = float(rng.choice([1e-6, 0.01, 0.5, 0.9, 0.999999, 1.0]))
         problem["marginals"] = gwfast.Partial(mass)
     negative = isinstance(x, np.ndarray) and min(x.min(), y.min()) < 0
@@ -146,10 +139,9 @@ def case(seed):
     elif kind < 0.2:
         options["epsilon"] = "auto"
     options["method"] = str(rng.choice(["pgd", "ppa", "bapg"], p=[0.6, 0.2, 0.2]))
-    if options["method"] == "bapg" and problem["marginals"] != "balanced":
+    if options["method"] == "bapg" and rule != "balanced":
         options["method"] = "ppa"
-    # Its iterations are Python's at small epsilon.
-    if isinstance(problem["marginals"], gwfast.Partial):
+    if rule == "partial":  # of slow iterations, in Python, at small epsilon
         options["max_iter"] = min(options["max_iter"], 30)
         options["max_inner"] = min(options["max_inner"], 100)
     return (x, y), problem, options
@@ -165,13 +157,8 @@ def solve(seed):
         try:
             result = gwfast.gromov_wasserstein(*given, **of_problem, **settings(**options))
         except (ValueError, MemoryError) as error:
-            message = str(error)
-            return f"{type(error).__name__}: {message.split(',')[0][:40]}", []
-    wrong = [
-        f"{one.category.__name__}: {one.message}"
-        for one in caught
-        if one.category is not gwfast.ConvergenceWarning
-    ]
+            return f"{type(error).__name__}: {str(error).split(',')[0][:40]}", []
+    wrong = [str(x.message) for x in caught if x.category is not gwfast.ConvergenceWarning]
     warned = len(caught) > len(wrong)
     if warned == (result.status == "converged"):
         wrong.append(f"warned is {warned} with status {result.status}")
@@ -179,9 +166,8 @@ def solve(seed):
     plan = result.plan
     if not np.isfinite(plan).all() or (plan < 0).any():
         return result.status, [*wrong, "entries that are not finite or negative"]
-    for name in ("gw_cost", "reg_cost", "marginal_error", "linear_cost", "left_out"):
-        if not np.isfinite(getattr(result, name)):
-            wrong.append(f"{name} is {getattr(result, name)}")
+    names = "gw_cost", "reg_cost", "marginal_error", "linear_cost", "left_out"
+    wrong += [f"{name} is not finite" for name in names if not np.isfinite(getattr(result, name))]
     for potential, mass in zip(result.potentials, (problem.p, problem.q), strict=True):
         known = mass > 0 if result.status != "degenerate" else potential > -np.inf
         if not np.isfinite(potential[known]).all():
@@ -195,22 +181,19 @@ def unverified(problem, result, options):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = gwfast.verify(problem, result, max_iter=50, **tolerances)
-    error = result.marginal_error
-    true = found.marginals.value
+    error, true = result.marginal_error, found.marginals.value
     if options["method"] == "bapg":
         true = found.rows.value + found.cols.value
-    wrong = []
-    if abs(true - error) > 1e-5 + 0.01 * error:
-        wrong.append(f"marginal_error {error:.3g} is {true:.3g}")
+    right = abs(true - error) <= 1e-5 + 0.01 * error
+    wrong = [] if right else [f"marginal_error {error:.3g} is {true:.3g}"]
     failed = {*found.failed} - {"rows", "cols", "mass"}
     if not result.converged:
         # If marginals are far away, the objective means nothing.
         failed &= {"objective", "reg_objective"} if error < 0.5 else set()
-    wrong += [f"{result.status}, {name}: {found.residuals[name]}" for name in failed]
-    return wrong
+    return wrong + [f"{result.status}, {name}: {found.residuals[name]}" for name in failed]
 
 
-def told(signum, frame):
+def too_late(signum, frame):
     raise TimeoutError(f"more than {SECONDS} s")
 
 
@@ -219,26 +202,23 @@ def main():
     parser.add_argument("--cases", type=int, default=3000)
     parser.add_argument("--first", type=int, default=0)
     options = parser.parse_args()
-    faulthandler.enable()
-    signal.signal(signal.SIGALRM, told)
-    ends, n_failed, slowest = Counter(), 0, (0.0, None)
+    signal.signal(signal.SIGALRM, too_late)
+    ends, n_failed = Counter(), 0
     for seed in range(options.first, options.first + options.cases):
         signal.alarm(SECONDS)
-        start = time.perf_counter()
         try:
             end, wrong = solve(seed)
         except Exception as error:
             traceback.print_exc(limit=-3)
             end, wrong = type(error).__name__, [f"{type(error).__name__}: {error}"]
         signal.alarm(0)
-        slowest = max(slowest, (time.perf_counter() - start, seed))
         ends[end] += 1
         if wrong:
             n_failed += 1
             print(f"{seed}: {end}: {'; '.join(wrong)}", flush=True)
     for end, count in ends.most_common():
         print(f"{count:6}  {end}")
-    print(f"{sum(ends.values())} cases, {n_failed} failed, slowest {slowest}")
+    print(f"{sum(ends.values())} cases, {n_failed} failed")
     sys.exit(n_failed > 0)
 
 
