@@ -73,6 +73,7 @@ ENDINGS = [
     ([SMALL], {}, Ending.CONVERGED),
     ([SMALL | dict(gw_before=math.nan)], {}, Ending.CONVERGED),
     ([SMALL | dict(gw_before=1.1)], {}, None),
+    ([SMALL | dict(gw_cost=0.0, gw_before=1e-9)], {}, Ending.CONVERGED),  # rounding
     ([SMALL], dict(final=False), None),  # epsilon still falls
     # The plan stands without its marginals.
     ([TIGHT | dict(n_inner=100, thorough=True)], {}, Ending.MAX_INNER),
