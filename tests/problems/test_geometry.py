@@ -1,5 +1,7 @@
 """Costs by points and by matrices: the numbers that they stand for."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from helpers.marks import pairwise
@@ -39,6 +41,17 @@ def test_cosine_similarity_of_any_shape(shape, seed):
     np.testing.assert_allclose(cosine_similarity(x), cosines(x, x), rtol=0, atol=5e-7)
     for n_threads in (2, 3):
         np.testing.assert_array_equal(cosine_similarity(x, y, n_threads=n_threads), found)
+
+
+def test_cosine_similarity_needs_little_more_than_input_and_output():
+    x = cloud(3000, 200, 0).astype(np.float32)
+    cosine_similarity(x[:9])  # loads the controller of BLAS, which is not measured
+    tracemalloc.start()
+    out = cosine_similarity(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # A normalized and a packed copy, and scratch that does not grow with the input.
+    assert peak <= 1.05 * (out.nbytes + 2 * x.nbytes)
 
 
 CONVERSIONS = {

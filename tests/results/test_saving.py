@@ -31,6 +31,8 @@ def test_a_result_is_read_as_it_was(name, tmp_path):
     np.testing.assert_array_equal(loaded.plan, result.plan)
     for field in vars(result).keys() - {"coupling"} | {"confidence", "left_out"}:
         np.testing.assert_equal(getattr(loaded, field), getattr(result, field))
+    again = gwfast.gromov_wasserstein(*COSTS, init=loaded, epsilon="3%", max_iter=1)
+    assert again.n_iter == 1
 
 
 def test_labels_are_kept(tmp_path):
