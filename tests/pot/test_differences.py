@@ -9,6 +9,7 @@ import pytest
 from helpers.pot_calls import call, ours, pots, same
 from helpers.pot_names import BALANCED, ENTROPIC, EXACT, PARTIAL, SEMIRELAXED, limit, value
 from helpers.pot_spaces import C1, C2, G0, GIVEN, PLAIN, M, P, Q, batch, spaces
+from helpers.problems import block_model, steps
 from scipy.spatial.distance import cdist
 
 import gwfast
@@ -154,6 +155,12 @@ def test_partial_costs_between_spaces_steer():
     )
     np.testing.assert_allclose(plan, expected, atol=1e-6)
     assert log["partial_fgw_dist"] == log["lin_loss"] == pytest.approx((M * plan).sum())
+
+
+@pytest.mark.parametrize("name", [EXACT[0], EXACT[2]])
+def test_equal_spaces_in_another_order_are_matched(name):
+    graph, order = steps(block_model(10, 1)), np.random.default_rng(1).permutation(10)
+    assert ours(f"{name}2")(graph, graph[np.ix_(order, order)]) == 0
 
 
 def test_all_mass_is_a_balanced_plan():
