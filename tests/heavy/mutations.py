@@ -153,10 +153,7 @@ MUTATIONS = [
     *mutations(
         "gwfast/quadratic/certificate.py",
         "tests/solvers/test_verification.py tests/gradients",
-        (
-            "in_y = loss.df2(y) * np.outer(cols, cols) - ",
-            "in_y = loss.df2(y) * np.outer(cols, cols) + ",
-        ),
+        ("made += (1.0 - self._weight) / 2 * self._linear[rows]", "made += self._linear[rows]"),
     ),
     *mutations(
         "gwfast/quadratic/low_rank.py",
@@ -202,7 +199,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/solvers/search/levels.py",
-        "tests/solvers",
+        "tests/quadratic/test_mechanisms.py tests/solvers",
         (
             'ranked[np.argsort(-masses[ranked], kind="stable")]',
             'ranked[np.argsort(masses[ranked], kind="stable")]',

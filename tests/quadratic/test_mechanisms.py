@@ -1,5 +1,6 @@
 """With and without each mechanism a solve ends at the same optimum."""
 
+import numpy as np
 import pytest
 from helpers.problems import distances, random_cost, rotated_pair
 from helpers.tuned import solve_tuned
@@ -46,3 +47,15 @@ def test_a_mechanism_ends_at_the_same_optimum(name):
     assert with_it.n_iter <= outer * without.n_iter
     n_inner, most = (sum(step.n_inner for step in one.history) for one in (with_it, without))
     assert n_inner <= inner * most
+
+
+def test_starts_race_on_the_points_with_most_mass():
+    heavy, costs = np.random.default_rng(0).standard_exponential((60, 3)) * [1, 2, 3], []
+    for rng in map(np.random.default_rng, (10, 20)):
+        noise, light = rng.standard_normal((60, 3)), rng.standard_exponential((180, 3))
+        costs.append(distances(np.vstack([heavy + 0.02 * noise, 3 * light])))
+    masses = np.repeat([1.0, 0.02], [60, 180])
+    problem = gwfast.QuadraticProblem(*costs, *[masses / masses.sum()] * 2)
+    tuning = dict(few_points=8, race_points=(60, 60, 60))
+    plan = solve_tuned(problem, epsilon="1%", tuning=tuning).plan
+    assert (plan[:60].argmax(axis=1) == np.arange(60)).mean() > 0.9
