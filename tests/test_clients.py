@@ -150,22 +150,3 @@ def test_slotaligns_last_steps_end_at_the_exact_plan():
     plan = recipe("SLOTAlign", "A, B, X, torch", "X")(A, B, start, torch)
     expected = gwfast.gromov_wasserstein(A.numpy(), B.numpy(), init=start.numpy(), epsilon=0)
     np.testing.assert_array_equal(plan.numpy(), expected.plan)
-
-
-def test_moscot_goes_on_from_the_plan():
-    modality = pytest.importorskip("moscot.problems.cross_modality")
-    anndata = pytest.importorskip("anndata")
-    x = np.random.default_rng(0).standard_exponential((30, 3)) * [1, 2, 3]
-    sides = []
-    for name, values in (("src", x), ("tgt", x[::-1, ::-1])):
-        sides.append(anndata.AnnData(values.copy(), obsm={"X_pca": values.copy()}))
-        sides[-1].obs_names = [f"{name}-{i}" for i in range(len(values))]
-    problem = modality.TranslationProblem(*sides).prepare(src_attr="X_pca", tgt_attr="X_pca")
-    recipe("moscot", "problem, e, cdist")(problem, 0.01, cdist)
-    moved = np.asarray(problem.translate(source="src", target="tgt", forward=True))
-    plan = np.asarray(problem["src", "tgt"].solution.transport_matrix)
-    weights = plan / plan.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(moved, weights @ x[::-1, ::-1], rtol=1e-4)
-    problem.solve(alpha=1, epsilon=0.01, threshold=1e-6, max_iterations=500)
-    theirs = np.asarray(problem["src", "tgt"].solution.transport_matrix)
-    assert abs(plan - theirs).sum() / 2 < 0.02
