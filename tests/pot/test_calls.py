@@ -31,7 +31,8 @@ COSTS = {
     "symmetric": GIVEN,
     "asymmetric": GIVEN | dict(zip(("C1", "C2"), spaces(symmetric=False), strict=False)),
 }
-COSTS["believed"] = COSTS["asymmetric"] | {"symmetric": True}
+# Costs so asymmetric that losses of one orientation get negative.
+NUMBERS = {f"C{k}": np.random.default_rng([2, n]).random((n, n)) for k, n in ((1, 12), (2, 9))}
 SINGLE = {key: x.astype(np.float32) for key, x in PLAIN.items()}
 # Entries of POT's logs of partial plans, of its points for mass without a match.
 OF_DUMMIES = "u", "v", "cost", "warning", "result_code"
@@ -141,6 +142,11 @@ ROWS = [
     *(plan_row(name, entropy=0.5, solver="PPA", max_iter=6) for name in BALANCED),
     *(plan_row(name, warmstart=True) for name in BALANCED),
     *(plan_row(f"{name}2", SINGLE, log=False)._replace(close=1e-4) for name in EXACT),
+    *(plan_row(name, GIVEN | NUMBERS, mass=0.5, symmetric=True) for name in PLANS[:-2]),
+    *(
+        plan_row(name, GIVEN | NUMBERS, mass=0.5, symmetric=True, numItermax=100)
+        for name in PLANS[-2:]
+    ),
     *start_rows(),
     *solve_gromov_rows(),
     *linear_rows(),
@@ -232,8 +238,7 @@ def test_results_are_of_the_library_and_dtype_of_the_arguments(name):
 def test_plans_are_pots(name, loss_fun, costs, masses, start):
     left = ("p", "q", "G0") if masses == "uniform" else () if start else ("G0",)
     arrays = {key: x for key, x in COSTS[costs].items() if key not in left}
-    symmetric = arrays.pop("symmetric", None)
-    row = plan_row(name, arrays, loss_fun=loss_fun, symmetric=symmetric)
+    row = plan_row(name, arrays, loss_fun=loss_fun)
     # Potentials between equal masses are not unique.
     unique = masses == "given" or name not in EXACT
     check(row if unique else row._replace(but=NOT_UNIQUE))
