@@ -117,6 +117,7 @@ def test_the_version_is_written_once():
         assert not re.search(rf"^\s*version *[:=] *\W?{gwfast.__version__}", text, re.M)
 
 
+@pytest.mark.slow
 def test_a_front_end_of_pip_leaves_nothing_behind(tree):
     pytest.importorskip("setuptools", "77")
     pytest.importorskip("Cython")
