@@ -27,7 +27,7 @@ def data(fused, symmetric=True, total=1.0):
 
 
 def tensors(given, names=NAMES, dtype="float64"):
-    """Return tensors of arrays; those of these names ask for gradients."""
+    """Return tensors of arrays, with gradients in the named arrays."""
     dtype = getattr(torch, dtype)
     return {
         name: torch.tensor(x, dtype=dtype, requires_grad=name in names) for name, x in given.items()
