@@ -9,8 +9,7 @@ from types import SimpleNamespace
 import matplotlib
 import numpy as np
 import pytest
-from helpers.cli import ADVICE, ALIGN, FILES, N
-from helpers.files import tree
+from helpers.cli import ADVICE, ALIGN, FILES, N, tree
 from helpers.processes import full_disk
 from helpers.vector_files import write_vectors
 

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from helpers import cli
-from helpers.cli import FILES
-from helpers.files import tree
+from helpers.cli import FILES, tree
 
 import gwfast
 from gwfast.words import read_dictionary, read_embeddings

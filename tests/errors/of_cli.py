@@ -6,8 +6,7 @@ The error is one line, the exit status 2, and nothing is written.
 import functools
 
 import pytest
-from helpers.cli import N, clouds, run, write_files
-from helpers.files import tree
+from helpers.cli import N, clouds, run, tree, write_files
 
 import gwfast
 

@@ -4,8 +4,7 @@ import functools
 
 import numpy as np
 import pytest
-from helpers.problems import distances, masses
-from helpers.settings import settings
+from helpers.problems import distances, masses, settings
 
 import gwfast
 from gwfast.gradients import gromov_wasserstein_loss

@@ -34,6 +34,10 @@ def run(*arguments, encoding="utf-8"):
     return status, *(stream.buffer.getvalue().decode(encoding) for stream in streams)
 
 
+def tree(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
 def clouds(n):
     """A cloud without symmetry, and the same cloud rotated."""
     rng = np.random.default_rng(7)

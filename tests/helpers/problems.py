@@ -1,8 +1,10 @@
-"""Small problems and slow, plain computations that tests compare with."""
+"""Small problems, and arguments of solvers."""
 
 import numpy as np
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
+
+import gwfast
 
 
 def cloud(n, d, seed):
@@ -64,3 +66,22 @@ def rotated_pair(n, d, seed, *, noise=0.0):
     order = rng.permutation(n)
     y = (x + noise * rng.standard_normal((n, d))) @ orthogonal(d, seed)
     return x, y[order], np.argsort(order)
+
+
+def settings(**given):
+    """Return keyword arguments of a solver, the rare settings among them in `options`."""
+    rare = gwfast.SolverOptions.__dataclass_fields__
+    rare = {name: given.pop(name) for name in rare if name in given}
+    return given | {"options": gwfast.SolverOptions(**rare)} if rare else given
+
+
+# One small size for problems of many kinds.
+N, M = 9, 7
+P, Q = masses(N, 1), masses(M, 2)
+BETWEEN = np.random.default_rng(3).random((N, M))
+
+
+def costs(symmetric=True, n=N, m=M):
+    return tuple(
+        random_cost(size, seed, symmetric=symmetric) + 0.1 for size, seed in ((n, 4), (m, 5))
+    )

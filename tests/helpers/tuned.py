@@ -4,7 +4,7 @@ mechanism off. Callers need no such settings, so that their record is inside the
 
 import math
 
-from helpers.settings import settings
+from helpers.problems import settings
 
 from gwfast.solvers.gromov import solve
 from gwfast.solvers.options import Settings

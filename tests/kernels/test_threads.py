@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow
+from helpers.problems import settings
 from helpers.processes import run_python
-from helpers.settings import settings
 from threadpoolctl import threadpool_limits
 
 import gwfast

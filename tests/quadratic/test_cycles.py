@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers.problems import random_cost, steps
-from helpers.settings import settings
+from helpers.problems import random_cost, settings, steps
 
 import gwfast
 import gwfast.pot

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.problems import distances, rotated_pair
-from helpers.settings import settings
+from helpers.problems import distances, rotated_pair, settings
 
 import gwfast
 from gwfast import pot

@@ -4,8 +4,7 @@ callback sends them to the loop in Python, which ends at the same plan.
 
 import numpy as np
 import pytest
-from helpers.problems import distances, masses
-from helpers.settings import settings
+from helpers.problems import distances, masses, settings
 
 import gwfast
 from gwfast import pot

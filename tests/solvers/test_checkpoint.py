@@ -5,8 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, masses, random_cost, rotated_pair
-from helpers.settings import settings
+from helpers.problems import cloud, masses, random_cost, rotated_pair, settings
 
 import gwfast
 from gwfast import Epsilon, PointCloud

@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from heavy import random_problems
 from helpers.marks import mostly_slow
-from helpers.problems import cloud, distances, random_cost
-from helpers.settings import settings
-from helpers.variants import SEMIRELAXED
+from helpers.problems import cloud, distances, random_cost, settings
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein
 
+SEMIRELAXED = dict(marginals="semirelaxed")
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
 

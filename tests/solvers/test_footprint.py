@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.problems import distances
+from helpers.problems import distances, settings
 from helpers.processes import environment, run_python
-from helpers.settings import settings
 
 import gwfast
 from gwfast import PointCloud, gromov_wasserstein
@@ -20,8 +19,7 @@ import ctypes, re, sys, warnings
 sys.path.append("..")  # of the folder of helpers
 import numpy as np
 from gwfast import Partial, PointCloud, QuadraticProblem, Unbalanced, gromov_wasserstein
-from helpers.problems import cloud
-from helpers.settings import settings
+from helpers.problems import cloud, settings
 from scipy.spatial.distance import cdist
 
 warnings.simplefilter("ignore")

@@ -4,8 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, distances
-from helpers.variants import BETWEEN, M, N, P, Q, costs
+from helpers.problems import BETWEEN, M, N, P, Q, cloud, costs, distances
 
 import gwfast
 from gwfast import gromov_wasserstein

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from heavy import random_problems
 from helpers.marks import mostly_slow
-from helpers.problems import cloud, distances
-from helpers.settings import settings
+from helpers.problems import cloud, distances, settings
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein, verify

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.problems import rotated_pair
-from helpers.settings import settings
+from helpers.problems import rotated_pair, settings
 
 import gwfast
 from gwfast import CrossCost, PointCloud

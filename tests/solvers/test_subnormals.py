@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.problems import distances
-from helpers.settings import settings
+from helpers.problems import distances, settings
 
 import gwfast
 from gwfast.kernels import _rows

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from helpers.marks import mostly_slow
-from helpers.problems import cloud, distances, random_cost, rotated_pair
+from helpers.problems import cloud, distances, random_cost, rotated_pair, settings
 from helpers.processes import run_python
-from helpers.settings import settings
 
 import gwfast
 from gwfast import PointCloud

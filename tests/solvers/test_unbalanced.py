@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.problems import distances, masses, random_cost
-from helpers.settings import settings
-from helpers.variants import BETWEEN, M, N
+from helpers.problems import BETWEEN, M, N, distances, masses, random_cost, settings
 
 import gwfast
 from gwfast import gromov_wasserstein

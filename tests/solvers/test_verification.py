@@ -5,10 +5,19 @@ import dataclasses
 import numpy as np
 import pytest
 from helpers.marks import pairwise
-from helpers.problems import cloud, distances, masses, rotated_pair
-from helpers.settings import settings
+from helpers.problems import (
+    BETWEEN,
+    N,
+    P,
+    Q,
+    cloud,
+    costs,
+    distances,
+    masses,
+    rotated_pair,
+    settings,
+)
 from helpers.twins import half_gradient
-from helpers.variants import BETWEEN, VARIANTS, N, P, Q, costs, masses_of
 from scipy.optimize import linprog
 
 import gwfast
@@ -17,12 +26,25 @@ from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein, verify
 OF_PROBLEM = "loss", "linear_cost", "alpha", "marginals"
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 EXCHANGED = [1, 0, *range(2, N)]
+FUSED = dict(linear_cost=BETWEEN, alpha=0.3)
+PLAIN = {
+    "plain": {},
+    "ppa": dict(method="ppa"),
+    "bapg": dict(method="bapg"),
+    "semirelaxed": dict(marginals="semirelaxed"),
+    "partial": dict(marginals=gwfast.Partial(0.6)),
+}
+VARIANTS = PLAIN | {f"fused {name}": FUSED | options for name, options in PLAIN.items()}
+VARIANTS |= {
+    f"{name} ppa": dict(method="ppa", **PLAIN[name]) for name in ("semirelaxed", "partial")
+}
 
 
 def solved(symmetric=True, **options):
     """A problem, and its solution."""
     terms = {name: value for name, value in options.items() if name in OF_PROBLEM}
-    problem = QuadraticProblem(*costs(symmetric), *masses_of(options), **terms)
+    q = None if options.get("marginals") == "semirelaxed" else Q
+    problem = QuadraticProblem(*costs(symmetric), P, q, **terms)
     rest = {name: value for name, value in options.items() if name not in OF_PROBLEM}
     return problem, gromov_wasserstein(
         problem, **settings(**{"epsilon": 0.05, "init": "product"} | rest)
