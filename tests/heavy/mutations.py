@@ -162,7 +162,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/solvers/search/portfolio.py",
-        "tests/solvers/test_search.py tests/solvers/test_optimum.py",
+        "tests/solvers/test_search.py",
         (
             "sorted(field, key=lambda one: one.gw_cost)",
             "sorted(field, key=lambda one: -one.gw_cost)",
@@ -178,7 +178,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/solvers/search/confidence.py",
-        "tests/solvers/test_optimum.py tests/solvers/test_search.py",
+        "tests/solvers/test_search.py",
         ("gap = min(above / abs(least) / 0.1, 1.0)", "gap = min(above / abs(least), 1.0)"),
         ("back=sum(back) / (len(back) + 1)", "back=sum(back) / (len(back) + 2)"),
     ),

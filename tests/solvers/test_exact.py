@@ -109,16 +109,16 @@ def test_vertices_are_sparse(options):
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_orders_of_points_and_sides_change_nothing(options, weight, symmetric):
     x, y = (random_cost(n, n, symmetric=symmetric) for n in (22, 17))
-    rng, terms = np.random.default_rng(0), [x, y, weight * random_cost(22, 1)[:, :17]]
+    rng, linear = np.random.default_rng(0), weight * random_cost(22, 1)[:, :17]
     rows, cols = rng.permutation(22), rng.permutation(17)
-    usual = solve(x, y, linear_cost=terms[2], **options)
-    moved = [terms[0][rows][:, rows], terms[1][cols][:, cols], terms[2][rows][:, cols]]
-    other = solve(*moved[:2], linear_cost=moved[2], **options)
+    usual = solve(x, y, linear_cost=linear, **options)
+    moved = x[rows][:, rows], y[cols][:, cols]
+    other = solve(*moved, linear_cost=linear[rows][:, cols], **options)
     np.testing.assert_allclose(other.plan, usual.plan[rows][:, cols], atol=1e-12)
     np.testing.assert_allclose(other.potentials[0], usual.potentials[0][rows], atol=1e-9)
     assert other.status == usual.status
     if options is not SEMIRELAXED:
-        other = solve(y, x, linear_cost=terms[2].T, **options)
+        other = solve(y, x, linear_cost=linear.T, **options)
         np.testing.assert_allclose(other.plan, usual.plan.T, atol=1e-12)
         np.testing.assert_allclose(other.potentials[1], usual.potentials[0], atol=1e-9)
 

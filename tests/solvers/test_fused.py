@@ -51,25 +51,13 @@ def test_cross_costs_are_what_they_say(metric):
 
 @pytest.mark.parametrize("rule", ["semirelaxed", gwfast.Partial(0.7), gwfast.Unbalanced(0.5)])
 def test_the_search_finds_matches_of_clouds_with_features(rule):
-    x, features = (
-        np.random.default_rng(1).exponential(size=(60, 6)) * np.arange(1, 7),
-        cloud(60, 3, 2),
-    )
+    x = np.random.default_rng(1).exponential(size=(60, 6)) * np.arange(1, 7)
+    features = cloud(60, 3, 2)
     order = np.random.default_rng(2).permutation(60)
     sides = gwfast.PointCloud(x), gwfast.PointCloud(x[order])
     for linear in (None, gwfast.CrossCost(features, features[order])):
         result = gromov_wasserstein(*sides, marginals=rule, linear_cost=linear)
         assert (result.plan.argmax(axis=0) == order).mean() > 0.9
-
-
-def test_a_linear_cost_decides_between_symmetric_matches():
-    """A regular polygon matches itself in many ways; features know one of them."""
-    angles, rows, where = 2 * np.pi * np.arange(12) / 12, np.arange(12), np.roll(np.arange(12), 5)
-    cost, between = distances(np.column_stack([np.cos(angles), np.sin(angles)])), np.ones((12, 12))
-    between[rows, where] = 0.0
-    result = gromov_wasserstein(cost, cost, linear_cost=between, epsilon=0.005)
-    np.testing.assert_array_equal(result.plan.argmax(axis=1), where)
-    assert result.gw_cost < 1e-3
 
 
 @pytest.mark.parametrize("epsilon, alpha", [(0.02, 0.5), (0, 0.2)])

@@ -1,13 +1,13 @@
-"""Awkward and degenerate input, and costs of any type of numbers."""
+"""Awkward and degenerate input, costs of any type of numbers, and costs that are written to."""
 
 import numpy as np
 import pytest
 from heavy import random_problems
 from helpers.marks import mostly_slow
-from helpers.problems import cloud, distances, settings
+from helpers.problems import cloud, distances, masses, rotated_pair, settings
 
 import gwfast
-from gwfast import QuadraticProblem, gromov_wasserstein, verify
+from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein, verify
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
@@ -78,3 +78,67 @@ def test_costs_of_any_type_of_number_end_where_a_copy_does(form, tmp_path):
     read = gromov_wasserstein(given, y, **few)
     assert read.gw_cost == pytest.approx(copied.gw_cost, rel=1e-4)
     np.testing.assert_allclose(read.plan, copied.plan, atol=1e-2 / 130)
+
+
+N = 40
+ROUGH = gwfast.SolverOptions(marginal_tol=1e-3)
+FEW = dict(epsilon=0.05, n_threads=1, max_iter=60, tol=1e-3, options=ROUGH)
+PRODUCT, PROFILE = dict(init="product", **FEW), dict(init="profile", **FEW)
+X, Y, _ = rotated_pair(N, 3, 5, noise=0.05)
+CALLS = {
+    "product": lambda one: gromov_wasserstein(one, **PRODUCT).plan,
+    "profile": lambda one: gromov_wasserstein(one, **PROFILE).plan,
+    "costs": lambda one: gromov_wasserstein(one.x, one.y, one.p, one.q, **PRODUCT).plan,
+    "exact": lambda one: gromov_wasserstein(one, epsilon=0, init="product").plan,
+    "batch": lambda one: gwfast.gromov_wasserstein_batch([one], **PRODUCT)[0].plan,
+    "several starts": lambda one: gromov_wasserstein(one, init=["product", "profile"], **FEW).plan,
+    "tuned": lambda one: gwfast.tune_epsilon(one, epsilons=[0.05], init="product").plan,
+    "pairs": lambda one: gwfast.pairwise_gromov_wasserstein([one.x, one.y]).costs,
+    "verify": lambda one: gwfast.verify(one, np.outer(one.p, one.q), epsilon=2.0).gw_cost,
+}
+
+
+@pytest.mark.parametrize("name, order", [*zip(CALLS, 5 * "CF", strict=False)])
+def test_costs_that_are_written_to_are_those_that_are_solved(name, order):
+    call, weights = CALLS[name], (masses(N, 1), masses(N, 2))
+    kept = QuadraticProblem(*(np.array(distances(one), order=order) for one in (X, Y)))
+    before = call(kept)
+    # These costs have another size and mean, and one is not symmetric.
+    others = [distances(cloud(N, 2, seed)) * 3 + 0.5 for seed in (7, 8)]
+    others[1][0] *= 2
+    for side, other in zip((kept.x, kept.y), others, strict=True):
+        np.copyto(side.matrix, other)
+    kept.p[:], kept.q[:] = weights
+    fresh = QuadraticProblem(*(np.array(other, order=order) for other in others), *weights)
+    again = call(kept)
+    # BLAS rounds by where in memory a matrix lies.
+    np.testing.assert_allclose(again, call(fresh), rtol=1e-6, atol=1e-12)
+    assert np.abs(again - before).max() > 1e-4
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_one_entry_that_is_written_to_is_seen(dtype):
+    problem = QuadraticProblem(np.ones((30, 30), dtype), np.eye(30))
+    before = gromov_wasserstein(problem, epsilon=0, init="product").gw_cost
+    problem.x.matrix[3, 7] = 9.0
+    assert gromov_wasserstein(problem, epsilon=0, init="product").gw_cost > before + 1e-3
+    problem.x.matrix[3, 7] = np.nan
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"\bx must be finite"):
+            gromov_wasserstein(problem)
+
+
+@pytest.mark.parametrize("make", [lambda z: PointCloud(z, "sqeuclidean"), PointCloud.from_factors])
+def test_features_that_are_written_to_are_those_that_are_solved(make):
+    sides, other = [make(X), make(Y)], make(cloud(N, 3, 9))
+    options = PROFILE | dict(epsilon=2.0)
+    gromov_wasserstein(*sides, **options)
+    for side in sides:
+        np.copyto(side.features, other.features)
+        with pytest.raises(ValueError, match="read-only"):
+            side.signature[0, 0] = 2.0
+    fresh = [make(X), make(Y)]
+    for side in fresh:
+        side.features = other.features.copy()
+    again, expected = (gromov_wasserstein(*pair, **options) for pair in (sides, fresh))
+    np.testing.assert_array_equal(again.plan, expected.plan)

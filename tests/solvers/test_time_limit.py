@@ -64,12 +64,8 @@ def test_whenever_time_is_up_there_is_a_plan(name):
         if "partial" in name:
             error = abs(plan.sum() - 0.6) + sum(np.maximum(side, 0).sum() for side in missed)
         assert name == "unbalanced" or result.marginal_error == pytest.approx(error, abs=2e-5)
-    if name in (
-        "race",
-        "fused",
-        "ppa",
-        "semirelaxed",
-    ):  # a limit that is not reached changes no bit
+    if name in ("race", "fused", "ppa", "semirelaxed"):
+        # A limit that is not reached changes no bit.
         np.testing.assert_array_equal(solve(name, time_limit=1e4).plan, solve(name).plan)
 
 
