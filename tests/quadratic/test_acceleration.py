@@ -2,6 +2,7 @@
 solve shows neither a map nor a move.
 """
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,11 +22,8 @@ def rotated(eigenvalues):
 
 def steps_of(matrix, x, n_steps):
     """Steps of the map ``x -> matrix @ x``."""
-    steps = []
-    for _ in range(n_steps):
-        steps.append((x, matrix @ x))
-        x = steps[-1][1]
-    return steps
+    powers = [np.linalg.matrix_power(matrix, k) @ x for k in range(n_steps + 1)]
+    return [*itertools.pairwise(powers)]
 
 
 def led_by(steps, **reach):
@@ -90,13 +88,17 @@ def state(x):
     return State(x, nothing, nothing, (nothing, nothing), None, 0.0, sample=x)
 
 
+def descent():
+    return [state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3)]
+
+
 def advanced(moves, before, after, change, error=0.0, **more):
     step = Step(0.0, 0.0, 0.1, change, change, error, error, 1)
     return moves.advance(LINEAR, before, after, step, **more)
 
 
 def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
-    x = [state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3)]
+    x = descent()
     moves, _ = advanced(Anderson(), x[0], x[1], 1e-3)
     moves, going = advanced(moves, x[1], x[2], 9e-4)
     assert going.led and going.state.moments[0] < 6e-3
@@ -111,7 +113,7 @@ def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
     "change, error, may_move", [(0.5, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
 )
 def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, may_move):
-    x = [state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3)]
+    x = descent()
     begun, _ = advanced(Anderson(), x[0], x[1], 1e-3)
     moves, going = advanced(begun, x[1], x[2], change, error, may_move=may_move)
     assert going.state is x[2] and not going.led and not moves.steps

@@ -64,15 +64,15 @@ def test_default_starts_race_in_float32():
     assert result.marginal_error <= 1e-9 and result.history[-1].change <= 1e-9
 
 
-IN_FLOAT32_FIRST = dict(few_points=8, float32_from=100)
+def solve_in_float32_first(**options):
+    options |= dict(init="product", epsilon=0.001, dtype="float64", tol=1e-9)
+    tuning = dict(few_points=8, float32_from=100)
+    return solve_tuned(gwfast.QuadraticProblem(*problem()), tuning=tuning, **options)
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 49, 50, 51])
 def test_the_last_iteration_is_float64_whatever_the_limit(max_iter):
-    result = solve_tuned(
-        gwfast.QuadraticProblem(*problem()), tuning=IN_FLOAT32_FIRST, init="product",
-        epsilon=0.001, dtype="float64", tol=1e-9, max_iter=max_iter,
-    )  # fmt: skip
+    result = solve_in_float32_first(max_iter=max_iter)
     assert result.n_iter <= max_iter and result.plan.dtype == np.float64
     if result.n_iter == max_iter:
         assert result.status != "converged" or result.history[-1].change <= 1e-9
@@ -81,15 +81,7 @@ def test_the_last_iteration_is_float64_whatever_the_limit(max_iter):
 
 def test_a_callback_may_stop_in_float32():
     steps = []
-
-    def second(step):
-        steps.append(step)
-        return step.iteration == 2
-
-    result = solve_tuned(
-        gwfast.QuadraticProblem(*problem()), tuning=IN_FLOAT32_FIRST, init="product",
-        epsilon=0.001, dtype="float64", callback=second,
-    )  # fmt: skip
+    result = solve_in_float32_first(callback=lambda step: steps.append(step) or len(steps) == 2)
     assert result.status == "stopped" and len(steps) == 2
     assert result.plan.dtype == np.float64 and result.n_iter <= 3
 
