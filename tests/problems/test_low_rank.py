@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from helpers.problems import cloud, distances, masses, rotated_pair
+from helpers.tuned import solve_tuned
 
 import gwfast
 from gwfast.problems.leading import RANK
 from gwfast.problems.low_rank import MAX_LEFT_OUT, LeadingCost, low_rank_problem
+from gwfast.utils.tuning import Tuning
 
 
 def spectrum(n, d, decay, seed):
@@ -56,11 +58,11 @@ def test_eigenvalues_are_the_largest_also_of_centered_costs(dense):
     assert np.abs(kept.sum(axis=0)).max() < 1e-2
 
 
-N = 620
-NOISE = cloud(N, N, 8)
+N, TUNING = 400, dict(low_rank_from=380)
+NOISE = 9 * cloud(N, N, 8)
 OTHERS = {
     "small x": lambda x, y: dict(x=x[:100, :100], y=y),
-    "small y": lambda x, y: dict(x=x, y=y[:599, :599]),
+    "small y": lambda x, y: dict(x=x, y=y[:379, :379]),
     "asymmetric": lambda x, y: dict(x=np.triu(x), y=y),
     "constant": lambda x, y: dict(x=np.ones((N, N)), y=y),
     "kl": lambda x, y: dict(x=x, y=y, loss="kl"),
@@ -79,19 +81,21 @@ def matrices():
 
 def test_problems_that_suit_are_smoothed(matrices):
     problem = gwfast.QuadraticProblem(*matrices, masses(N, 6), masses(N, 7))
-    part = low_rank_problem(problem, 1)
+    part = low_rank_problem(problem, 1, Tuning(**TUNING))
     assert 0 < max(part.x.left_out, part.y.left_out) <= MAX_LEFT_OUT
     assert part.p is problem.p and part.q is problem.q
     for arguments in OTHERS.values():
-        assert low_rank_problem(gwfast.QuadraticProblem(**arguments(*matrices)), 1) is None
+        other = gwfast.QuadraticProblem(**arguments(*matrices))
+        assert low_rank_problem(other, 1, Tuning(**TUNING)) is None
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_solve_ends_where_it_would_without(matrices, dtype):
     """A limit below 50 iterations leaves no room for low-rank costs."""
     options = dict(init=np.outer(masses(N, 8), masses(N, 9)), epsilon="8%", dtype=dtype)
-    result = gwfast.gromov_wasserstein(*matrices, **options)
-    plain = gwfast.gromov_wasserstein(*matrices, max_iter=49, **options)
+    problem = gwfast.QuadraticProblem(*matrices)
+    result = solve_tuned(problem, tuning=TUNING, **options)
+    plain = solve_tuned(problem, tuning=TUNING, max_iter=49, **options)
     assert result.converged and plain.converged and result.plan.dtype == dtype
     assert result.gw_cost == pytest.approx(plain.gw_cost, rel=2e-3)
     # Each is within the tolerance of its last step only.
@@ -102,8 +106,8 @@ def test_a_solve_ends_where_it_would_without(matrices, dtype):
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_a_callback_stops_on_low_rank_costs(matrices):
     sizes = []
-    result = gwfast.gromov_wasserstein(
-        *matrices, init="product", epsilon=0.5,
+    result = solve_tuned(
+        gwfast.QuadraticProblem(*matrices), tuning=TUNING, init="product", epsilon=0.5,
         callback=lambda step: sizes.append(len(step.coupling.topk(1).indices)) or True,
     )  # fmt: skip
     assert sizes == [N] and result.status == "stopped" and result.n_iter <= 2
