@@ -106,29 +106,20 @@ def test_point_clouds_hold_their_costs(metric, shape, size, seed):
             np.testing.assert_allclose(scaled * value, expected, rtol=0, atol=atol)
 
 
-def symmetric_factors(n, rank, seed):
-    """Factors of costs with eigenvalues of both signs."""
-    x = cloud(n, rank, seed)
-    return x, x * np.where(np.arange(rank) % 2, -1.0, 1.0)
-
-
 @pairwise(shape=[(1, 1), (2, 5), (40, 3), (30, 90)], size=[1e-20, 1.0, 1e20])
 def test_factors_hold_their_costs(shape, size, seed):
-    n, rank = shape
-    u, v = symmetric_factors(n, rank, seed)
-    for factors, expected in (((size * u, v), size * u @ v.T), ((u,), u @ u.T)):
+    u = cloud(*shape, seed)
+    v = u * np.where(np.arange(shape[1]) % 2, -1.0, 1.0)  # eigenvalues of both signs
+    twice = np.hstack([u, u]), np.hstack([v, v])  # columns that are not needed are left out
+    for factors, expected in (
+        ((size * u, v), size * u @ v.T),
+        ((u,), u @ u.T),
+        (twice, 2 * u @ v.T),
+    ):
         cost = PointCloud.from_factors(*factors)
-        assert cost.n == n and cost.features.shape[1] <= min(n, rank)
+        assert cost.n == len(u) and cost.features.shape[1] <= min(shape)
         atol = 2e-6 * np.linalg.norm(expected, 2)
         np.testing.assert_allclose(cost.to_dense().matrix, expected, rtol=0, atol=atol)
-
-
-def test_columns_that_are_not_needed_are_left_out():
-    u, v = symmetric_factors(40, 3, 0)
-    cost = PointCloud.from_factors(np.hstack([u, u]), np.hstack([v, v]))
-    assert cost.features.shape == (40, 3)
-    zero = PointCloud.from_factors(np.zeros((4, 2)))
-    assert (zero.to_dense().matrix == 0).all() and zero.is_constant
 
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "euclidean"])
@@ -155,8 +146,11 @@ def test_problems_of_distances_are_those_of_their_matrices():
 
 @pytest.mark.parametrize("metric", ["sqeuclidean", "dot", "euclidean"])
 def test_points_that_coincide_make_a_cloud(metric):
-    points = PointCloud(np.zeros((4, 2)), metric)
-    assert (points.to_dense().matrix == 0).all() and points.scale == 1.0 and points.is_constant
+    zeros = np.zeros((4, 2))
+    points = PointCloud(zeros, metric)
+    assert points.scale == 1.0
+    for cost in (points, PointCloud.from_factors(zeros)):
+        assert (cost.to_dense().matrix == 0).all() and cost.is_constant
 
 
 @pairwise(size=[1e-20, 1.0, 1e20], n=[20, 1100])  # of one block, and of two

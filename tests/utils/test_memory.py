@@ -26,15 +26,11 @@ def test_limit_is_read(limit, expected):
     assert memory.as_memory_limit(limit) == expected
 
 
+FREE = [(500, [900, 400], [], 400), (500, [400], [450, 200], 200), (500, [], [], 500)]
+
+
 @pytest.mark.parametrize(
-    "machine, groups, process, expected",
-    [
-        (500, [900, 400], [], 400),
-        (500, [400], [450, 200], 200),
-        (500, [], [], 500),
-        (None, [], [], None),
-        (5, [0], [], 0),
-    ],
+    "machine, groups, process, expected", [*FREE, (None, [], [], None), (5, [0], [], 0)]
 )
 def test_the_least_that_is_free_counts(machine, groups, process, expected, monkeypatch):
     for name, free in (("machine", machine), ("groups", groups), ("process", process)):

@@ -37,8 +37,10 @@ def test_lines_without_a_terminal_have_an_event_in_five_seconds(capsys, monkeypa
     assert out == "" and len(err.splitlines()) == 20 and err.endswith("(2 min)\n")
 
 
-def test_the_log_has_stages_and_the_end(caplog):
+def test_the_log_has_files_that_were_read_stages_and_the_end(caplog, tmp_path):
+    (tmp_path / "a.vec").write_text("a 1 2\nb 3 4\n")
     with caplog.at_level(logging.DEBUG, logger="gwfast"):
+        read_embeddings(tmp_path / "a.vec")
         gwfast.align(X, Y, refine=2)
         gwfast.gromov_wasserstein(*COSTS, epsilon=0.1)
     assert {record.name for record in caplog.records} == {"gwfast"}
@@ -47,13 +49,6 @@ def test_the_log_has_stages_and_the_end(caplog):
     starts = [record for record in caplog.records if record.getMessage().startswith("start 1")]
     assert {record.levelname for record in starts} == {"DEBUG"}
     informed = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
-    assert len(informed) >= 6 and "converged" in informed[-1]
+    assert str(tmp_path / "a.vec") in informed[0] and "2 words" in informed[0]
+    assert len(informed) >= 7 and "converged" in informed[-1]
     assert sum("refinement" in text for text in informed) == 2
-
-
-def test_the_log_has_files_that_were_read(caplog, tmp_path):
-    (tmp_path / "a.vec").write_text("a 1 2\nb 3 4\n")
-    with caplog.at_level(logging.INFO, logger="gwfast"):
-        read_embeddings(tmp_path / "a.vec")
-    (record,) = caplog.records
-    assert str(tmp_path / "a.vec") in record.getMessage() and "2 words" in record.getMessage()
