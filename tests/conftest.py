@@ -42,6 +42,11 @@ def isa(request):
         yield request.param
 
 
+@pytest.fixture(params=["float32", "float64"])
+def dtype(request):
+    return request.param
+
+
 @pytest.fixture(params=SEEDS)
 def seed(request):
     return request.param

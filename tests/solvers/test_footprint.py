@@ -17,7 +17,7 @@ MEASURE = """
 import ctypes, re, sys, warnings
 sys.path.append("..")  # of the folder of helpers
 import numpy as np
-from gwfast import Partial, PointCloud, QuadraticProblem, Unbalanced, gromov_wasserstein
+from gwfast import Partial, PointCloud, Unbalanced, gromov_wasserstein
 from helpers.problems import cloud, settings
 from scipy.spatial.distance import cdist
 
@@ -27,61 +27,56 @@ def status(name):
     with open("/proc/self/status") as lines:
         return 1024 * int(re.search(name + r":\\s+(\\d+) kB", lines.read())[1])
 
-def problem(kind, n, m, terms):
+def sides_of(kind, n, m):
     x = cloud(max(n, m), 20, 0) * np.linspace(1, 3, 20)
     sides = x[:n], x[:m, ::-1] + 0.05 * cloud(m, 20, 1)
     if kind == "clouds":
-        return QuadraticProblem(*map(PointCloud, sides), **terms)
-    costs = [cdist(one, one) for one in sides]
+        return [PointCloud(side) for side in sides]
+    costs = [cdist(side, side) for side in sides]
     if kind == "asymmetric":
         costs = [cost + np.triu(np.ones(cost.shape)) for cost in costs]
-    costs = [(cost / cost.max()).astype(np.float32) for cost in costs]
-    return QuadraticProblem(*costs, **terms)
+    return [(cost / cost.max()).astype(np.float32) for cost in costs]
 
-for name, (kind, n, m, terms, tol, max_iter, options) in {footprints}.items():
+for name, (kind, n, m, tol, max_iter, options) in {footprints}.items():
     tier = options.get("tier", "dense")
     options = dict(epsilon=0.02, n_threads=2, max_iter=max_iter, tol=tol) | options
     options = settings(max_inner=200, marginal_tol=tol, **options)
-    gromov_wasserstein(problem(kind, 40, 30, terms), **options)
-    asked = problem(kind, n, m, terms)
+    gromov_wasserstein(*sides_of(kind, 40, 30), **options)
+    sides = sides_of(kind, n, m)
     ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")  # the peak is what there is now
     before = status("VmRSS")
-    gromov_wasserstein(asked, **options)
+    gromov_wasserstein(*sides, **options)
     peak = status("VmHWM")
     try:
-        gromov_wasserstein(asked, **options | dict(memory_limit=1))
+        gromov_wasserstein(*sides, **options | dict(memory_limit=1))
     except MemoryError as error:
         said = 1e9 * float(re.search(rf"([-+.e0-9]+) GB \\({tier}\\)", str(error))[1])
     print(name, peak - before, said, sep="\\t")
 """
-# Kind of the costs, points of both sides, terms of the problem, tolerance, limit of outer
-# iterations, and options.
+# Kind of the costs, points of both sides, tolerance, limit of outer iterations, and options.
 PRODUCT = dict(init="product")
-NEIGHBORS = PRODUCT | dict(tier="neighbors")
-SEMIRELAXED = dict(marginals="semirelaxed")
-PARTIAL = dict(marginals=gwfast.Partial(0.7))
-UNBALANCED = dict(marginals=gwfast.Unbalanced((1.0, 2.0)))
-DOUBLE = PRODUCT | dict(dtype="float64")
-# No room for escapes after the race.
-NO_MORE = dict(memory_limit="200MB")
+SEMIRELAXED = dict(marginals="semirelaxed", **PRODUCT)
+PARTIAL = dict(marginals=gwfast.Partial(0.7), dtype="float64", **PRODUCT)
+UNBALANCED = dict(marginals=gwfast.Unbalanced((1.0, 2.0)), **PRODUCT)
 FOOTPRINTS = {
-    "dense costs": ("symmetric", 1100, 900, {}, 1e-3, 60, PRODUCT),
-    "a race": ("symmetric", 400, 300, {}, 1e-3, 60, {}),
-    "a race over eigenvectors": ("symmetric", 1100, 900, {}, 1e-3, 60, {}),
-    "a race in float64": ("symmetric", 900, 900, {}, 1e-9, 60, dict(dtype="float64")),
-    "unbalanced": ("symmetric", 1100, 900, UNBALANCED, 1e-3, 60, PRODUCT),
-    "float64": ("symmetric", 1100, 900, {}, 1e-9, 60, DOUBLE),
-    "asymmetric": ("asymmetric", 900, 1000, {}, 1e-3, 3, PRODUCT),
-    "semirelaxed": ("symmetric", 1100, 900, SEMIRELAXED, 1e-3, 10, PRODUCT),
-    "partial": ("symmetric", 1000, 900, PARTIAL, 1e-3, 60, DOUBLE),
-    "BAPG": ("symmetric", 1100, 900, {}, 1e-3, 3, DOUBLE | dict(method="bapg")),
-    "a race of clouds": ("clouds", 6000, 5000, {}, 1e-3, 3, NO_MORE),
-    "dense": ("clouds", 3000, 2500, {}, 1e-3, 20, PRODUCT | dict(tier="dense")),
-    "neighbors": ("clouds", 20000, 15000, {}, 1e-3, 2, NEIGHBORS),
-    "tiled": ("clouds", 3000, 2500, {}, 1e-3, 5, PRODUCT | dict(tier="tiled")),
-    "costs of clouds": ("clouds", 1000, 1000, SEMIRELAXED, 1e-3, 5, PRODUCT),
+    "dense costs": ("symmetric", 1100, 900, 1e-3, 60, PRODUCT),
+    "a race": ("symmetric", 400, 300, 1e-3, 60, {}),
+    "a race over eigenvectors": ("symmetric", 1100, 900, 1e-3, 60, {}),
+    "a race in float64": ("symmetric", 900, 900, 1e-9, 60, dict(dtype="float64")),
+    "unbalanced": ("symmetric", 1100, 900, 1e-3, 60, UNBALANCED),
+    "float64": ("symmetric", 1100, 900, 1e-9, 60, dict(dtype="float64", **PRODUCT)),
+    "asymmetric": ("asymmetric", 900, 1000, 1e-3, 3, PRODUCT),
+    "semirelaxed": ("symmetric", 1100, 900, 1e-3, 10, SEMIRELAXED),
+    "partial": ("symmetric", 1000, 900, 1e-3, 60, PARTIAL),
+    "BAPG": ("symmetric", 1100, 900, 1e-3, 3, dict(method="bapg", dtype="float64", **PRODUCT)),
+    # No room for escapes after the race.
+    "a race of clouds": ("clouds", 6000, 5000, 1e-3, 3, dict(memory_limit="200MB")),
+    "dense": ("clouds", 3000, 2500, 1e-3, 20, dict(tier="dense", **PRODUCT)),
+    "neighbors": ("clouds", 20000, 15000, 1e-3, 2, dict(tier="neighbors", **PRODUCT)),
+    "tiled": ("clouds", 3000, 2500, 1e-3, 5, dict(tier="tiled", **PRODUCT)),
+    "costs of clouds": ("clouds", 1000, 1000, 1e-3, 5, SEMIRELAXED),
 }
 
 

@@ -74,17 +74,6 @@ def test_more_starts_are_never_worse_and_follow_their_seed(spaces):
     assert (again != costs[2]).any()
 
 
-def test_copies_in_another_order_are_at_distance_zero():
-    rng, n = np.random.default_rng(0), len(SIZES)
-    orders = [rng.permutation(n) for n in SIZES]
-    copies = [cost[np.ix_(order, order)] for cost, order in zip(RANDOM, orders, strict=True)]
-    found = pairwise_gromov_wasserstein([*RANDOM, *copies], plans=True)
-    assert (np.diag(found.costs[:n, n:]) == 0).all()
-    for k, order in enumerate(orders):
-        plan = found.plans[k, n + k].toarray()
-        np.testing.assert_array_equal(plan.argmax(axis=1), order.argsort())
-
-
 @pytest.mark.parametrize("k", [1, 3, 100])
 def test_what_is_skipped_is_not_among_the_nearest(k):
     scaled = itertools.product(range(6), (1, 5))

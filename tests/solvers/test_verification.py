@@ -216,11 +216,8 @@ def test_every_perturbation_of_an_exact_plan_is_caught():
     # Nor is a plan with entropy exact, nor the other way round.
     assert "stationarity" in verify(problem, solved()[1], epsilon=0).failed
     assert "stationarity" in verify(problem, result, epsilon=0.01).failed
-
-
-def test_a_looser_tolerance_is_for_the_gap():
-    problem = QuadraticProblem(*(distances(cloud(n, 2, n)) for n in (20, 15)))
-    result = gromov_wasserstein(problem, epsilon=0, init="product", max_iter=1)
+    # A looser tolerance is for the gap.
+    problem, result = solved(epsilon=0, max_iter=1)
     value = verify(problem, result).stationarity.value
     assert value > 1e-5 and not verify(problem, result, tol=value / 1.001).holds
     assert verify(problem, result, tol=1.001 * value).holds
