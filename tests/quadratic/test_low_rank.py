@@ -13,7 +13,7 @@ from gwfast.utils.deadline import Deadline, OutOfTime
 from gwfast.utils.precision import PRECISIONS
 from gwfast.utils.tuning import Tuning
 
-N, M = 150, 160
+N, M = 120, 130
 X, Y = cloud(M, 3, 0), cloud(M, 3, 0) + 0.1 * cloud(M, 3, 1)
 # Noise has no leading eigenvectors.
 COSTS = distances(X[:N]) + random_cost(N, 2), distances(Y) + random_cost(M, 3)

@@ -89,17 +89,13 @@ def test_costs_that_are_written_to_keep_points_without_mass_out():
     assert again.gw_cost == pytest.approx(of_plan(x, x[:6, :6] / 2, again.plan))
 
 
-@pytest.mark.parametrize("tier", ["matrices", "dense", "tiled", "neighbors"])
+@pytest.mark.parametrize("tier", ["auto", "dense", "tiled", "neighbors"])
 def test_a_plan_that_a_limit_ended_is_reported_and_no_worse_than_the_product(tier):
     x, y, _ = rotated_pair(40, 4, 0, noise=0.1)
     costs = [distances(one) ** 2 for one in (x, y)]
     sides = [gwfast.PointCloud(one, "sqeuclidean") for one in (x, y)]
-    options = dict(init="product", max_iter=1, max_inner=1, n_threads=1)
-    if tier == "matrices":
-        sides = costs
-    else:
-        options["tier"] = tier
-    result = gwfast.gromov_wasserstein(*sides, **settings(**options))
+    options = settings(init="product", max_iter=1, max_inner=1, n_threads=1, tier=tier)
+    result = gwfast.gromov_wasserstein(*(sides if tier != "auto" else costs), **options)
     assert result.gw_cost == pytest.approx(of_plan(*costs, result.plan), rel=1e-3)
     assert (result.status, result.n_iter) == ("max_iter", 1)
     assert result.gw_cost <= 1.05 * of_plan(*costs, np.full((40, 40), 1 / 1600))
