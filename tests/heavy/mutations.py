@@ -47,7 +47,7 @@ MUTATIONS = [
         "csrc/descent_linear.inc",
         "tests/quadratic/test_small_descent.py",
         ("epsilon * (log(side->masses[i]) - d->sums[i])", "epsilon * log(side->masses[i])"),
-        ("if (side->capped) now = gwf_min(now,", "if (side->capped) now = fmax(now,"),
+        ("(real)gwf_min(side->scaling[i], side->caps[i])", "side->scaling[i]"),
     ),
     *mutations(
         "gwfast/kernels/_kernels.pyx",
@@ -321,6 +321,9 @@ def main():
             (folder / "other" / "tests").rename(folder / "tests")
         if not build(folder):
             raise SystemExit("the tree must compile")
+        for first in {mutation.first for mutation in chosen} if options.first else [""]:
+            if not tested(folder, first, options.first):
+                raise SystemExit(f"the tests must pass without a change: {first}")
         n_caught = 0
         for number, mutation in enumerate(chosen, 1):
             began = time.perf_counter()
