@@ -1,7 +1,6 @@
 """Variants of the problem step by step, by all n^2 m^2 terms, and by plain iterations."""
 
 import numpy as np
-from scipy.special import kl_div
 
 LOSSES = {"square": lambda a, b: (a - b) ** 2, "kl": lambda a, b: a * np.log(a / b) - a + b}
 
@@ -36,33 +35,3 @@ def unbalanced(cost, p, q, epsilon, rho, n_passes=100_000):
         if np.abs(u / before - 1.0).max() < 1e-14:
             break
     return (p * u)[:, None] * kernel * (kernel.T @ (p * u)) ** powers[1] * q
-
-
-def unbalanced_step(plan, cost_x, cost_y, p, q, *, epsilon, rho, **options):
-    """Return the plan after one outer iteration of an unbalanced problem: Algorithm 1 of
-    Sejourne, Vialard and Peyre (NeurIPS 2021)."""
-    mass, alive = plan.sum(), plan > 0
-    rows, cols = plan.sum(axis=1), plan.sum(axis=0)
-    cost = half_gradient(plan, cost_x, cost_y, **options)
-    cost += epsilon * (plan[alive] @ np.log((plan / np.outer(p, q))[alive]))
-    for price, sums, masses in zip(rho, (rows, cols), (p, q), strict=True):
-        cost += price * (sums @ np.log(sums / masses))
-    after = unbalanced(cost, p, q, epsilon * mass, [mass * price for price in rho])
-    return after * np.sqrt(mass / after.sum())
-
-
-def unbalanced_objective(plan, cost_x, cost_y, p, q, *, epsilon, rho, **options):
-    """Return what an unbalanced plan is a minimum of."""
-    linear = options.get("linear")
-    alpha = 1.0 if linear is None else options.get("alpha", 0.5)
-    terms = LOSSES["square"](cost_x[:, None, :, None], cost_y[None, :, None, :])
-    total = alpha * np.einsum("ijkl,ij,kl->", terms, plan, plan)
-    if linear is not None:
-        total += (1 - alpha) * np.vdot(linear, plan)
-    for price, a, b in (
-        (rho[0], plan.sum(axis=1), p),
-        (rho[1], plan.sum(axis=0), q),
-        (epsilon, plan.ravel(), np.outer(p, q).ravel()),
-    ):
-        total += price * kl_div(np.outer(a, a), np.outer(b, b)).sum()
-    return total

@@ -95,7 +95,7 @@ def test_points_without_mass_have_no_match(case):
             np.testing.assert_array_equal(missing, alone)
 
 
-def test_results_are_tables(shuffled):
+def test_results_are_tables_which_need_pandas(shuffled, monkeypatch):
     _, order, result = shuffled
     best, names = np.argsort(order), np.array([f"b{k}" for k in range(N)])
     table = result.to_frame(source=names[::-1], target=names)
@@ -113,12 +113,9 @@ def test_results_are_tables(shuffled):
     checked = gwfast.verify(gwfast.QuadraticProblem(*costs[:2]), np.ones((5, 6)) / 30, epsilon=10.0)
     holds = {name: residual.holds for name, residual in checked.residuals.items()}
     assert checked.to_frame()["holds"].to_dict() == holds
-
-
-def test_pandas_is_only_needed_by_tables(monkeypatch, shuffled):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="to_frame needs pandas"):
-        shuffled[-1].to_frame()
+        result.to_frame()
 
 
 @pytest.mark.parametrize(

@@ -79,15 +79,12 @@ def test_other_labels_are_refused(name):
             REFUSED[name](pd.Series(MASSES, names), FRAME.set_axis(names))
 
 
-def test_graphs_have_labels_and_an_index_that_only_numbers_goes_by_position():
+def test_graphs_and_tables_have_labels_and_an_index_that_only_numbers_goes_by_position():
     numbered, p = pd.DataFrame(COST), pd.Series(MASSES)
     pairs = (FRAME, p), (numbered, LABELLED.p.sort_index()), (numbered, p.iloc[ORDER])
     nodes = networkx.Graph(zip("abcde", "bcdef", strict=True)), LABELLED.p
     for cost, masses in (*pairs, nodes):
         np.testing.assert_allclose(gw(cost, COST, masses, epsilon=0).plan.sum(axis=1), MASSES)
-
-
-def test_tables_have_the_labels_of_frames():
     table = gw(FRAME, FRAME, epsilon=0).to_frame(source=pd.Series(ORDER, NAMES).iloc[ORDER])
     assert table["source"].tolist() == ORDER
     assert table["target"].tolist() == NAMES

@@ -65,16 +65,13 @@ def test_groups_leave_what_is_below_their_limit(limit, used, expected, tmp_path)
     assert free_of_groups(tmp_path / "2", "0::/a/b", a_b=second) == expected
 
 
-def test_groups_around_the_own_group_count(tmp_path):
+def test_groups_around_the_own_group_and_the_root_of_a_container_count(tmp_path):
     around = dict(max=1000, current=300, stat="anon 5\ninactive_file 50")
     files = dict(a_b=dict(max="max", current=100), a=around, **{"": dict(max=5000, current=400)})
-    assert free_of_groups(tmp_path, "0::/a/b", **files) == [750, 4600]
-
-
-def test_group_that_a_container_sees_as_the_root(tmp_path):
+    assert free_of_groups(tmp_path / "1", "0::/a/b", **files) == [750, 4600]
     stat = "inactive_file 1\ntotal_inactive_file 30"
     files = dict(limit_in_bytes=1000, usage_in_bytes=900, stat=stat)
-    assert free_of_groups(tmp_path, "4:memory:/docker/1f", memory=files) == [130]
+    assert free_of_groups(tmp_path / "2", "4:memory:/docker/1f", memory=files) == [130]
 
 
 @pytest.mark.process
