@@ -1,4 +1,6 @@
-"""All pairs of spaces together have the costs of pairs alone, in any order and process."""
+"""All pairs of spaces together have the costs of pairs alone, in any order and process, and lower
+bounds of costs are Memoli's.
+"""
 
 import itertools
 
@@ -153,3 +155,36 @@ def test_point_clouds_are_spaces_and_one_space_has_no_pairs():
     np.testing.assert_allclose(found.costs, expected.costs, rtol=1e-5, atol=1e-9)
     found = pairwise_gromov_wasserstein(clouds[:1], k_nearest=2)
     assert found.costs.tolist() == [[0.0]] and found.n_solved == 0 and "1 x 1" in repr(found)
+
+
+@pytest.mark.parametrize("kind", ["asymmetric", "signed"])
+def test_no_plan_costs_less_than_the_lower_bound(kind):
+    shape = 1, 7, 12, 20
+    if kind == "asymmetric":
+        sides = [random_cost(n, k, symmetric=False) for k, n in enumerate(shape)]
+    else:
+        sides = [side - side.mean() for side in (distances(cloud(n, 3, n)) for n in shape)]
+    weights = [masses(n, k) for k, n in enumerate(shape)]
+    found = pairwise_gromov_wasserstein(sides, masses=weights, n_starts=0)
+    np.testing.assert_array_equal(found.lower_bounds, found.lower_bounds.T)
+    assert (np.diag(found.lower_bounds) == 0).all()
+    assert (found.lower_bounds <= found.costs * (1 + 1e-9)).all()
+
+
+def test_bounds_are_distances_of_sorted_costs_and_of_those_of_points():
+    """Every cost comes twice, so that means over 128 parts of the mass change nothing."""
+
+    def sorted_distance(values, others):
+        return np.square(np.sort(values, axis=None) - np.sort(others, axis=None)).mean()
+
+    one, other = (np.repeat(cloud(16, 8, k), 2, axis=1) for k in (0, 1))
+    gathered = np.sort(one, axis=None).reshape(16, 16)  # the same costs, of other points
+    for pair, is_of_points in (((one, other), False), ((one, gathered), True)):
+        by_costs = sorted_distance(*pair)
+        by_points = sorted_distance(*(np.sqrt(np.square(x).mean(axis=1)) for x in pair))
+        assert (by_points > by_costs) == is_of_points
+        bound = pairwise_gromov_wasserstein(pair, n_starts=0).lower_bounds[0, 1]
+        assert bound == pytest.approx(max(by_costs, by_points), rel=1e-9)
+    constant = pairwise_gromov_wasserstein([np.ones((20, 20)), np.full((20, 20), 3.0)])
+    assert constant.lower_bounds[0, 1] == pytest.approx(4.0)
+    np.testing.assert_allclose(constant.costs, constant.lower_bounds)
