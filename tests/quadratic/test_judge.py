@@ -54,8 +54,9 @@ def noise(size):
 def test_standing_still_is_told_from_leaving_a_saddle():
     leaving = [FLOOR * 1.03**k / 2 for k in range(STALLED_AFTER)]
     least = [*noise(FLOOR / 2)[1:], FLOOR / 100]  # one smaller change than ever before
+    large = [2 * FLOOR, *noise(FLOOR / 2)[1:]]
     cases = (noise(FLOOR / 2), True), (noise(2 * FLOOR), False), (leaving, False), (least, False)
-    for recent, stalled in cases:
+    for recent, stalled in (*cases, (large, False)):
         assert has_stalled([*map(step, [0.5, FLOOR / 4, *recent])], FLOOR) is stalled
         assert not has_stalled([*map(step, recent)], FLOOR)
 
