@@ -7,7 +7,7 @@ import numpy as np
 import gwfast
 from gwfast.words import read_counts, read_dictionary, read_embeddings
 
-# A file of the fuzzer's is never larger, and there are no others beside it.
+# Files of the fuzzer are smaller.
 MAX_BYTES = 1 << 22
 
 

@@ -19,9 +19,7 @@ def solve(*args, **options):
 
 @pytest.mark.parametrize("epsilon, by_degree", [(0.001, False), (0.005, True)])
 def test_a_graph_in_float64_does_not_crawl(epsilon, by_degree):
-    """Its plan falls apart into blocks, where Sinkhorn's error falls like 1 / k: these
-    took 10,000 inner iterations in each of 1000 outer ones.
-    """
+    """Its plan falls apart into blocks, where Sinkhorn's error falls like 1 / k."""
     order, p = np.random.default_rng(0).permutation(34), KARATE.sum(axis=0) / KARATE.sum()
     weights = (p, p[order]) if by_degree else ()
     tight = dict(dtype="float64", tol=1e-9, marginal_tol=1e-9, init="product")
@@ -61,9 +59,7 @@ def test_a_semirelaxed_cycle_of_clouds_is_damped():
 
 @pytest.mark.parametrize("mass", [0.5, 0.7])
 def test_a_noisy_cycle_of_a_race_is_ended(mass):
-    """Its linear problems end with marginals off by 1e-5, which moves the potentials of
-    a plan by a hundredth of epsilon where the steps move them by a hundred of it.
-    """
+    """Its linear problems end with marginals off by 1e-5, which moves potentials as steps do."""
     costs = steps(KARATE)
     result = solve(costs, costs[::-1, ::-1].copy(), marginals=gwfast.Partial(mass))
     assert result.status == "stalled" and result.n_iter < 150
