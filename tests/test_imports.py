@@ -33,12 +33,13 @@ pytestmark = pytest.mark.process
             "click",
             {"scipy", "matplotlib", "rich"},
         ),
+        ("import gwfast.plot", "matplotlib", {"matplotlib.pyplot"}),
     ],
-    ids=["package", "solver", "command"],
+    ids=["package", "solver", "command", "plot"],
 )
 def test_an_import_loads_little(code, present, absent):
-    if present == "click":
-        pytest.importorskip("click")
+    if not present.startswith("gwfast"):
+        pytest.importorskip(present)
     shown = run_python(code + "\nimport sys\nprint(*sys.modules, file=sys.stderr)").stderr
     modules = set(shown.split())
     assert present in modules
@@ -55,13 +56,26 @@ def test_public_names_are_found():
         gwfast.aling  # noqa: B018
 
 
-def test_star_and_dir_leave_out_plots_without_matplotlib():
-    code = (
-        "import sys\nsys.modules['matplotlib'] = None\nimport gwfast\n"
-        "from gwfast import *\nalign, pot, words, GromovWassersteinAligner\n"
-        "print('plot' in dir(gwfast), 'words' in dir(gwfast))"
-    )
-    assert run_python(code).stdout == "False True\n"
+WITHOUT_EXTRAS = """
+import sys
+sys.modules |= dict.fromkeys(["click", "gensim", "matplotlib", "rich", "sklearn"])
+import gwfast
+from gwfast import *
+align, pot, words.read_embeddings, GromovWassersteinAligner
+print("plot" in dir(gwfast), "words" in dir(gwfast))
+for use in (lambda: gwfast.plot, lambda: GromovWassersteinAligner(n_words=3)):
+    try:
+        use()
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_extras_that_are_missing_are_left_out_or_named():
+    names, plot, aligner = run_python(WITHOUT_EXTRAS).stdout.splitlines()
+    assert names == "False True"
+    assert "gwfast-ot[cli]" in plot
+    assert aligner.endswith('pip install "gwfast-ot[sklearn]"')
 
 
 def test_several_threads_may_ask_for_the_first_name():

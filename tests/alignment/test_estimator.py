@@ -6,15 +6,12 @@ import pickle
 import numpy as np
 import pytest
 from helpers.problems import cloud, rotated_pair
-from helpers.processes import run_python
 
 import gwfast
 
 base = pytest.importorskip("sklearn.base")
 Aligner = gwfast.GromovWassersteinAligner
 OPTIONS = {"n_words": 60, "epsilon": 0.004, "init": "profile", "n_threads": 1}
-
-
 X, Y, WHERE = rotated_pair(90, 5, 0, noise=0.02)
 
 
@@ -90,10 +87,3 @@ def test_outputs_and_candidates_of_pandas_go_by_names():
     assert aligner.score(X, frame.iloc[:, ::-1]) == aligner.score(X, Y)
     with pytest.raises(ValueError, match="y must have the labels"):
         aligner.score(X, frame.rename(columns={"c0": "other"}))
-
-
-@pytest.mark.process
-def test_without_scikit_learn_the_extra_is_named():
-    code = "import sys\nsys.modules['sklearn'] = None\nimport gwfast\n"
-    done = run_python(code + "gwfast.GromovWassersteinAligner(n_words=3)", check=False)
-    assert done.stderr.endswith('pip install "gwfast-ot[sklearn]"\n')

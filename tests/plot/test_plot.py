@@ -2,13 +2,11 @@
 
 import itertools
 import re
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from helpers.problems import distances as apart
-from helpers.processes import run_python
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -392,15 +390,3 @@ def test_embedding_shows_names_and_groups():
     # Points come by group, names by number.
     placed = np.concatenate(points_of(figure))[[0, 2, 1, 3]]
     np.testing.assert_array_equal([text.xy for text in axes.texts], placed)
-
-
-@pytest.mark.process
-def test_pyplot_is_left_alone_until_something_is_drawn():
-    run_python("import sys, gwfast.plot; sys.exit('matplotlib.pyplot' in sys.modules)")
-
-
-def test_without_matplotlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "gwfast.plot")
-    with pytest.raises(ImportError, match=r"gwfast-ot\[cli\]"):
-        import gwfast.plot  # noqa: F401
