@@ -2,16 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, distances, rotated_pair
+from helpers.problems import cloud, distances, rotated_pair, unit
 
 import gwfast
 from gwfast.words import Embeddings
 
 QUICK = {"init": "product", "epsilon": 0.1}
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def test_the_rotation_of_a_cloud_is_found():

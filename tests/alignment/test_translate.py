@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, rotated_pair
+from helpers.problems import cloud, rotated_pair, unit
 from scipy import linalg
 
 import gwfast
 
 METHODS = ["nn", "csls", "inverted_softmax"]
-
-
-def unit(x):
-    x = x.astype(np.float64)
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def scores(method, x, y, sources, n_neighbors=10, inverse_temperature=30.0):

@@ -236,10 +236,6 @@ def test_results_are_used_as_others_are():
     assert aligned.translate([0, 5], method="coupling", k=2).indices.shape == (2, 2)
 
 
-class Killed(Exception):
-    pass
-
-
 @pytest.mark.parametrize("tier, at", [("dense", 2), ("tiled", 5)])
 def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     file, spaces = tmp_path / "kept", clouds(130, 120)
@@ -250,9 +246,9 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
     def die(step):
         time.sleep(0.05)  # writing takes a small share of it
         if step.iteration > at:
-            raise Killed
+            raise InterruptedError
 
-    with pytest.raises(Killed):
+    with pytest.raises(InterruptedError):
         solve(spaces, Workers(), checkpoint=file, callback=die, **options)
     engine, seen = Workers(3), []
     found = solve(spaces, engine, checkpoint=file, callback=seen.append, **options)

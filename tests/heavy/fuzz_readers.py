@@ -5,7 +5,7 @@
 reads variants of the files in ``tests/words/corpus/text``, for that many seconds: each must
 come to a value or to an error of ours that names the file, within 10 s and 1 GB. What does not is
 kept in FOLDER, by default ``fuzz-text``, with all that was found to take another way; the smallest
-of a kind belongs in the corpus, which ``tests/words/test_corpus.py`` reads as a regression test.
+of a kind belongs in the corpus, which ``tests/words/test_bad_files.py`` reads as a regression test.
 """
 
 import argparse

@@ -22,6 +22,11 @@ def random_cost(n, seed, *, symmetric=True):
     return (cost + cost.T) / 2 if symmetric else cost
 
 
+def unit(x):
+    x = np.asarray(x, dtype=np.float64)
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
 def distances(x):
     return np.sqrt(((x[:, None] - x[None, :]) ** 2).sum(axis=2))
 

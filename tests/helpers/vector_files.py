@@ -9,6 +9,7 @@ from helpers.problems import cloud
 
 # Words at which careless splitting breaks.
 WORDS = ("casa", "||", "%", "\xa0", "a\u2028b", "x\x85y", ". . .", "1999", "a\ufeffb")
+ONE_PART = tuple(word.replace(" ", "_") for word in WORDS)
 COMPRESS = {"gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress}
 
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers.problems import steps
 from scipy import sparse
-from scipy.sparse import csgraph
 from scipy.spatial.distance import cdist
 
 import gwfast
@@ -55,10 +55,8 @@ def test_costs_are_steps_between_nearest_neighbors(metric, seed):
     nearest = np.argsort(cdist(points, points, metric), axis=1)[:, :k]
     graph = np.zeros((50, 50))
     np.put_along_axis(graph, nearest, 1.0, axis=1)
-    steps = csgraph.shortest_path(graph, directed=False, unweighted=True)
-    steps[np.isinf(steps)] = steps[np.isfinite(steps)].max()
-    cost = neighbor_costs(points, k, metric=metric)
-    np.testing.assert_allclose(cost, steps / steps.max(), rtol=1e-6)
+    expected, cost = steps(graph, least_apart=0.0), neighbor_costs(points, k, metric=metric)
+    np.testing.assert_allclose(cost, expected / expected.max(), rtol=1e-6)
     np.testing.assert_array_equal(cost, cost.T)
     without_direction = np.vstack([np.ones((3, 4)), np.eye(4), 2 * np.eye(4)])
     assert np.isfinite(neighbor_costs(without_direction, 4, metric=metric)).all()

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from helpers import readers
 from helpers.hostile_files import FILES, WORD, npy_bytes, npz_bytes, zip_bytes
 from helpers.marks import mostly_slow
 from helpers.vector_files import COMPRESS, binary_of, check, points, text_of, write, write_vectors
@@ -18,6 +19,7 @@ from helpers.vector_files import COMPRESS, binary_of, check, points, text_of, wr
 import gwfast
 from gwfast.words import EmbeddingsFileError, read_counts, read_dictionary, read_embeddings
 
+CORPUS = Path(__file__).parent / "corpus"
 FORMATS = pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
 
 
@@ -283,6 +285,17 @@ def test_small_files_take_little_memory_in_any_reader(tmp_path, name):
         assert len(str(caught.value)) < len(str(path)) + 400
         assert tracemalloc.get_traced_memory()[1] < 100e6
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("reader", readers.READERS)
+def test_files_of_the_fuzzer_give_a_value_or_an_error_that_names_them(tmp_path, reader):
+    """`tests/heavy/fuzz_readers.py` began with these files or found them, and looks for more."""
+    files = sorted(path for path in CORPUS.rglob("*") if path.is_file())
+    assert sum(path.stat().st_size for path in files) < 200_000
+    for path in files:
+        readers.read(reader, path.read_bytes()[: path.stat().st_size // 2], tmp_path)
+    values = {path: readers.read(reader, path.read_bytes(), tmp_path) for path in files}
+    assert any(value for path, value in values.items() if path.parent.name == reader)
 
 
 def test_long_lines_are_refused(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from helpers.processes import full_disk
 from helpers.vector_files import (
     COMPRESS,
+    ONE_PART,
     WORDS,
     binary_of,
     check,
@@ -21,7 +22,6 @@ from helpers.vector_files import (
 from gwfast.words import Embeddings, read_embeddings, write_embeddings
 
 WRITTEN = ["v.vec", "v.txt", "v.bin", "v.npz", "v.vec.gz", "v.txt.gz", "v.bin.gz"]
-ONE_PART = tuple(word.replace(" ", "_") for word in WORDS)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b" \r\n", b"\r\r\n"])

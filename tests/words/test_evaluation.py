@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.problems import rotated_pair
+from helpers.problems import rotated_pair, unit
 from scipy.stats import binomtest
 
 import gwfast
@@ -55,8 +55,6 @@ def test_intervals_are_those_of_scipy(n):
             assert (hits > 0 or low == 0) and (hits < n or high == 1)
 
 
-# --- Conventions ----------------------------------------------------------------------
-
 CASES = ["Casa", "casa", "sol", "CASA"], ["Sun", "house", "sun", "House", "house", "sun"]
 PAIRS = {"casa": {"house", "home"}, "Casa": {"House"}, "sol": {"sun", "Sun"}}
 
@@ -85,11 +83,6 @@ def test_muse_looks_at_the_first_200_000_words():
 
 BY_PLAN = "coupling", "barycentric"
 METHODS = *BY_PLAN, "nn", "csls", "inverted_softmax"
-
-
-def unit(x):
-    x = np.asarray(x, dtype=np.float64)
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def scores_by_hand(result, method, rows, columns, inverse_temperature):

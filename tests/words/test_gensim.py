@@ -6,12 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.vector_files import WORDS, check, points, write
+from helpers.vector_files import ONE_PART, check, points, write
 
 from gwfast.words import Embeddings, EmbeddingsFileError, read_embeddings, write_embeddings
 
-ONE_PART = tuple(word.replace(" ", "_") for word in WORDS)
-VECTORS = points(len(WORDS), 7)
+VECTORS = points(len(ONE_PART), 7)
 
 
 @pytest.fixture
