@@ -76,7 +76,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/linear/rules.py",
-        "tests/linear tests/solvers/test_unbalanced.py",
+        "tests/linear tests/solvers/test_unbalanced.py tests/conformance",
         ("excess + abs(rows.sum() - self.mass)", "excess + abs(rows.sum() - 1.0)"),
         ("return gw_cost - 2 * epsilon * entropy", "return gw_cost - epsilon * entropy"),
         ("power = 1.0 / (1.0 + epsilon / rho)", "power = 1.0 / (1.0 + rho / epsilon)"),

@@ -114,15 +114,10 @@ def test_progress_is_told_how_many_are_done_and_may_end_the_batch():
         batch(small_problems(), progress=fail, **options)
 
 
-def graphs(n, seed):
-    """Steps in a graph of near neighbors, and the same in another order."""
-    rng = np.random.default_rng(seed)
-    cost, order = hops(rng.random((n, 2)), 3), rng.permutation(n)
-    return cost, cost[np.ix_(order, order)]
-
-
 def test_tuning_is_never_worse_than_the_default():
-    problem, found = graphs(20, 1), []
+    rng, found = np.random.default_rng(1), []
+    cost, order = hops(rng.random((20, 2)), 3), rng.permutation(20)
+    problem = cost, cost[np.ix_(order, order)]
 
     def key(result):
         found.append((result.gw_cost, result.epsilon))
@@ -159,7 +154,7 @@ def test_key_chooses_and_its_results_stay_as_they_were():
         seen.append((result.plan, result.plan.copy()))
         return [np.nan, -1.0, -2.0][len(seen) - 1] if len(seen) < 4 else 0.0
 
-    best = gwfast.tune_epsilon(*graphs(30, 29), epsilons=[0.5, 0.3, 0.2], key=key)
+    best = gwfast.tune_epsilon(*COSTS, epsilons=[0.5, 0.3, 0.2], key=key)
     for plan, copy in seen:
         np.testing.assert_array_equal(plan, copy)
     # A score that is NaN does not win.
