@@ -178,7 +178,7 @@ MUTATIONS = [
     ),
     *mutations(
         "gwfast/solvers/search/confidence.py",
-        "tests/solvers/test_search.py",
+        "tests/solvers/test_confidence.py tests/solvers/test_search.py",
         ("gap = min(above / abs(least) / 0.1, 1.0)", "gap = min(above / abs(least), 1.0)"),
         ("back=sum(back) / (len(back) + 1)", "back=sum(back) / (len(back) + 2)"),
     ),
