@@ -72,6 +72,7 @@ def test_a_barycenter_of_one_space_is_that_space(name):
 @pytest.mark.parametrize("start", ["fluid", "fluid_soft", "spectral", "kmeans", "kmeans_soft"])
 @pytest.mark.parametrize("name", SEMIRELAXED_BARYCENTERS)
 @pytest.mark.filterwarnings("ignore:Both structures have the same size")
+@pytest.mark.filterwarnings("ignore:divide by zero")  # in POT
 def test_starts_that_cluster_are_pots(name, start):
     pytest.importorskip("sklearn")
     pytest.importorskip("networkx")
