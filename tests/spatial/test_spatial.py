@@ -139,6 +139,10 @@ def test_an_overlap_that_starts_disagree_about_is_uncertain(options):
     with pytest.warns(gwfast.ConvergenceWarning, match="other alpha"):
         found = pairwise_align(*slices, overlap=0.5, **options)
     assert found.gw.status == "uncertain" and len(found.gw.candidates) == 3
+    # Two of the starts are plans of problems in which distances weigh less.
+    starts = [row.start.partition("alpha=")[2] for row in found.gw.candidates]
+    less = [float(weight) < options.get("alpha", 0.1) for weight in starts if weight]
+    assert less == [True, True]
 
 
 def test_both_methods_agree():
