@@ -72,7 +72,7 @@ def test_every_module_is_in_a_room():
 
 def test_a_room_imports_only_what_stands_below_it():
     def floor(module):
-        # Of the public names in the root, the names of `alignment` are the highest.
+        # The root has public names of all rooms up to `alignment`.
         return FLOOR[module[0] if module else "alignment"]
 
     upwards = [

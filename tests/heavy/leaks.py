@@ -25,8 +25,8 @@ from conformance.cases import CASES, Case
 
 import gwfast
 
-# Limits leave room for the noise of the allocator and for Python's free lists (32 kB). If each of
-# 2000 traced solves kept a small array, they would take twice as much.
+# Limits leave room for the noise of the allocator and for Python's free lists (32 kB). A small
+# array in each of 2000 traced solves takes twice as much.
 MAX_GROWN, MAX_TRACED, MAX_OBJECTS = 2 << 20, 128 << 10, 40
 LOOKS = 12
 
