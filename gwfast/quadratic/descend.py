@@ -104,6 +104,14 @@ class Descent:
         return self.state.row_sums, self.state.column_sums
 
     @property
+    def marginal_error(self):
+        """Error of the plan, which may be damped or combined with others since its last step; of
+        an unbalanced problem, how far that step is from solving its linear problem.
+        """
+        rule = self.problem.rule
+        return self.steps[-1].marginal_error if rule.is_relaxed else rule.error(*self.marginals)
+
+    @property
     def epsilon(self):
         """Epsilon of the last iteration, in units of cost."""
         return self.steps[-1].epsilon
@@ -178,7 +186,7 @@ class Descent:
         problem, last = self.problem, self.steps[-1]
         error = self.linearization.precision.cost_rounding * last.magnitude
         # Beyond so few multiplications the objective for the given marginals will do.
-        (n, m), missed = problem.shape, last.marginal_error
+        (n, m), missed = problem.shape, self.marginal_error
         counts = missed > 1e-5 or n * m * (n + m) <= 1e8
         if problem.is_balanced and counts:
             sides = zip(self.state.separable, self.marginals, (problem.p, problem.q), strict=True)
@@ -237,7 +245,7 @@ class Descent:
             reg_cost=rule.regularized(self.objective, last.epsilon, self.entropy, *marginals),
             linear_cost=self.linear_value,
             epsilon=last.epsilon,
-            marginal_error=last.marginal_error,
+            marginal_error=self.marginal_error,
             ending=self.status,
             history=self.history,
             marginals=rule.asked(),

@@ -25,7 +25,8 @@ class OuterStep(NamedTuple):
         ``|T' - T|_1`` over the mass for dense costs; if `epsilon` is 0, the part of the way to
         the vertex that the plan went.
     marginal_error, n_inner : float and int
-        ``|T 1 - p|_1 + |T' 1 - q|_1``, and the number of Sinkhorn iterations.
+        ``|T 1 - p|_1 + |T' 1 - q|_1`` of the step, before any damping, and the number of
+        Sinkhorn iterations.
     seconds : float
         Since the solve began.
 
