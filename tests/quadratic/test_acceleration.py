@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, orthogonal
+from helpers.problems import cloud, orthogonal, rotated_pair, settings
 
+import gwfast
 from gwfast.quadratic.acceleration import DEPTH, MAX_REACH, Anderson, lead_of
 from gwfast.quadratic.judge import Step
 from gwfast.quadratic.state import State, combined
@@ -117,3 +118,17 @@ def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, may_move)
     begun, _ = advanced(Anderson(), x[0], x[1], 1e-3)
     moves, going = advanced(begun, x[1], x[2], change, error, may_move=may_move)
     assert going.state is x[2] and not going.led and not moves.steps
+
+
+@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
+def test_no_move_precedes_the_last_iteration_allowed():
+    """A plain step near the solution is shorter than a step from where a move has led."""
+    shares = []
+    for seed in (0, 1, 2, 5):
+        clouds = [gwfast.PointCloud(side) for side in rotated_pair(40, 4, seed, noise=0.05)[:2]]
+        steps = gwfast.gromov_wasserstein(*clouds, init="product", epsilon="5%").history
+        for max_iter in (len(steps) - 2, len(steps) - 1):
+            options = settings(init="product", epsilon="5%", max_iter=max_iter)
+            *_, last = gwfast.gromov_wasserstein(*clouds, **options).history
+            shares.append(last.change / steps[last.iteration - 1].change)
+    assert min(shares) < 0.6
