@@ -59,22 +59,20 @@ def one_blas_thread():
         yield
 
 
-@pytest.fixture(scope="session")
-def alignments():
-    return {}
+ALIGNMENTS = {}
 
 
 @pytest.fixture
-def answered(alignments, monkeypatch):
+def answered(monkeypatch):
     """Solve each alignment once: many examples begin with the alignment of the sample."""
     align = gwfast.align
 
     @functools.wraps(align)
     def remembered(*arguments, **options):
         key = pickle.dumps((arguments, sorted(options.items())))
-        if key not in alignments:
-            alignments[key] = align(*arguments, **options)
-        return alignments[key]
+        if key not in ALIGNMENTS:
+            ALIGNMENTS[key] = align(*arguments, **options)
+        return ALIGNMENTS[key]
 
     monkeypatch.setattr(gwfast, "align", remembered)
 

@@ -10,6 +10,7 @@ of a kind belongs in the corpus, which ``tests/words/test_bad_files.py`` reads a
 
 import argparse
 import bz2
+import contextlib
 import gzip
 import io
 import lzma
@@ -29,21 +30,15 @@ LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-max_len=8192"]
 with atheris.instrument_imports(include=["gwfast", "zipfile", "gzip", "numpy.lib"]):
     from helpers.readers import READERS, read
 
-PACKED = {
-    "gzip": (gzip.decompress, gzip.compress),
-    "bzip2": (bz2.decompress, bz2.compress),
-    "xz": (lzma.decompress, lzma.compress),
-}
+PACKED = {"gzip": gzip, "bzip2": bz2, "xz": lzma}
 
 
-def mutate_packed(reader, data, max_size):
+def mutate_packed(data, max_size, packed):
     """Change the content of a compressed file."""
-    unpack, pack = PACKED[reader]
-    try:
-        inside = unpack(data)
-    except (EOFError, OSError, ValueError, lzma.LZMAError, zipfile.zlib.error):
-        inside = b"2 2\na 1 2\nb 3 4\n"
-    return pack(atheris.Mutate(inside, max_size))
+    inside = b"2 2\na 1 2\nb 3 4\n"
+    with contextlib.suppress(EOFError, OSError, ValueError, lzma.LZMAError, zipfile.zlib.error):
+        inside = packed.decompress(data)
+    return packed.compress(atheris.Mutate(inside, max_size))
 
 
 def mutate_archive(data, max_size, chance):
@@ -52,52 +47,27 @@ def mutate_archive(data, max_size, chance):
     """
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(made, "w") as new:
-        names = old.namelist()
-        changed = chance.choice(names)
-        for name in names:
+        changed = chance.choice(old.namelist())
+        for name in old.namelist():
             content = old.read(name)
             if name == changed:
                 if chance.random() < 0.2:
-                    twin = chance.choice((name, name.removesuffix(".npy")))
-                    new.writestr(twin, content)
+                    new.writestr(chance.choice((name, name.removesuffix(".npy"))), content)
                 content = atheris.Mutate(content, max_size)
             new.writestr(name, content, chance.choice((0, 8, 12, 14)))
     return made.getvalue()
 
 
-def mutator(reader):
-    def mutate(data, max_size, seed):
-        chance = random.Random(seed)
-        made = None
-        if chance.random() < 0.75:
-            try:
-                if reader in PACKED:
-                    made = mutate_packed(reader, data, max_size)
-                elif reader in ("npz", "alignment"):
-                    made = mutate_archive(data, max_size, chance)
-            except Exception:
-                pass
-        if made is not None and len(made) <= max_size:
-            return made
-        return atheris.Mutate(data, max_size)
-
-    return mutate
-
-
-def fuzz(reader, seconds, folder):
-    folder.mkdir(exist_ok=True, parents=True)
-    seeds = CORPUS / reader
-    with tempfile.TemporaryDirectory() as scratch:
-
-        def once(data):
-            read(reader, data, scratch)
-
-        arguments = [
-            sys.argv[0], *LIMITS, f"-max_total_time={seconds}", "-print_final_stats=1",
-            f"-artifact_prefix={folder}/", str(folder), str(seeds),
-        ]  # fmt: skip
-        atheris.Setup(arguments, once, custom_mutator=mutator(reader))
-        atheris.Fuzz()
+def mutate(reader, data, max_size, seed):
+    """Change a file, mostly inside what packs it if it can be unpacked."""
+    chance, made = random.Random(seed), None
+    if chance.random() < 0.75:
+        with contextlib.suppress(Exception):
+            if reader in PACKED:
+                made = mutate_packed(data, max_size, PACKED[reader])
+            elif reader in ("npz", "alignment"):
+                made = mutate_archive(data, max_size, chance)
+    return made if made and len(made) <= max_size else atheris.Mutate(data, max_size)
 
 
 def main():
@@ -106,7 +76,19 @@ def main():
     parser.add_argument("seconds", type=int)
     parser.add_argument("folder", type=Path, nargs="?")
     given = parser.parse_args()
-    fuzz(given.reader, given.seconds, given.folder or Path(f"fuzz-{given.reader}"))
+    reader, folder = given.reader, given.folder or Path(f"fuzz-{given.reader}")
+    folder.mkdir(exist_ok=True, parents=True)
+    arguments = [
+        sys.argv[0], *LIMITS, f"-max_total_time={given.seconds}", "-print_final_stats=1",
+        f"-artifact_prefix={folder}/", str(folder), str(CORPUS / reader),
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as scratch:
+        atheris.Setup(
+            arguments,
+            lambda data: read(reader, data, scratch),
+            custom_mutator=lambda *of_call: mutate(reader, *of_call),
+        )
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -38,25 +38,18 @@ def cost(kind, n, rng):
     x = rng.standard_normal((n, int(rng.integers(1, 5))))
     if kind == "duplicates":
         x = x[rng.integers(0, max(n // 3, 1), n)]
-    squared = np.maximum(((x[:, None] - x[None]) ** 2).sum(axis=2), 0.0)
-    others = {
+    squared, far = ((x[:, None] - x) ** 2).sum(axis=2), np.where(np.arange(n) > 0, 1.0, 1e6)
+    costs = {
         "squared": lambda: squared,
         "similarities": lambda: x @ x.T,
         "asymmetric": lambda: rng.random((n, n)),
         "rank one": lambda: np.abs(np.outer(x[:, 0], x[:, 0])),
         "constant": lambda: np.full((n, n), rng.random() + 0.1),
         "integers": lambda: rng.integers(0, 4, (n, n)),
+        "zero but one": lambda: np.outer(np.eye(n)[0], np.eye(n)[-1]),
+        "huge outlier": lambda: np.sqrt(squared) * np.outer(far, far),
     }
-    if kind in others:
-        return others[kind]()
-    made = np.sqrt(squared)
-    if kind == "zero but one":
-        made = np.zeros((n, n))
-        made[0, -1] = 1.0
-    if kind == "huge outlier":
-        made[0, :] *= 1e6
-        made[:, 0] *= 1e6
-    return made
+    return costs.get(kind, lambda: np.sqrt(squared))()
 
 
 def masses(n, rng):
@@ -67,14 +60,12 @@ def masses(n, rng):
     weights = rng.random(n) + 0.1
     some = rng.random(n) < 0.3
     some[rng.integers(n)] = False
-    if kind == "zeros":
-        weights[some] = 0.0
-    elif kind == "tiny":
-        weights[some] = 1e-12
+    if kind == "uneven":
+        weights = 10.0 ** rng.uniform(-8, 0, n)
     elif kind == "denormal":
         weights[some] = 10.0 ** -rng.uniform(20, 45)
-    elif kind == "uneven":
-        weights = 10.0 ** rng.uniform(-8, 0, n)
+    elif kind != "uniform":
+        weights[some] = {"zeros": 0.0, "tiny": 1e-12}[kind]
     return weights / weights.sum()
 
 
