@@ -102,7 +102,7 @@ def test_newtons_steps_end_at_the_optimum_within_few_iterations(n, m, apart, tol
     y[: m // 2 - 8, 0] += apart
     cost = np.linalg.norm(x[:, None] - y, axis=2) ** (2 if apart else 1)
     result = gwfast.sinkhorn(cost, epsilon=0.05, tol=tol)
-    assert result.converged and result.n_iter < (500 if apart else 200)
+    assert result.converged and result.n_iter < (500 if apart else 60 if n <= 100 else 200)
     assert np.abs(result.plan.sum(axis=1) - 1 / n).sum() <= tol + 1e-6
     # A plan of potentials that has the marginals is optimal.
     f, g = result.potentials

@@ -142,3 +142,15 @@ def test_units_and_motions_change_no_plan(solver, seed):
     assert np.abs(scaled - plan).sum() <= 1e-6
     plan, turned = (find(z**2, other**2, *weights, epsilon=5.0) for z in (plain, moved))
     assert np.abs(turned - plan).sum() <= 1e-6
+
+
+def test_clouds_of_more_dimensions_than_points_are_solved_like_their_matrices():
+    x = np.random.default_rng(0).standard_exponential((60, 100)) ** 1.5
+    clouds = [gwfast.PointCloud(z - z.mean(axis=0)) for z in (x, x[::-1] @ orthogonal(100, 0))]
+    matrices = [side.to_dense().matrix for side in clouds]
+    of_clouds, of_matrices = (
+        gwfast.gromov_wasserstein(*costs, epsilon="2%") for costs in (clouds, matrices)
+    )
+    np.testing.assert_allclose(of_clouds.plan, of_matrices.plan, atol=1e-6 / 60)
+    iterations = [[row.n_iter for row in x.candidates] for x in (of_clouds, of_matrices)]
+    assert sum(iterations[0]) <= 1.2 * sum(iterations[1])
