@@ -4,6 +4,8 @@ modules import one another in a circle.
 
 import ast
 import re
+from collections import defaultdict
+from importlib.util import resolve_name
 from pathlib import Path
 
 import gwfast
@@ -29,14 +31,19 @@ cli
 """.split("\n")
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 ROOMS = sorted(FLOOR.keys() - ROOT)
+FLOOR["gwfast"] = FLOOR["alignment"]  # the root has public names of all rooms up to this one
 SUFFIXES = ".py", ".pyi", ".pyx", ".pxd"
 SOURCES = [path for path in sorted(PACKAGE.rglob("*.p*")) if path.suffix in SUFFIXES]
 
 
 def module_of(path):
-    """Return the names that lead to a module, or to the package of an ``__init__``."""
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
-    return parts[:-1] if parts[-1] == "__init__" else parts
+    """Return the name of a module, or of the package of an ``__init__``."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def room_of(module):
+    return module.split(".")[:2][-1]
 
 
 MODULES = {module_of(path) for path in SOURCES}
@@ -44,25 +51,23 @@ MODULES = {module_of(path) for path in SOURCES}
 
 def imports(path):
     """Return the modules of the package that a file imports, also inside functions."""
-    above, text, found = path.relative_to(PACKAGE).parts[:-1], path.read_text(), set()
+    package, text, found = module_of(path.with_name("__init__.py")), path.read_text(), set()
     if path.suffix in (".pyx", ".pxd"):  # of Cython, the imports alone
         lines = re.findall(r"^ *(from [.\w]+ c?import (?:\([^)]*\)|.*))", text, re.M)
         text = "\n".join(lines).replace("cimport", "import")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
-            base = above[: len(above) - node.level + 1]
-            for alias in node.names:
-                target = *base, *(node.module or "").split("."), alias.name
-                target = tuple(name for name in target if name)
-                while target not in MODULES:
-                    target = target[:-1]
-                found.add(target)
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+            found |= {name if name in MODULES else base for name in names}
         elif isinstance(node, ast.Import) and "gwfast" in [alias.name for alias in node.names]:
-            found.add(())
-    return found
+            found.add("gwfast")
+    return found - {module_of(path)}
 
 
-IMPORTS = [(module_of(path), imports(path) - {module_of(path)}) for path in SOURCES]
+IMPORTS = defaultdict(set)
+for path in SOURCES:
+    IMPORTS[module_of(path)] |= imports(path)
 
 
 def test_every_module_is_in_a_room():
@@ -71,24 +76,18 @@ def test_every_module_is_in_a_room():
 
 
 def test_a_room_imports_only_what_stands_below_it():
-    def floor(module):
-        # The root has public names of all rooms up to `alignment`.
-        return FLOOR[module[0] if module else "alignment"]
-
     upwards = [
         f"{module} imports {target}"
-        for module, targets in IMPORTS
+        for module, targets in IMPORTS.items()
         for target in targets
-        if module[:1] != target[:1] and module and module[0] in ROOMS
-        and floor(target) >= FLOOR[module[0]]
+        if room_of(module) in ROOMS and room_of(target) != room_of(module)
+        and FLOOR[room_of(target)] >= FLOOR[room_of(module)]
     ]  # fmt: skip
     assert not upwards
 
 
 def test_no_modules_import_one_another_in_a_circle():
-    left = {module: set() for module in MODULES}
-    for module, targets in IMPORTS:
-        left[module] |= targets
+    left = dict(IMPORTS)
     while free := [module for module in left if not left[module] & left.keys()]:
         left = {module: left[module] for module in left.keys() - free}
     assert not left  # or what they import

@@ -2,12 +2,10 @@
 
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from helpers.processes import environment, run_python
+from helpers.processes import run_python
 
 import gwfast
 
@@ -96,32 +94,22 @@ def tree(tmp_path):
     return tmp_path / "tree"
 
 
-def start(tree, *arguments, **changes):
-    return subprocess.run(
-        [sys.executable, *arguments], env=environment(**changes), cwd=tree,
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-
-
 def test_a_tree_without_kernels_is_the_installed_package(tree):
-    done = start(tree, "-c", "import gwfast.words; print(gwfast.__file__, gwfast.words.__file__)")
+    code = "import gwfast.words; print(gwfast.__file__, gwfast.words.__file__)"
+    done = run_python(code, folder=tree)
     files = [PACKAGE / "__init__.py", PACKAGE / "words" / "__init__.py"]
     assert (done.stderr, done.stdout.split()) == ("", [*map(str, files)])
 
 
-def test_a_tree_of_another_version_says_what_to_do(tree):
-    (tree / "gwfast" / "solvers" / "gromov.py").write_text("# newer\n")
-    done = start(tree, "-c", "import gwfast")
-    assert done.returncode == 1 and "ImportError" in done.stderr
-    assert str(tree) in done.stderr and str(PACKAGE.parent) in done.stderr
-    assert "pip install ." in done.stderr
-
-
-def test_a_tree_that_is_not_installed_says_what_to_do(tree):
+def test_a_tree_that_is_not_the_installed_package_says_what_to_do(tree):
     # -S: without site-packages, where gwfast may be.
-    done = start(tree, "-S", "-c", "import gwfast", PYTHONPATH=None)
-    assert done.returncode == 1 and "ImportError" in done.stderr
-    assert str(tree) in done.stderr and "pip install ." in done.stderr
+    alone = run_python("import gwfast", "-S", folder=tree, check=False, PYTHONPATH=None)
+    (tree / "gwfast" / "solvers" / "gromov.py").write_text("# newer\n")
+    newer = run_python("import gwfast", folder=tree, check=False)
+    for done in (alone, newer):
+        assert done.returncode == 1 and "ImportError" in done.stderr
+        assert str(tree) in done.stderr and "pip install ." in done.stderr
+    assert str(PACKAGE.parent) in newer.stderr
 
 
 def test_the_version_is_written_once():
@@ -140,8 +128,6 @@ def test_a_front_end_of_pip_leaves_nothing_behind(tree):
     shutil.copytree(ROOT / "csrc", tree / "csrc")
     before = sorted(tree.rglob("*"))
     (tree.parent / "metadata").mkdir()
-    hooks = "prepare_metadata_for_build_wheel('../metadata')", "build_sdist('../dist')"
-    for hook in hooks:
-        done = start(tree, "-c", f"from setuptools import build_meta as x; x.{hook}")
-        assert done.returncode == 0, done.stderr
+    for hook in ("prepare_metadata_for_build_wheel('../metadata')", "build_sdist('../dist')"):
+        run_python(f"from setuptools import build_meta as x; x.{hook}", folder=tree)
         assert sorted(tree.rglob("*")) == before

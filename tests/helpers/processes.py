@@ -25,13 +25,13 @@ def environment(**changes):
     return {name: value for name, value in variables.items() if value is not None}
 
 
-def run_python(code, *, check=True, **changes):
-    """Run `code`, away from the source tree: its gwfast folder holds no compiled
+def run_python(code, *options, folder=Path(__file__).parent, check=True, **changes):
+    """Run `code`, by default away from the source tree: its gwfast folder holds no compiled
     kernels, but would be found first in the current folder."""
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, *options, "-c", code],
         env=environment(**changes),
-        cwd=Path(__file__).parent,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=120,
