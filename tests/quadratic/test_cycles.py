@@ -82,14 +82,6 @@ def test_proximal_steps_that_lead_too_far_are_damped(seed, loss):
     assert log["srgw_dist"] < 1.001 * loss
 
 
-def test_advice_names_the_limit_that_was_reached():
-    options = dict(epsilon=0.02, init="product", max_iter=2, tol=1e-7)
-    inner = solve(KARATE, KARATE[::-1, ::-1], max_inner=2, **options)
-    outer = solve(KARATE, KARATE[::-1, ::-1], **options)
-    assert inner.status == outer.status == "max_iter"
-    assert "marginal_tol" in inner.advice and "marginal_tol" not in outer.advice
-
-
 def test_a_warm_start_that_goes_round_ends_and_the_problem_goes_on():
     """On leading eigenvectors no plans are kept that could be mixed."""
     rng = np.random.default_rng(700)

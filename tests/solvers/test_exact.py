@@ -159,11 +159,3 @@ def test_callbacks_see_every_step(init):
         assert step.gw_cost == pytest.approx(objective(plan, *pair()), rel=1e-11)
     stopped = solve(*pair(), init=init, callback=lambda step: True)
     assert stopped.status == "stopped" and stopped.n_iter == 1 and stopped.marginal_error < 1e-14
-
-
-@pytest.mark.filterwarnings("default::gwfast.ConvergenceWarning")
-def test_a_limit_of_steps_is_kept():
-    with pytest.warns(gwfast.ConvergenceWarning, match=r"max_iter.* gap of"):
-        result = solve(*pair(), init="product", max_iter=2)
-    assert result.status == "max_iter" and result.n_iter == 2
-    assert result.gap > 1e-5 * result.gw_cost

@@ -30,7 +30,7 @@ CALLS = {
     "semirelaxed": (COSTS, dict(marginals="semirelaxed", **FEW)),
     "partial": (COSTS, PARTIAL),
     "partial with a small epsilon": (COSTS, dict(epsilon=1e-4, **PARTIAL)),
-    "unbalanced": (COSTS, dict(marginals=gwfast.Unbalanced(3.0), **FEW)),
+    "unbalanced": (COSTS, dict(marginals=gwfast.Unbalanced(3.0), q=[1.3 / 20] * 20, **FEW)),
     "cold": (COSTS, dict(init="product", epsilon=1e-5, **FEW)),
     "ppa": (COSTS, dict(method="ppa", **FEW)),
     "bapg": (COSTS, dict(method="bapg", **FEW)),
@@ -59,6 +59,9 @@ def test_whenever_time_is_up_there_is_a_plan(name):
         assert result.n_iter == len(result.history)
         if time_limit == LIMITS[0]:
             assert result.status == "time_limit" and result.advice
+            if name == "unbalanced":
+                assert result.n_iter == 0
+                np.testing.assert_allclose(plan, 1.3**0.5 / (24 * 20), rtol=1e-6)
         missed = [plan.sum(axis=k) - 1 / plan.shape[1 - k] for k in (1, 0)]
         error = sum(np.abs(side).sum() for side in missed[: 1 if name == "semirelaxed" else 2])
         if "partial" in name:

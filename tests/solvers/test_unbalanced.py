@@ -59,13 +59,6 @@ def test_a_small_price_comes_to_an_end(rho, seed):
     assert result.status != "time_limit" and result.mass <= 1
 
 
-def test_if_time_is_up_there_is_the_product_plan():
-    result = solve(*SPACES, P, Q, time_limit=1e-9)
-    assert (result.n_iter, result.status) == (0, "time_limit")
-    assert result.mass == pytest.approx(np.sqrt(P.sum() * Q.sum()))
-    np.testing.assert_allclose(result.plan, np.outer(P, Q) / result.mass)
-
-
 @pairwise(
     epsilon=[1e-6, 1e-3, 0.02, 1e30, 1e300],
     rho=[1e-3, 1.0, 1e5, 1e8, 1e20],
