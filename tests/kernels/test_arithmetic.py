@@ -16,9 +16,6 @@ DTYPES = [np.float32, np.float64]
 EVERY_TYPE = pytest.mark.parametrize("dtype", DTYPES)
 
 
-# --- Exponentials and logarithms ------------------------------------------------------
-
-
 def exp(x):
     """Return a Gibbs kernel without potentials."""
     out = np.full_like(x, 7)[None]
@@ -121,9 +118,6 @@ def test_log_of_special_values(isa):
     np.testing.assert_array_equal(came, [0.0, *[-np.inf] * 5, np.inf, *ends, *[np.nan] * 3])
 
 
-# --- Products -------------------------------------------------------------------------
-
-
 # Both sides of a vector and of a panel (two vectors) on all instruction sets, and, for the inner
 # side, of the rows of a panel that are summed at a time (224 at most).
 @pairwise(m=[1, 3, 8, 9, 15, 16, 17, 31, 33, 48, 63, 65], k=[1, 7, 223, 224, 225, 400], isa=ISAS)
@@ -191,9 +185,6 @@ def test_gram_of_many_columns_has_large_partial_products(seed):
     _products.gram(x, y, gram, 2)
     np.testing.assert_allclose(gram, x.T @ y, rtol=1e-5)
     np.testing.assert_allclose(gram[::50], x[:, ::50].T @ y.astype(float), rtol=1e-6)
-
-
-# --- Points without mass, underflow and overflow --------------------------------------
 
 
 def sinkhorn_pass(kernel, p, q, u, v, omega=1.0, rtol=5e-6):
@@ -308,9 +299,6 @@ def test_overflow_shows_and_large_potentials_that_cancel_do_no_harm(isa, seed):
     assert peak == 49.5 and kernel[40, 20] == pytest.approx(np.exp(49.5), rel=1e-5)
 
 
-# --- Long sums ------------------------------------------------------------------------
-
-
 @pairwise(value=[None, 0.1, 0.7, 1 / 3], shape=[(100_000, 3), (3, 100_000)], isa=ISAS)
 def test_long_sums_keep_2e7_or_of_equal_entries_1e6(shape, value, isa, seed):
     """Roundings of equal entries all go the same way."""
@@ -356,8 +344,6 @@ def test_products_of_a_long_inner_side(value, rtol, k, isa, seed):
     # BLAS, whose sums of equal numbers run as long as a chunk.
     np.testing.assert_allclose(gram, exact, rtol=rtol if value is None else 1e-4)
 
-
-# --- Largest entries, and many entries ------------------------------------------------
 
 ROWS = {
     "ties": lambda m, rng: rng.choice([-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf], (3, m)),

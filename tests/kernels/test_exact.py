@@ -11,8 +11,6 @@ from gwfast.kernels._exact_pairs import ExactPairs, Space
 from gwfast.kernels._frank_wolfe import CONVERGED, MORE, STALLED, FrankWolfe
 from gwfast.kernels._transport import ROUNDING, UNITS, Transport
 
-# --- Transport ------------------------------------------------------------------------
-
 SHAPES = [(1, 1), (1, 7), (7, 1), (2, 3), (3, 2), (31, 31), (17, 64), (65, 33), (300, 300)]
 MASSES = {
     "uniform": lambda n, rng: np.full(n, 1 / n),
@@ -88,8 +86,6 @@ def test_masses_of_any_sum_are_taken_and_equal_masses_stay_an_assignment(size):
         plan, _ = solved(transport, rng.random((len(p), len(q))), size * p, size * q)
     assert np.count_nonzero(plan > 1e-12 * size) == n and (plan > 0).sum(axis=1).max() == 1
 
-
-# --- Conditional gradients ------------------------------------------------------------
 
 MASS = 0.6
 KINDS = ["balanced", "semirelaxed", "partial"]
@@ -222,8 +218,6 @@ def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
         assert np.count_nonzero(steps.plan) == n
     assert steps.value == pytest.approx(2 * p @ linear.min(axis=1), rel=1e-12)
 
-
-# --- Pairs of small spaces ------------------------------------------------------------
 
 SIZES = [1, 2, 7, 9, 5]
 

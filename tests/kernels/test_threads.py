@@ -28,8 +28,6 @@ needs_openmp = pytest.mark.skipif(not _rows.openmp_version(), reason="built with
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 
 
-# --- Control groups -------------------------------------------------------------------
-
 ONE, TWO, NO_LIMIT = "100000 100000\n", "200000 100000", 99
 
 
@@ -74,9 +72,6 @@ def test_threads_are_at_most_the_quota(membership, files, expected, tmp_path, mo
     threads._quota.cache_clear()
 
 
-# --- Numbers of threads ---------------------------------------------------------------
-
-
 def test_numbers_of_threads_and_sizes_of_stacks_are_taken_as_told():
     for n_threads in (1, 1000, np.int64(3), np.uint8(4)):
         came = resolve_n_threads(n_threads)
@@ -106,8 +101,6 @@ def test_limits_of_threadpoolctl_and_of_the_environment_are_obeyed(monkeypatch):
     code += "print(number(), number(-1), number(-2), number(-99), number(7))"
     assert run_python(code, OMP_NUM_THREADS="67,2").stdout.split() == ["67", "67", "66", "1", "7"]
 
-
-# --- Threads that wait sleep ----------------------------------------------------------
 
 NAMES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
@@ -149,9 +142,6 @@ def test_patience_is_there_inside_only_unless_the_user_has_set_his(name, monkeyp
         assert dict(os.environ) == before | ({} if name else kernels.PATIENCE)
         raise ImportError
     assert dict(os.environ) == before
-
-
-# --- BLAS -----------------------------------------------------------------------------
 
 
 def blas_threads():
@@ -240,8 +230,6 @@ def test_blas_with_a_number_for_each_thread_gets_each_back(monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         assert [*pool.map(enter, (3, 5))] == [(1, 3), (1, 5)]
 
-
-# --- Forked and fresh processes -------------------------------------------------------
 
 # `solve` is of a size that is shared out.
 PREAMBLE = """

@@ -68,9 +68,6 @@ def test_kernels_are_compiled_for_the_instruction_set(dtype, isa):
         assert kernel_cases.running_terms(dtype) <= kernel_cases.TERMS
 
 
-# --- Passes ---------------------------------------------------------------------------
-
-
 @pairwise(omega=[1.0, 1.7], shape=[(5, 3), (129, 65), (2049, 33)], isa=ISAS)
 def test_many_passes_are_that_many_single_ones(shape, omega, isa):
     given = arguments("sinkhorn_passes", shape, 11) | {"omega": omega}
@@ -106,8 +103,6 @@ def test_small_passes_are_made_by_whoever_is_faster(of_team, of_one, isa):
     given = arguments("sinkhorn_passes", (129, 65), 13) | {"most": 600, "tol": -1.0}
     assert_same(*(run(COMPILED, "sinkhorn_passes", given, n_threads=k) for k in (1, 2)))
 
-
-# --- Rows that are made when asked for ------------------------------------------------
 
 # Kernels that take them, and the argument that may be such.
 TAKERS = {
@@ -209,9 +204,6 @@ def test_every_finite_half_is_that_number(isa):
     np.testing.assert_array_equal(stored(_rows.Shifted(halves)), halves.astype(np.float32))
 
 
-# --- Subnormal numbers ----------------------------------------------------------------
-
-
 def changed(given, change):
     """Return arguments with a change of each array of float32 or float64."""
     given = deepcopy(given)
@@ -269,9 +261,6 @@ def test_kernels_restore_the_control_register_of_each_thread(case, isa, flushes)
         assert settings() == expected
     finally:
         _rows.set_float_control(before[0])
-
-
-# --- Refusals -------------------------------------------------------------------------
 
 
 OTHER_TYPE = {"f4": "f8", "f8": "f4", "i8": "f8", "i4": "f8"}

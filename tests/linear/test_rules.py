@@ -40,9 +40,6 @@ def solved(cost, base, rule, epsilon, precision, start=None, relaxation=None, **
     return kernel.coupling(solution).toarray().astype(np.float64), solution
 
 
-# --- Rules ----------------------------------------------------------------------------
-
-
 @pairwise(
     shape=[(1, 1), (1, 5), (4, 1), (7, 9), (65, 130)],
     rho=[(1.0, 1.0), (0.03, 20.0), (1e3, 5.0), (np.inf, 0.5)],
@@ -151,9 +148,6 @@ def test_rules_of_masses_of_other_totals():
     rule = UnbalancedRule.of(np.ones(3), np.ones(4), (np.inf, 1.0))
     assert rule.mass == pytest.approx(np.sqrt(12))
     assert rule.penalty(rule.p, rule.q * 0.75) > 0 == rule.penalty(rule.p, rule.q)
-
-
-# --- Few entries ----------------------------------------------------------------------
 
 
 def factors(n, m, d):

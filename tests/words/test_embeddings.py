@@ -24,20 +24,17 @@ from gwfast.words import Embeddings, read_embeddings, write_embeddings
 WRITTEN = ["v.vec", "v.txt", "v.bin", "v.npz", "v.vec.gz", "v.txt.gz", "v.bin.gz"]
 
 
+# The second are of several blocks of a megabyte.
+MANY = [f"w{i}" if i % 5 else f"{i} {'york ' * (i % 35)}city" for i in range(12_000)]
+
+
+@pytest.mark.parametrize("words", [WORDS, MANY], ids=len)
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b" \n", b" \r\n", b"\r\r\n"])
-def test_text(tmp_path, end):
-    vectors = points(len(WORDS), 5)
+def test_text(tmp_path, words, end):
+    vectors = points(len(words), 8)
     for header in (True, False):
-        path = write(tmp_path / "v.vec", text_of(WORDS, vectors, header, end))
-        check(read_embeddings(path), WORDS, vectors)
-
-
-@pytest.mark.parametrize("header", [True, False])
-def test_text_of_several_blocks_of_a_megabyte(tmp_path, header):
-    words = [f"w{i}" if i % 5 else f"{i} {'york ' * (i % 35)}city" for i in range(12_000)]
-    vectors = points(12_000, 8)
-    path = write(tmp_path / "v", text_of(words, vectors, header))
-    check(read_embeddings(path), words, vectors)
+        path = write(tmp_path / "v.vec", text_of(words, vectors, header, end))
+        check(read_embeddings(path), words, vectors)
 
 
 @pytest.mark.parametrize("n_columns", [7, 100_000])  # of one block of a megabyte, and of four
@@ -212,7 +209,7 @@ def test_a_written_file_has_the_place_of_the_former_file(tmp_path):
     assert not os.path.isfile(os.devnull)
 
 
-def test_embeddings_of_lists_arrays_and_frames():
+def test_embeddings_of_lists_arrays_and_frames_and_with_counts():
     pandas = pytest.importorskip("pandas")
     vectors = points(len(WORDS), 5)
     frame = pandas.DataFrame(vectors, index=WORDS).astype("Float32")
@@ -227,9 +224,6 @@ def test_embeddings_of_lists_arrays_and_frames():
         assert embeddings.n_duplicates == embeddings.n_undecodable == embeddings.n_skipped == 0
     assert embeddings.counts.dtype == np.float64
     assert np.shares_memory(Embeddings(WORDS, vectors).vectors, vectors)
-
-
-def test_with_counts():
     embeddings = Embeddings(("b", "a"), points(2, 3))
     assert repr(embeddings) == "Embeddings(2 words x 3, float32)"
     counted = embeddings.with_counts({"b": 1, "a": 5.0, "c": 9})
