@@ -2,24 +2,13 @@
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, rotated_pair, unit
+from helpers.problems import cloud, rotated_pair
+from helpers.twins import retrieval_scores as scores
 from scipy import linalg
 
 import gwfast
 
 METHODS = ["nn", "csls", "inverted_softmax"]
-
-
-def scores(method, x, y, sources, n_neighbors=10, inverse_temperature=30.0):
-    """Return the score of each row of `y` for each row of `x`."""
-    cosine, of_targets = unit(x) @ unit(y).T, unit(sources) @ unit(y).T
-    if method == "csls":
-        rows = np.sort(cosine, axis=1)[:, -n_neighbors:].mean(axis=1, keepdims=True)
-        return 2 * cosine - rows - np.sort(of_targets, axis=0)[-n_neighbors:].mean(axis=0)
-    if method == "inverted_softmax":
-        total = np.exp(inverse_temperature * of_targets).sum(axis=0)
-        return cosine - np.log(total) / inverse_temperature
-    return cosine
 
 
 def assert_best(neighbors, expected, k):
@@ -127,15 +116,15 @@ def test_a_round_fits_the_mutual_matches(n, d):
     x, y, _ = rotated_pair(n, d, 23, noise=0.25)
     result = gwfast.align(x, y, normalize=("unit",), epsilon=0.02, init="profile")
     found, once = result.best_matches(), result.refine(1)
-    best, scores = found.forward.indices[:, 0], found.forward.scores[:, 0]
-    rows = np.flatnonzero(found.mutual & (scores > 0))
+    best, csls = found.forward.indices[:, 0], found.forward.scores[:, 0]
+    rows = np.flatnonzero(found.mutual & (csls > 0))
     assert once.refinement[0].n_pairs == len(rows)
     x, y = result.source.rows[rows], result.target.rows[best[rows]]
     if d == 12:
         assert once.target_mapping is None and len(rows) < 24
-        expected = gwfast.procrustes(x, y, weights=scores[rows])
+        expected = gwfast.procrustes(x, y, weights=csls[rows])
     else:
-        expected, of_target = by_hand(x, y, scores[rows])
+        expected, of_target = by_hand(x, y, csls[rows])
         np.testing.assert_allclose(once.target_mapping, of_target, atol=1e-4)
     np.testing.assert_allclose(once.mapping, expected, atol=1e-4)
 

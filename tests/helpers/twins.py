@@ -1,6 +1,9 @@
-"""Variants of the problem step by step, by all n^2 m^2 terms, and by plain iterations."""
+"""Variants of the problem step by step, by all n^2 m^2 terms, and by plain iterations; and the
+scores of translations.
+"""
 
 import numpy as np
+from helpers.problems import unit
 
 LOSSES = {"square": lambda a, b: (a - b) ** 2, "kl": lambda a, b: a * np.log(a / b) - a + b}
 
@@ -35,3 +38,15 @@ def unbalanced(cost, p, q, epsilon, rho, n_passes=100_000):
         if np.abs(u / before - 1.0).max() < 1e-14:
             break
     return (p * u)[:, None] * kernel * (kernel.T @ (p * u)) ** powers[1] * q
+
+
+def retrieval_scores(method, x, y, sources, n_neighbors=10, inverse_temperature=30.0):
+    """Return the score of each row of `y` for each row of `x`."""
+    cosine, of_targets = unit(x) @ unit(y).T, unit(sources) @ unit(y).T
+    if method == "csls":
+        rows = np.sort(cosine, axis=1)[:, -n_neighbors:].mean(axis=1, keepdims=True)
+        return 2 * cosine - rows - np.sort(of_targets, axis=0)[-n_neighbors:].mean(axis=0)
+    if method == "inverted_softmax":
+        total = np.exp(inverse_temperature * of_targets).sum(axis=0)
+        return cosine - np.log(total) / inverse_temperature
+    return cosine

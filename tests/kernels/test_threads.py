@@ -1,10 +1,12 @@
-"""How many threads are taken, that BLAS and OpenMP get back what they had, and solves in forked and
-fresh processes. Imports from inside, since settings of a process show nowhere else."""
+"""Facts of the build, how many threads are taken, that BLAS and OpenMP get back what they had, and
+solves in forked and fresh processes. Imports from inside, since settings of a process show nowhere
+else."""
 
 import contextlib
 import functools
 import json
 import os
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.marks import mostly_slow
+from helpers.marks import ISAS, mostly_slow
 from helpers.problems import settings
 from helpers.processes import run_python
 from threadpoolctl import threadpool_limits
@@ -26,6 +28,34 @@ from gwfast.kernels.threads import resolve_n_threads, single_threaded_blas
 
 needs_openmp = pytest.mark.skipif(not _rows.openmp_version(), reason="built without OpenMP")
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+OF_ISAS = [parameter.values[0] for parameter in ISAS]
+
+
+def facts(text):
+    return dict(re.split("  +", line, maxsplit=1) for line in text.strip().splitlines())
+
+
+def test_show_config_prints_the_facts_of_a_bug_report(isa, capsys):
+    gwfast.show_config()
+    found = facts(capsys.readouterr().out)
+    assert found["gwfast"] == gwfast.__version__
+    assert found["instruction set"].startswith(isa)
+    assert all(found[name] for name in ("BLAS", "numpy", "scipy", "threads"))
+    is_serial = os.environ.get("GWFAST_TEST_NO_OPENMP", "0") not in ("", "0")
+    assert found["OpenMP"].startswith("NO" if is_serial else "yes"), (
+        "gwfast was built without OpenMP; if that is meant, set GWFAST_TEST_NO_OPENMP=1"
+    )
+
+
+@pytest.mark.process
+def test_environment_variable_forces_an_instruction_set():
+    assert OF_ISAS[-1] in ("baseline", "neon") and len(set(OF_ISAS)) == len(OF_ISAS)
+    forced = run_python("import gwfast; gwfast.show_config()", GWFAST_ISA=OF_ISAS[-1])
+    assert facts(forced.stdout)["instruction set"].startswith(OF_ISAS[-1])
+    refused = run_python("import gwfast", check=False, GWFAST_ISA="avx1024")
+    last = refused.stderr.strip().splitlines()[-1]
+    assert refused.returncode != 0 and last.startswith("ImportError: GWFAST_ISA")
+    assert all(repr(name) in last for name in (*OF_ISAS, "avx1024"))
 
 
 ONE, TWO, NO_LIMIT = "100000 100000\n", "200000 100000", 99
@@ -36,25 +66,22 @@ def version_1(folder, quota):
     return dict(zip(names, (quota, "100000\n"), strict=True))
 
 
-@pytest.mark.parametrize(
-    "membership, files, expected",
-    [
-        ("0::/", {"cpu.max": "150000 100000"}, 2),
-        ("0::/", {"cpu.max": "max 100000", "elsewhere/cpu.max": ONE}, NO_LIMIT),
-        # The own group and the groups around it, and names of any characters.
-        ("0::/a/b c:d\n", {"a/b c:d/cpu.max": TWO, "a/cpu.max": "max 1", "cpu.max": ONE}, 1),
-        ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
-        # A container that sees the path of its group, but that group as its root.
-        ("0::/docker/1f", {"cpu.max": "30000 100000"}, 1),
-        ("0::/../../a", {"cpu.max": TWO, "../cpu.max": "30000 100000"}, 2),
-        ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
-        ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
-        ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
-        ("4:cpu:/\n0::/s\n", {"s/cpu.max": ONE}, 1),
-        (None, {"cpu.max": TWO} | version_1("cpu", "100000"), 1),
-        ("nonsense\n\n7\n", {"cpu.max": ONE}, NO_LIMIT),
-    ],
-)
+@pytest.mark.parametrize("membership, files, expected", [
+    ("0::/", {"cpu.max": "150000 100000"}, 2),
+    ("0::/", {"cpu.max": "max 100000", "elsewhere/cpu.max": ONE}, NO_LIMIT),
+    # The own group and the groups around it, and names of any characters.
+    ("0::/a/b c:d\n", {"a/b c:d/cpu.max": TWO, "a/cpu.max": "max 1", "cpu.max": ONE}, 1),
+    ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
+    # A container that sees the path of its group, but that group as its root.
+    ("0::/docker/1f", {"cpu.max": "30000 100000"}, 1),
+    ("0::/../../a", {"cpu.max": TWO, "../cpu.max": "30000 100000"}, 2),
+    ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
+    ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
+    ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
+    ("4:cpu:/\n0::/s\n", {"s/cpu.max": ONE}, 1),
+    (None, {"cpu.max": TWO} | version_1("cpu", "100000"), 1),
+    ("nonsense\n\n7\n", {"cpu.max": ONE}, NO_LIMIT),
+])  # fmt: skip
 def test_threads_are_at_most_the_quota(membership, files, expected, tmp_path, monkeypatch):
     for name, text in files.items():
         path = tmp_path / "fs" / name

@@ -147,12 +147,9 @@ def test_inner_solutions_are_rough_while_the_plan_moves():
     assert judge([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
 
 
-def test_an_unjudged_descent_ends_at_its_limit():
+def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_have_settled():
     limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
     verdicts = judged([step(1e-3)] * 5, limits=limits)
     assert [one.status for one in verdicts] == [None] * 4 + [Ending.MAX_OUTER]
-
-
-def test_moments_of_rounding_alone_have_settled():
     steps = [step(0.5, is_noise=True)] * (STALLED_AFTER + 1)
     assert judged(steps, at(change_is_rounded=False, precision=DOUBLE))[-1].settled

@@ -38,17 +38,14 @@ def in_both(*given, **options):
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize(
-    "rule, relative, method",
-    [
-        ("balanced", 0.005, "pgd"),
-        ("balanced", 0.005, "bapg"),
-        ("semirelaxed", 0.002, "pgd"),
-        ("semirelaxed", 0.2, "ppa"),
-        (gwfast.Partial(0.7), 0.02, "pgd"),
-        (gwfast.Unbalanced((np.inf, 0.2)), 0.2, "pgd"),
-    ],
-)
+@pytest.mark.parametrize("rule, relative, method", [
+    ("balanced", 0.005, "pgd"),
+    ("balanced", 0.005, "bapg"),
+    ("semirelaxed", 0.002, "pgd"),
+    ("semirelaxed", 0.2, "ppa"),
+    (gwfast.Partial(0.7), 0.02, "pgd"),
+    (gwfast.Unbalanced((np.inf, 0.2)), 0.2, "pgd"),
+])  # fmt: skip
 def test_cold_starts_end_at_the_same_plan(isa, rule, relative, method, dtype):
     tol, off = TOLERANCES[dtype]
     options = dict(dtype=dtype, tol=tol, method=method, max_iter=200)

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 from helpers.problems import rotated_pair, unit
+from helpers.twins import retrieval_scores
 from scipy.stats import binomtest
 
 import gwfast
@@ -93,14 +94,8 @@ def scores_by_hand(result, method, rows, columns, inverse_temperature):
     if method == "barycentric":
         means = result.plan[rows] @ result.target.rows[:m]
         return unit(means) @ unit(result.target.rows[columns]).T
-    cosine = unit(result.mapped_source[rows]) @ unit(result.mapped_target[columns]).T
-    if method == "csls":
-        of_sources = np.sort(cosine, axis=1)[:, -10:].mean(axis=1, keepdims=True)
-        return 2 * cosine - of_sources - np.sort(cosine, axis=0)[-10:].mean(axis=0)
-    if method == "inverted_softmax":
-        weights = np.exp(inverse_temperature * cosine)
-        return weights / weights.sum(axis=0)
-    return cosine
+    x, y = result.mapped_source[rows], result.mapped_target[columns]
+    return retrieval_scores(method, x, y, x, inverse_temperature=inverse_temperature)
 
 
 def by_hand(convention, method, result, lines, source, target):
