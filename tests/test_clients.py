@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist, squareform
 
 import gwfast
 
+ot = pytest.importorskip("ot", reason="POT is not installed")
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "coming-from.md").read_text("utf-8")
 pytestmark = pytest.mark.filterwarnings(
     "ignore::gwfast.ConvergenceWarning", "ignore:Sinkhorn did not converge"
@@ -27,11 +28,6 @@ def recipe(program, parameters, returns="", number=0):
     namespace = {"gwfast": gwfast, "np": np}
     exec(f"def recipe({parameters}):\n" + textwrap.indent(body, "    "), namespace)
     return namespace["recipe"]
-
-
-@pytest.fixture
-def ot():
-    return pytest.importorskip("ot", reason="POT is not installed")
 
 
 def slices(seed, n=30, m=34):
@@ -59,7 +55,7 @@ def objective(plan, C1, C2, M=0.0, alpha=1.0):
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
-def test_paste_ends_no_higher_than_its_call_of_cg(ot, seed, alpha):
+def test_paste_ends_no_higher_than_its_call_of_cg(seed, alpha):
     M, C1, C2, p, q = problem = slices(seed)
     terms = ot.gromov.init_matrix(C1, C2, p, q)
 
@@ -82,7 +78,7 @@ def test_paste_ends_no_higher_than_its_call_of_cg(ot, seed, alpha):
 
 
 @pytest.mark.parametrize("mass", [0.5, 0.8, 1.0])
-def test_paste2_ends_at_its_plan(ot, mass):
+def test_paste2_ends_at_its_plan(mass):
     problem = M, C1, C2, *_ = slices(3)
     plan, log = recipe("PASTE2", PASTE2)(*problem, alpha=0.1, m=mass)
     assert plan.sum() == pytest.approx(mass)
@@ -91,7 +87,7 @@ def test_paste2_ends_at_its_plan(ot, mass):
     np.testing.assert_allclose(plan, theirs, atol=1e-9)
 
 
-def test_cajal_gets_its_distances(ot):
+def test_cajal_gets_its_distances():
     rng = np.random.default_rng(0)
     costs = [cdist(x, x) for x in (rng.random((n, 2)) for n in (9, 12, 12, 15))]
     cells = [(cost, rng.dirichlet(np.ones(len(cost)))) for cost in costs]
@@ -101,7 +97,7 @@ def test_cajal_gets_its_distances(ot):
     np.testing.assert_allclose(found, squareform(np.sqrt(theirs)) / 2, rtol=1e-9)
 
 
-def test_gwtune_is_tuned_and_its_trials_are_kept(ot):
+def test_gwtune_is_tuned_and_its_trials_are_kept():
     C1, C2 = two_clouds(20, 20, noise=0.1)
     p = np.full(20, 1 / 20)
     start = ot.sinkhorn(p, p, np.random.default_rng(0).random((20, 20)), 0.1)
@@ -114,7 +110,7 @@ def test_gwtune_is_tuned_and_its_trials_are_kept(ot):
     assert objective(tuned, C1, C2) <= objective(theirs, C1, C2)
 
 
-def pamonas(ot, C1, C2, p, q, m, epsilon):
+def pamonas(C1, C2, p, q, m, epsilon):
     """Return the plan of Pamona's steps, which have a virtual cell on each side, without these."""
     left = [max(masses.sum() - m, 1e-15) for masses in (q, p)]
     ends = [np.append(p, left[0]), np.append(q, left[1])]
@@ -133,10 +129,10 @@ def pamonas(ot, C1, C2, p, q, m, epsilon):
 
 
 @pytest.mark.parametrize("n, m, shared", [(15, 15, 15), (15, 12, 12), (15, 12, 9)])
-def test_pamona_ends_at_its_plan_or_near(ot, n, m, shared):
+def test_pamona_ends_at_its_plan_or_near(n, m, shared):
     problem = *two_clouds(n, m, noise=0.05), np.full(n, 1 / n), np.full(m, 1 / n), shared / n
     plan = recipe("Pamona", "self, C1, C2, p, q, m")(SimpleNamespace(epsilon=0.05), *problem)
-    theirs = pamonas(ot, *problem, 0.05)
+    theirs = pamonas(*problem, 0.05)
     assert plan.sum() == pytest.approx(shared / n)
     # Unless all cells are matched, Pamona counts the entropy of the unmatched mass, too.
     distance = abs(plan / plan.sum() - theirs / theirs.sum()).sum() / 2

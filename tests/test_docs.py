@@ -2,6 +2,7 @@
 run.
 """
 
+import contextlib
 import dataclasses
 import doctest
 import importlib
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
+from helpers.marks import mostly_slow
 
 import gwfast
 
@@ -17,14 +19,14 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 ROOMS = "words", "pot", "plot", "singlecell", "spatial", "distributed", "gradients"
 NEEDED = {
-    "GromovWassersteinAligner": "sklearn",
-    "patch": "ot",
-    "patched": "ot",
-    "unpatch": "ot",
-    "cluster": "distributed",
-    "gromov_wasserstein_loss": "torch",
+    "gwfast.GromovWassersteinAligner": "sklearn",
+    "gwfast.pot.patch": "ot",
+    "gwfast.pot.patched": "ot",
+    "gwfast.pot.unpatch": "ot",
+    "gwfast.distributed.cluster": "distributed",
+    "gwfast.gradients.gromov_wasserstein_loss": "torch",
 }
-SLOW = "Alignment", "GromovWassersteinAligner", "plot_aligned"
+SLOW = "align", "Alignment", "GromovWassersteinAligner", "plot.plot_aligned"
 # Text that each example of a page prints, in the order of the examples.
 PRINTED = {
     "README.md": ["converged"],
@@ -47,30 +49,19 @@ PRINTED = {
     "docs/spatial.md": ["turned by 90 degrees\n0.99 of the labels right"],
 }
 PACKAGES = "anndata", "dask", "ot", "sklearn", "torch"
-MOST_PARAMETERS = {"gromov_wasserstein": 21, "align": 19}
-
-
-def public_names():
-    for room in ("gwfast", *(f"gwfast.{room}" for room in ROOMS)):
-        try:
-            module = importlib.import_module(room)
-        except ImportError:  # gwfast.plot without matplotlib
-            continue
-        yield from ((module, name) for name in module.__all__)
+MOST_PARAMETERS = {"gwfast.gromov_wasserstein": 21, "gwfast.align": 19}
+PUBLIC = {f"gwfast.{name}": getattr(gwfast, name) for name in gwfast.__all__}
+for room in ROOMS:
+    with contextlib.suppress(ImportError):  # gwfast.plot without matplotlib
+        module = importlib.import_module(f"gwfast.{room}")
+        PUBLIC |= {f"gwfast.{room}.{name}": getattr(module, name) for name in module.__all__}
+DOCUMENTED = [name for name, value in PUBLIC.items() if callable(value)]
 
 
 def blocks(page):
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
 
 
-PUBLIC = [*public_names()]
-DOCSTRINGS = [
-    pytest.param(
-        *(module, name), marks=[pytest.mark.slow] * (name in SLOW), id=f"{module.__name__}-{name}"
-    )
-    for module, name in PUBLIC
-    if name not in ("__version__", *ROOMS)
-]
 PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
 EXAMPLES = [
     pytest.param(page, block, printed, id=f"{page}-{number}")
@@ -82,14 +73,13 @@ EXAMPLES = [
 def test_names_and_parameters_are_few_and_the_help_fits_on_two_screens():
     assert len(gwfast.__all__) <= 31 and len(PUBLIC) <= 120
     assert len(dataclasses.fields(gwfast.GWResult)) <= 16
-    for module, name in PUBLIC:
-        value = getattr(module, name)
+    for name in DOCUMENTED:
+        value = PUBLIC[name]
         is_error = inspect.isclass(value) and issubclass(value, Exception)
-        if module is gwfast.pot or not callable(value) or is_error:
+        if name.startswith("gwfast.pot.") or is_error:
             continue
         signature = inspect.signature(value)
-        most = MOST_PARAMETERS.get(name, 16) if module is gwfast else 16
-        assert len(signature.parameters) <= most, name
+        assert len(signature.parameters) <= MOST_PARAMETERS.get(name, 16), name
         # `help` has names of types rather than the unions that they stand for.
         assert "_NestedSequence" not in str(signature), name
         assert inspect.Parameter.VAR_KEYWORD not in [x.kind for x in signature.parameters.values()]
@@ -98,14 +88,16 @@ def test_names_and_parameters_are_few_and_the_help_fits_on_two_screens():
             assert len((inspect.getdoc(each) or "").splitlines()) <= 90, each
 
 
-@pytest.mark.parametrize("module, name", DOCSTRINGS)
+@pytest.mark.parametrize(
+    "name", mostly_slow(DOCUMENTED, fast={*DOCUMENTED} - {f"gwfast.{x}" for x in SLOW})
+)
 @pytest.mark.usefixtures("answered")
-def test_example_of_a_docstring_runs(module, name, monkeypatch):
+def test_example_of_a_docstring_runs(name, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     if name in NEEDED:
         pytest.importorskip(NEEDED[name])
-    docstring = inspect.getdoc(getattr(module, name))
-    if module is gwfast.pot and "\nExamples\n--------\n" not in docstring:
+    docstring = inspect.getdoc(PUBLIC[name])
+    if name.startswith("gwfast.pot.") and "\nExamples\n--------\n" not in docstring:
         # A function that shares its parameters with another, whose example shows them.
         assert re.search(r"(see|those\s+of)\s+`", docstring)
         return
@@ -148,7 +140,7 @@ def test_links_lead_somewhere(page):
 def test_all_is_in_the_reference():
     pages = [path.read_text("utf-8") for path in (DOCS / "reference").glob("*.rst")]
     described = {line.strip(" `") for page in pages for line in page.splitlines()}
-    assert not [name for _, name in PUBLIC if name not in described]
+    assert not [name for name in PUBLIC if name.split(".")[-1] not in described]
 
 
 def test_files_of_the_glossary_exist():
