@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.processes import run_python
 
 import gwfast
 
@@ -103,40 +102,6 @@ def test_a_worker_may_be_restarted_before_it_begins(client, quiet, monkeypatch):
     found = solved(client)
     assert len(asked) > 2
     assert found.gw_cost == pytest.approx(quiet[0].gw_cost, rel=1e-6)
-
-
-KILLED = """
-import os, signal, time
-import numpy as np, gwfast
-from distributed import Client
-from gwfast.distributed import cluster
-
-def kill(step):
-    time.sleep(0.2)  # of which writing takes little
-    if step.iteration == 3:
-        os.kill(os.getpid(), signal.SIGKILL)  # workers, scheduler and this
-
-clouds = [gwfast.PointCloud(x) for x in np.load({folder!r} + "/spaces.npy")]
-epsilon = gwfast.Epsilon(relative=0.004)
-with Client(processes=False, n_workers=2, dashboard_address=None) as client:
-    with cluster(client, min_points=100, n_shards=2):
-        gwfast.gromov_wasserstein(
-            *clouds, init="product", epsilon=epsilon, callback=kill, checkpoint={folder!r} + "/kept"
-        )
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_all_of_it_is_killed_and_goes_on(client, quiet, tmp_path):
-    np.save(tmp_path / "spaces.npy", SPACES)
-    done = run_python(KILLED.format(folder=str(tmp_path)), check=False)
-    assert done.returncode == -signal.SIGKILL
-    seen = []
-    found = solved(client, checkpoint=tmp_path / "kept", callback=seen.append)
-    assert 2 <= seen[0].iteration <= 3
-    assert found.gw_cost == pytest.approx(quiet[0].gw_cost, rel=1e-4)
-    assert abs(found.n_iter - quiet[0].n_iter) <= 10
 
 
 @pytest.mark.slow

@@ -132,7 +132,10 @@ def test_warnings_name_the_line_of_the_caller_and_can_be_silenced(name, monkeypa
     with pytest.warns(ConvergenceWarning, match="max_iter.*more passes") as caught:
         ours(name)(**call(name))
         ours(f"{name}2")(**call(name))
-    assert [one.filename for one in caught] == 2 * [__file__]
+    with pytest.warns(ConvergenceWarning, match="numItermax") as of_sinkhorn:
+        pot.sinkhorn(P, Q, M, 0.01, numItermax=3)
+        pot.sinkhorn(P, Q, M, 0.01, numItermax=3, warn=False)
+    assert [one.filename for one in (*caught, *of_sinkhorn)] == 3 * [__file__]
     assert ours(name)(**call(name), warn=False, log=True)[1]["status"] == "max_iter"
 
 
@@ -155,17 +158,14 @@ def test_partial_costs_between_spaces_steer():
     )
     np.testing.assert_allclose(plan, expected, atol=1e-6)
     assert log["partial_fgw_dist"] == log["lin_loss"] == pytest.approx((M * plan).sum())
+    # All mass is a balanced plan.
+    same(pot.partial_gromov_wasserstein(C1, C2, P, Q), pot.gromov_wasserstein(C1, C2, P, Q), 1e-11)
 
 
 @pytest.mark.parametrize("name", [EXACT[0], EXACT[2]])
 def test_equal_spaces_in_another_order_are_matched(name):
     graph, order = steps(block_model(10, 1)), np.random.default_rng(1).permutation(10)
     assert ours(f"{name}2")(graph, graph[np.ix_(order, order)]) == 0
-
-
-def test_all_mass_is_a_balanced_plan():
-    plan = pot.gromov_wasserstein(C1, C2, P, Q)
-    np.testing.assert_allclose(pot.partial_gromov_wasserstein(C1, C2, P, Q), plan, atol=1e-12)
 
 
 def test_saddles_are_left_where_nothing_leads_down_at_first():
@@ -197,7 +197,7 @@ def test_starts_by_name_do_not_reseed_the_generator_of_everybody(start):
     same(plan, pots("semirelaxed_init_plan")(C1, C2, P, None, 1.0, start, random_state=5), 1e-12)
 
 
-def test_integers_are_float64():
+def test_integers_and_float32_of_some_arrays_are_float64():
     hops = [abs(np.subtract.outer(range(n), range(n))).astype(np.int8) for n in (20, 12)]
     whole, masses = (
         [x.astype(np.float64) for x in hops],
@@ -209,8 +209,6 @@ def test_integers_are_float64():
     terms, plan = pot.init_matrix(hops[0], hops[0], *masses[:1] * 2), np.eye(20, dtype=bool)
     same(pot.gwloss(*terms, plan), pot.gwloss(*terms, plan * 1.0), 0)
 
-
-def test_float32_of_some_arrays_is_float64():
     single = [x.astype(np.float32) for x in (C1, C2, P)]
     assert pot.entropic_gromov_wasserstein(*single, Q, epsilon=0.2).dtype == np.float64
     assert pot.entropic_gromov_wasserstein(*single[:2], P.tolist()).dtype == np.float32
@@ -244,13 +242,6 @@ def test_linear_potentials_are_optimal(empty):
     np.testing.assert_array_equal(log["u"], np.exp(log["log_u"]))
 
 
-def test_a_limit_of_sinkhorn_is_a_warning_unless_silenced():
-    with pytest.warns(ConvergenceWarning, match="numItermax") as caught:
-        pot.sinkhorn(P, Q, M, 0.01, numItermax=3)
-        pot.sinkhorn(P, Q, M, 0.01, numItermax=3, warn=False)
-    assert [one.filename for one in caught] == [__file__]
-
-
 def test_masses_of_nothing_are_uniform_and_any_costs_are_solved():
     uniform = np.full(12, 1 / 12), np.full(9, 1 / 9)
     for none in ([], np.array([]), None):
@@ -282,15 +273,12 @@ def test_solve_gromov_heeds_reg_and_all_costs_of_fused_problems():
         assert f"value={found.value}," in repr(found)
 
 
-def test_solve_gromov_heeds_the_tolerance():
+def test_solve_gromov_heeds_the_tolerance_and_warns_of_a_partial_plan_without_its_mass():
     def errors(**options):
         return pot.solve_gromov(C1, C2, reg=0.1, **options).log["err"]
 
     assert len(errors(tol=0.0, max_iter=11)) == 11
     assert len(errors(tol=1e-3)) < len(errors()) and errors()[-1] <= 1e-9
-
-
-def test_solve_gromov_warns_of_a_partial_plan_without_its_mass():
     with pytest.warns(UserWarning, match="unbalanced_type='partial'") as caught:
         found = pot.solve_gromov(C1, C2, reg=0.1, unbalanced_type="partial")
     assert caught[0].filename == __file__
