@@ -54,7 +54,6 @@ ROWS = [
     (lambda: aligned().with_words("abcdefghi", "ABC"), "target", 3),
     (lambda: aligned().with_words(range(9), "ABCDEFGH"), "source", "int", TypeError),
     (lambda: named().evaluate({}, methods="csls"), "methods", "csls", TypeError),
-    (lambda: named().evaluate({}, methods=["mean"]), "methods", "mean"),
     (lambda folder: loaded(folder).evaluate({}, methods=["coupling"]), "methods", "coupling"),
     (lambda folder: loaded(folder).translate(method="coupling"), "gw", "save"),
     (lambda folder: loaded(folder, rows=False).translate(), "rows", False),

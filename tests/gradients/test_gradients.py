@@ -179,7 +179,7 @@ def test_masses_that_have_no_gradients_in_jax(jax, name, marginals):
     assert np.isfinite(jax.jit(jax.grad(loss))(*values)).all()
 
 
-def test_transformations_of_jax(jax):
+def test_transformations_of_jax_and_arrays_of_float32(jax):
     (x, y, *_), results = data(False).values(), []
 
     def loss(scale):
@@ -200,10 +200,6 @@ def test_transformations_of_jax(jax):
     whole = jax.numpy.arange(9).reshape(3, 3)
     found = jax.grad(gromov_wasserstein_loss, argnums=1)(whole, x, epsilon=0)
     assert np.isfinite(found).all()
-
-
-def test_arrays_of_jax_in_float32(jax):
-    x, y, *_ = data(False).values()
     with jax.enable_x64(False):
         loss, found = jax.value_and_grad(gromov_wasserstein_loss)(jax.numpy.asarray(x), y)
     assert loss.dtype == found.dtype == np.float32

@@ -2,6 +2,7 @@
 
 import numpy as np
 from helpers.problems import masses
+from helpers.twins import balanced
 from scipy.spatial.distance import cdist
 
 
@@ -25,11 +26,7 @@ def between(n, m, seed):
 
 def start(p, q, seed):
     """Return a plan with these marginals that is not their product."""
-    plan = np.random.default_rng(seed).uniform(0.5, 1.5, size=(len(p), len(q)))
-    for _ in range(200):
-        plan *= (q / plan.sum(axis=0))[None, :]
-        plan *= (p / plan.sum(axis=1))[:, None]
-    return plan
+    return balanced(np.random.default_rng(seed).uniform(0.5, 1.5, size=(len(p), len(q))), p, q)
 
 
 def spaces(n=12, m=9, seed=0, *, symmetric=True):

@@ -81,12 +81,9 @@ def test_arrays_on_a_device_are_an_error(wrong):
     arrays[wrong] = OnDevice(GIVEN[wrong], "cuda:0")
     with pytest.raises(TypeError, match=rf"{wrong} .*cuda:0"):
         gwfast.pot.entropic_fused_gromov_wasserstein(**arrays)
-
-
-@pytest.mark.parametrize("name", terms.__all__)
-def test_terms_of_arrays_on_a_device_are_an_error(name):
-    with pytest.raises(TypeError, match="cuda"):
-        ours(name)(*[OnDevice(C1, "cuda:0")] * (3 if "semirelaxed" in name else 4))
+    for name in terms.__all__:
+        with pytest.raises(TypeError, match="cuda"):
+            ours(name)(*[OnDevice(C1, "cuda:0")] * (3 if "semirelaxed" in name else 4))
 
 
 def test_lists_and_what_only_numpy_reads_go_with_the_others():

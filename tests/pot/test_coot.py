@@ -31,13 +31,17 @@ def test_objectives_fall_and_marginals_are_met(epsilon):
     assert log["status"] == "converged"
 
 
-def test_copies_are_matched():
+def test_copies_are_matched_and_their_values_are_not_negative():
     rng = np.random.default_rng(3)
     X, rows, cols = rng.random((60, 11)), rng.permutation(60), rng.permutation(11)
     P, Q = pot.co_optimal_transport(X, X[rows][:, cols])
     np.testing.assert_array_equal(rows[P.argmax(axis=1)], np.arange(60))
     np.testing.assert_array_equal(cols[Q.argmax(axis=1)], np.arange(11))
     assert (P > 0).sum() == 60
+    for size in (1 / 3, 1e3, 1e-3):
+        path = size * np.abs(np.subtract.outer(np.arange(11.0), np.arange(11.0)))
+        assert pot.co_optimal_transport2(path, path) >= 0
+        assert pot.BAPG_gromov_wasserstein2(path, path, epsilon=size**2) >= 0
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e20])
@@ -95,9 +99,7 @@ def test_limits_and_what_is_printed_are_pots(capsys):
     _, _, log = pot.co_optimal_transport(**given, eval_bcd=7)
     assert log["distances"][-1] == pytest.approx(pots(NAME)(**given)[2]["distances"][-1])
     assert log["status"] == "max_iter"
-
-
-def test_a_plan_without_its_marginals_is_mended_with_a_warning():
+    # A plan without its marginals is mended, with a warning.
     given = matrices(given=MASSES, epsilon=0.02, nits_ot=2)
     with pytest.warns(ConvergenceWarning, match="Co-optimal transport .*'max_iter'"):
         P, *_ = pot.co_optimal_transport(**given)
@@ -129,10 +131,3 @@ def test_gradients_are_differences(epsilon):
         ends = [value(given | {name: x + s * along}, starts[0]) for s in (step, -step)]
         found = (tensors[name].grad.numpy() * along).sum()
         assert found == pytest.approx((ends[0] - ends[1]) / step, rel=1e-4), name
-
-
-@pytest.mark.parametrize("size", [1 / 3, 1e3, 1e-3])
-def test_values_of_equal_matrices_are_not_negative(size):
-    path = size * np.abs(np.subtract.outer(np.arange(11.0), np.arange(11.0)))
-    assert pot.co_optimal_transport2(path, path) >= 0
-    assert pot.BAPG_gromov_wasserstein2(path, path, epsilon=size**2) >= 0

@@ -34,12 +34,6 @@ def test_they_are_the_lengths_of_paths(n, unweighted, directed, seed):
         np.testing.assert_allclose(cost.matrix, expected, rtol=1e-6)
 
 
-def test_paths_of_a_graph_of_several_blocks():
-    graph, ends = graph_of(1100, 3), [0, 500, 1047, 1048, 1099]
-    expected = csgraph.shortest_path(graph.tocsr(), directed=False, indices=ends)
-    np.testing.assert_allclose(GraphCost(graph).matrix[ends], expected, rtol=1e-6)
-
-
 def test_what_no_path_connects_takes_a_value():
     graph = sparse.block_diag([graph_of(5, 0), graph_of(4, 1)])
     near = csgraph.shortest_path(sparse.csr_array(graph), directed=False)
@@ -47,6 +41,9 @@ def test_what_no_path_connects_takes_a_value():
     for choice, value in (("largest", near[reached].max()), (7.5, 7.5), (0.0, 0.0)):
         matrix = GraphCost(graph, disconnected=choice).matrix
         np.testing.assert_allclose(matrix, np.where(reached, near, value), rtol=1e-6)
+    graph, ends = graph_of(1100, 3), [0, 500, 1047, 1048, 1099]  # of several blocks
+    expected = csgraph.shortest_path(graph.tocsr(), directed=False, indices=ends)
+    np.testing.assert_allclose(GraphCost(graph).matrix[ends], expected, rtol=1e-6)
 
 
 def test_solvers_take_a_graph_for_its_costs():

@@ -44,12 +44,10 @@ def iterated(matrix, x, n_steps):
 
 
 @pytest.mark.parametrize("eigenvalues", [[0.9], [0.9, 0.5, -0.7], [0.9, 0.5, 0.1, -0.4, -0.8]])
-def test_a_linear_map_is_solved(eigenvalues):
+def test_a_linear_map_is_solved_and_saddles_are_left(eigenvalues):
     start = cloud(1, len(eigenvalues), 2)[0]
     assert np.linalg.norm(iterated(rotated(eigenvalues), start, 16)) < 1e-3
-
-
-def test_saddles_are_left_while_all_else_converges():
+    # Saddles are left, while all else converges.
     grows, *others = orthogonal(3, 0).T
     x = iterated(rotated([1.05, 0.9, -0.6]), others[0] + others[1] + 1e-3 * grows, 20)
     assert abs(x @ grows) > 10 * 1e-3 * 1.05**20
@@ -65,12 +63,9 @@ def test_a_move_goes_no_further_than_its_reach_and_foretells_the_next_step(reach
     assert np.linalg.norm(led - after) <= reach * length * 1.001
     foretold = lead_of(steps, reach=reach)[1]
     assert foretold == pytest.approx(np.linalg.norm(matrix @ led - led) / length, rel=1e-3)
-    assert lead_of(steps, reach=0.9) is None
-
-
-def test_steps_that_say_nothing_lead_nowhere():
+    # Steps that say nothing lead nowhere.
     half = np.eye(2) / 2
-    assert lead_of([]) is None
+    assert lead_of(steps, reach=0.9) is None and lead_of([]) is None
     assert lead_of(steps_of(half, np.ones(2), 1)) is None
     assert lead_of(steps_of(half, np.zeros(2), 4)) is None
 

@@ -73,10 +73,7 @@ def test_the_last_iteration_is_float64_whatever_the_limit(max_iter):
     if result.n_iter == max_iter:
         assert result.status != "converged" or result.history[-1].change <= 1e-9
     assert [step.iteration for step in result.history] == list(range(1, result.n_iter + 1))
-
-
-def test_a_callback_may_stop_in_float32():
-    steps = []
+    steps = []  # a callback may stop in float32
     result = solve_in_float32_first(callback=lambda step: steps.append(step) or len(steps) == 2)
     assert result.status == "stopped" and len(steps) == 2
     assert result.plan.dtype == np.float64 and result.n_iter <= 3

@@ -93,13 +93,11 @@ def test_a_descent_ends_as_its_last_steps_say(steps, options, ending):
     assert judged([step(), *(step(**fields) for fields in steps)], **options)[-1].status == ending
 
 
-def test_the_error_of_the_marginals_explains_a_change_of_the_objective():
+def test_what_explains_a_change_of_the_objective_and_what_is_confirmed():
     moves = judged([step(), step(1e-6, gw_before=1.1)])[-1]
     known = judged([step(), step(1e-6, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
     assert known.settled and not moves.settled and known.status is None
-
-
-def test_steps_after_acceleration_or_of_approximations_are_confirmed():
+    # Steps after acceleration or of approximations are confirmed.
     led = judged([step(), step(1e-6, led=True)])[-1]
     assert led.confirms and led.status is None and not (led.sharpens or led.accelerates)
     rough = judged([step(), step(1e-6, exact=False)])[-1]

@@ -36,13 +36,11 @@ def test_a_result_is_read_as_it_was(name, tmp_path):
         np.testing.assert_equal(getattr(loaded, field), getattr(result, field))
     again = gwfast.gromov_wasserstein(*COSTS, init=loaded, epsilon="3%", max_iter=1)
     assert again.n_iter == 1
-
-
-def test_labels_are_kept(tmp_path):
-    path, names = tmp_path / "result.npz", list("abcdefghijkl")
+    names = list("abcdefghijkl")
     frame = pandas.DataFrame(COSTS[0], names, names)
-    gwfast.gromov_wasserstein(frame, pandas.DataFrame(COSTS[1]), epsilon=0).save(path)
-    assert gwfast.GWResult.load(path).labels == (tuple(names), range(9))
+    labelled = gwfast.gromov_wasserstein(frame, pandas.DataFrame(COSTS[1]), epsilon=0)
+    labelled.save(tmp_path / "result.npz")
+    assert gwfast.GWResult.load(tmp_path / "result.npz").labels == (tuple(names), range(9))
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,9 @@ SEARCH = [
 ]
 
 
-def test_evidence_is_counted():
+def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     found = Evidence.of(SEARCH, Ending.CONVERGED)
     assert found == pytest.approx((2, 2, 0.4, 1 / 3, True))
-
-
-def test_evidence_raises_and_doubts_lower_confidence():
     known = confidence_of(SEARCH, Ending.CONVERGED)
     for start in ("random 1", "escape 2"):
         same = tried(start, 1.0, "same as random 0")
