@@ -1,4 +1,4 @@
-"""Readers of files by the names that fuzzing knows them by, and what they may do."""
+"""Readers of files by the names of folders of `tests/words/corpus`, and what they may do."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import numpy as np
 import gwfast
 from gwfast.words import read_counts, read_dictionary, read_embeddings
 
-# Files of the fuzzer are smaller.
+# Files of the corpus are smaller.
 MAX_BYTES = 1 << 22
 
 

@@ -1,10 +1,14 @@
 """Files and rows that cannot be read: refused by name and line, or left out."""
 
+import bz2
+import contextlib
 import gzip
 import io
+import lzma
 import os
 import re
 import tracemalloc
+import zipfile
 from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
@@ -20,6 +24,7 @@ import gwfast
 from gwfast.words import EmbeddingsFileError, read_counts, read_dictionary, read_embeddings
 
 CORPUS = Path(__file__).parent / "corpus"
+PACKED = {"gzip": gzip, "bzip2": bz2, "xz": lzma}
 FORMATS = pytest.mark.parametrize("name", ["v.vec", "v.bin", "v.npz", "v.npy"])
 
 
@@ -287,13 +292,43 @@ def test_small_files_take_little_memory_in_any_reader(tmp_path, name):
         tracemalloc.stop()
 
 
+def changed(content, rng):
+    """Bytes, some of which are taken out, doubled or replaced."""
+    content = bytearray(content)
+    for _ in range(rng.integers(1, 5)):
+        at, n = rng.integers(len(content) + 1), rng.integers(1, 9)
+        content[at : at + rng.integers(9)] = (rng.bytes(n), 2 * content[at : at + n])[n % 2]
+    return bytes(content)
+
+
+def variant(reader, content, rng):
+    """A file with random changes, mostly of what it packs."""
+    with contextlib.suppress(Exception):  # of what is not whole
+        if reader in PACKED and rng.random() < 0.75:
+            inside = PACKED[reader].decompress(content)
+            return PACKED[reader].compress(changed(inside, rng))
+        if reader in ("npz", "alignment") and rng.random() < 0.75:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                members = [[name, archive.read(name)] for name in archive.namelist()]
+            member = members[rng.integers(len(members))]
+            member[1] = changed(member[1], rng)
+            return zip_bytes(*members)
+    return changed(content, rng)
+
+
 @pytest.mark.parametrize("reader", readers.READERS)
-def test_files_of_the_fuzzer_give_a_value_or_an_error_that_names_them(tmp_path, reader):
-    """`tests/heavy/fuzz_readers.py` began with these files or found them, and looks for more."""
-    files = sorted(path for path in CORPUS.rglob("*") if path.is_file())
+def test_any_content_gives_a_value_or_an_error_that_names_the_file(tmp_path, reader, seed):
+    """Files that a fuzzer once found, halves of them, and random changes of those of the reader."""
+    rng, files = (
+        np.random.default_rng(seed),
+        sorted(path for path in CORPUS.rglob("*") if path.is_file()),
+    )
     assert sum(path.stat().st_size for path in files) < 200_000
     for path in files:
         readers.read(reader, path.read_bytes()[: path.stat().st_size // 2], tmp_path)
+        is_own = path.parent.name == reader and "bomb" not in path.name
+        for _ in range(20 if is_own else 0):
+            readers.read(reader, variant(reader, path.read_bytes(), rng), tmp_path)
     values = {path: readers.read(reader, path.read_bytes(), tmp_path) for path in files}
     assert any(value for path, value in values.items() if path.parent.name == reader)
 
