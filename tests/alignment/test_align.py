@@ -84,7 +84,7 @@ def test_advice_is_in_the_arguments_of_align():
     assert result.gw.status == "max_iter" and "max_iter" not in result.gw.advice
 
 
-def test_words_come_with_embeddings_and_with_frames_of_words():
+def test_words_come_with_embeddings_and_frames_and_vectors_are_mapped_as_given():
     pandas = pytest.importorskip("pandas")
     x, y, where = rotated_pair(60, 4, 31)
     words_x, words_y = ([f"{end}{i}" for i in range(60)] for end in "xy")
@@ -97,6 +97,15 @@ def test_words_come_with_embeddings_and_with_frames_of_words():
     np.testing.assert_allclose(result.plan.sum(axis=1), masses / masses.sum(), rtol=1e-2)
     half = gwfast.align(source, y, **QUICK)
     assert half.words == (tuple(words_x), None) and half.translate("x7").words is None
+    # Embeddings are mapped and translated by their vectors.
+    x, y, _ = rotated_pair(40, 3, 33)
+    result, words = gwfast.align(x, y, **QUICK), [f"w{k}" for k in range(40)]
+    source, target, expected = Embeddings(words, x), Embeddings(words, y), result.mapped_source
+    np.testing.assert_allclose(result.transform(x[5:7]), expected[5:7], atol=1e-5)
+    np.testing.assert_allclose(result.transform(source), expected, atol=1e-5)
+    np.testing.assert_allclose(result.transform_target(target), result.target.rows, atol=1e-5)
+    translated = result.translate(x, k=2).indices
+    np.testing.assert_array_equal(result.translate(source, k=2).indices, translated)
 
 
 @pytest.mark.parametrize("columns", [list("abc"), [5, 3, 4], range(3), [("a", 1), ("a", 2), "b"]])
@@ -112,15 +121,3 @@ def test_vectors_of_a_frame_go_by_the_labels_of_its_columns(columns, tmp_path):
         if columns != range(3):  # which only numbers the columns
             with pytest.raises(ValueError, match="x must have the labels"):
                 kept.transform(frame.rename(columns={columns[0]: "d"}))
-
-
-def test_vectors_are_mapped_as_they_were_given():
-    """Embeddings are mapped and translated by their vectors."""
-    x, y, _ = rotated_pair(40, 3, 33)
-    result, words = gwfast.align(x, y, **QUICK), [f"w{k}" for k in range(40)]
-    source, target, expected = Embeddings(words, x), Embeddings(words, y), result.mapped_source
-    np.testing.assert_allclose(result.transform(x[5:7]), expected[5:7], atol=1e-5)
-    np.testing.assert_allclose(result.transform(source), expected, atol=1e-5)
-    np.testing.assert_allclose(result.transform_target(target), result.target.rows, atol=1e-5)
-    translated = result.translate(x, k=2).indices
-    np.testing.assert_array_equal(result.translate(source, k=2).indices, translated)

@@ -34,7 +34,7 @@ def test_it_does_what_align_does():
     assert aligner.score(X, cloud(90, 5, 9)) < 0.8 * score
 
 
-def test_its_parameters_are_those_of_align():
+def test_its_parameters_are_those_of_align_and_use_after_a_failed_fit_is_refused():
     own = Aligner().get_params()
     assert own.pop("retrieval") == "csls"
     parameters = inspect.signature(gwfast.align).parameters.items()
@@ -42,9 +42,6 @@ def test_its_parameters_are_those_of_align():
     assert own == {name: value.default for name, value in parameters if name not in others}
     changed = Aligner(tol=1e-4).set_params(n_words=7, metric="dot")
     assert repr(changed) == "GromovWassersteinAligner(metric='dot', n_words=7, tol=0.0001)"
-
-
-def test_use_after_a_fit_that_failed_is_refused():
     exceptions, aligner = pytest.importorskip("sklearn.exceptions"), Aligner(metric="hamming")
     with pytest.raises(ValueError, match="metric"):
         aligner.fit(X, Y)

@@ -98,6 +98,10 @@ def test_refinement_uses_all_rows_and_finds_more():
     assert steps[-1].objective > steps[0].objective and steps[-1].n_pairs > steps[0].n_pairs
     assert steps[0].change == 1.0 > steps[-1].change
     assert steps[0].objective == pytest.approx(result.best_matches().forward.scores.mean())
+    # CSLS of a single pair is zero.
+    x = np.array([[1.0, 2.0]])
+    result = gwfast.align(x, x, normalize=("unit",))
+    assert result.refine(2).refinement[0].n_pairs == 1
 
 
 def by_hand(x, y, weights):
@@ -129,14 +133,7 @@ def test_a_round_fits_the_mutual_matches(n, d):
     np.testing.assert_allclose(once.mapping, expected, atol=1e-4)
 
 
-def test_matches_without_a_positive_csls_are_weighed_alike():
-    """CSLS of a single pair is zero."""
-    x = np.array([[1.0, 2.0]])
-    result = gwfast.align(x, x, normalize=("unit",))
-    assert result.refine(2).refinement[0].n_pairs == 1
-
-
-def test_refined_maps_of_both_sides():
+def test_refined_maps_of_both_sides_no_rounds_and_rounds_ended_by_a_time_limit():
     (x, y, where), reports = rotated_pair(120, 5, 25, noise=0.1), []
     options = {"n_words": 90, "epsilon": 0.004, "init": "profile"}
     refined = gwfast.align(x, y, refine=3, progress=lambda *r: reports.append(r), **options)
@@ -146,9 +143,6 @@ def test_refined_maps_of_both_sides():
     np.testing.assert_allclose(refined.transform_target(y), refined.mapped_target, atol=1e-5)
     np.testing.assert_allclose(refined.transform(x), refined.mapped_source, atol=1e-5)
     assert (refined.translate(k=1).indices[:, 0] == where).mean() > 0.95
-
-
-def test_rounds_may_be_none_or_ended_by_a_time_limit():
     x, y, _ = rotated_pair(60, 5, 0, noise=0.05)
     plain = gwfast.align(x, y, epsilon=0.01, init="profile")
     np.testing.assert_array_equal(plain.refine(0).mapping, plain.mapping)

@@ -29,16 +29,13 @@ def test_help_version_and_config(run):
     assert json.loads(run("config", "--json")[1])["gwfast"] == gwfast.__version__
 
 
-def test_options_are_completed(monkeypatch, capsys):
+def test_options_are_completed_and_closed_output_is_an_error(monkeypatch, capsys):
     variables = dict(_GWFAST_COMPLETE="bash_complete", COMP_WORDS="gwfast align --di", COMP_CWORD=2)
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
     with pytest.raises(SystemExit):
         cli.main([])
     assert capsys.readouterr().out == "plain,--dictionary\n"
-
-
-def test_closed_output_is_an_error(capsys):
     with contextlib.redirect_stdout(None):
         assert cli.main(["config", "--json"]) == 1
     assert "closed" in capsys.readouterr().err

@@ -119,7 +119,7 @@ def test_others_are_solved_here(spaces, options):
     assert not engine.asked
 
 
-def test_shards_move_to_workers_that_join():
+def test_shards_move_to_workers_that_join_and_errors_inside_are_raised():
     engine = Workers(1)
 
     def join_once(step):
@@ -130,6 +130,10 @@ def test_shards_move_to_workers_that_join():
     assert found.status == "converged"
     begun = [address for address, _ in engine.begun]
     assert begun == ["worker 0001"] * 4 + ["worker 0002"] * 2
+    engine = Workers()
+    engine.answer = lambda *_: ValueError("of float64")
+    with pytest.raises(ValueError, match="of float64"):
+        solve(clouds(), engine)
 
 
 class Dying(Workers):
@@ -152,13 +156,6 @@ def test_a_shard_that_is_lost_again_and_again_is_not_begun_for_ever(every):
     with pytest.raises(NoWorkers, match=r"^shard 0 of 1 .* checkpoint"):
         solve(clouds(130, 120), engine, 1)
     assert engine.died <= 15
-
-
-def test_what_goes_wrong_inside_of_a_shard_is_raised():
-    engine = Workers()
-    engine.answer = lambda *_: ValueError("of float64")
-    with pytest.raises(ValueError, match="of float64"):
-        solve(clouds(), engine)
 
 
 def test_shards_take_no_more_than_the_memory_of_workers():

@@ -168,17 +168,7 @@ def test_equal_spaces_in_another_order_are_matched(name):
     assert ours(f"{name}2")(graph, graph[np.ix_(order, order)]) == 0
 
 
-def test_saddles_are_left_where_nothing_leads_down_at_first():
-    """All plans of a circle with masses of one size start at a gap of zero."""
-    steps = abs(np.subtract.outer(np.arange(12), np.arange(12)))
-    circle = np.minimum(steps, 12 - steps).astype(float)
-    for name in ("gromov_wasserstein2", "partial_gromov_wasserstein2"):
-        loss, log = ours(name)(circle, 2 * circle, log=True)
-        assert loss <= pots("gromov_wasserstein2")(circle, 2 * circle) + 1e-12
-        assert loss < 0.5 * log["loss"][0]
-
-
-def test_limits_without_entropy_are_heeded():
+def test_limits_without_entropy_are_heeded_and_saddles_are_left():
     def ended(**options):
         _, log = pot.gromov_wasserstein(C1, C2, P, Q, log=True, **options)
         return len(log["loss"]), log["status"]
@@ -186,6 +176,13 @@ def test_limits_without_entropy_are_heeded():
     assert ended(max_iter=1) == (2, "max_iter")
     assert ended(tol_abs=1.0) == ended(tol_rel=1e3) == (2, "converged")
     assert ended(tol_rel=0.5) < ended(tol_rel=0, tol_abs=0)
+    # All plans of a circle with masses of one size start at a gap of zero.
+    steps = abs(np.subtract.outer(np.arange(12), np.arange(12)))
+    circle = np.minimum(steps, 12 - steps).astype(float)
+    for name in ("gromov_wasserstein2", "partial_gromov_wasserstein2"):
+        loss, log = ours(name)(circle, 2 * circle, log=True)
+        assert loss <= pots("gromov_wasserstein2")(circle, 2 * circle) + 1e-12
+        assert loss < 0.5 * log["loss"][0]
 
 
 @pytest.mark.parametrize("start", ["random_product", "random"])
@@ -218,12 +215,18 @@ def test_integers_and_float32_of_some_arrays_are_float64():
     np.testing.assert_array_equal(*plans)
 
 
-def test_terms_take_marginals_as_columns_lists_and_a_backend():
+def test_terms_take_columns_lists_and_a_backend_and_loops_whole_costs():
     right, terms = pot.init_matrix(C1, C2, P, Q), pot.init_matrix(C1, C2, P[:, None], Q[None])
     same(terms, right, 1e-12)
     same(pot.init_matrix(C1, C2, P.tolist(), Q.tolist(), nx=object()), right, 1e-12)
     grad = pot.gwggrad(*right, G0)
     same(pot.gwggrad(*(x.tolist() for x in (*right, G0)), object()), grad, 1e-12)
+    order, p = np.random.default_rng(0).permutation(9), np.full(9, 1 / 9)
+    hops = [np.abs(np.subtract.outer(x, x)) for x in (order, order[::-1])]
+    terms, start = ot.gromov.init_matrix(*hops, p, p), np.outer(p, p)
+    assert terms[1].dtype == np.int64
+    f, df = (lambda G: ot.gromov.gwloss(*terms, G)), (lambda G: ot.gromov.gwggrad(*terms, G))
+    same(pot.cg(p, p, 0, 1.0, f, df, start), pot.gromov_wasserstein(*hops, p, p, G0=start), 0)
 
 
 @pytest.mark.parametrize("empty", [False, True])
@@ -249,15 +252,6 @@ def test_masses_of_nothing_are_uniform_and_any_costs_are_solved():
         same(pot.sinkhorn(none, none, M, 0.5), pot.sinkhorn(*uniform, M, 0.5), 0)
     for cost in (np.zeros((4, 4)), 1.0 - np.eye(4), 1e9 * (1.0 - np.eye(4))):
         assert pot.emd2([], [], cost) == 0
-
-
-def test_conditional_gradient_takes_whole_costs():
-    order, p = np.random.default_rng(0).permutation(9), np.full(9, 1 / 9)
-    hops = [np.abs(np.subtract.outer(x, x)) for x in (order, order[::-1])]
-    terms, start = ot.gromov.init_matrix(*hops, p, p), np.outer(p, p)
-    assert terms[1].dtype == np.int64
-    f, df = (lambda G: ot.gromov.gwloss(*terms, G)), (lambda G: ot.gromov.gwggrad(*terms, G))
-    same(pot.cg(p, p, 0, 1.0, f, df, start), pot.gromov_wasserstein(*hops, p, p, G0=start), 0)
 
 
 def test_solve_gromov_heeds_reg_and_all_costs_of_fused_problems():

@@ -43,7 +43,7 @@ def test_plans_made_together_are_those_of_single_problems(name, loss_fun, warmst
     assert {x.dtype for x in together[-1]["T"]} == {np.dtype(dtype)}
 
 
-def test_limits_and_warn_are_heeded_and_a_table_has_a_row_an_update(capsys):
+def test_limits_warn_tables_and_products_of_the_same_features(capsys):
     options = barycenter(PLAIN, epsilon=1e-3, max_iter=300, tol=10.0, numItermax=1)
     with pytest.warns(ConvergenceWarning, match="'max_iter'"):
         ours(PLAIN)(**options)
@@ -54,6 +54,10 @@ def test_limits_and_warn_are_heeded_and_a_table_has_a_row_an_update(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split("|")[0] == "It.  "
     assert {line.split("|")[0] for line in lines} >= {"    0", "    1", "    2"}
+    options = barycenter(rows.SEMIRELAXED_FUSED, (9, 5, 3), max_iter=1, random_state=0)
+    X, C, log = ours(rows.SEMIRELAXED_FUSED)(**options)
+    assert np.isfinite(X).all() and np.isfinite(C).all()
+    assert len(log["T"]) == 3
 
 
 # Permuted, where there is room for every point.
@@ -79,13 +83,6 @@ def test_starts_that_cluster_are_pots(name, start):
     found, theirs = ours(name)(**options), pots(name)(**options)
     same(found, theirs)
     assert found[-1].keys() == theirs[-1].keys()
-
-
-def test_products_of_the_same_features_are_near_to_all():
-    options = barycenter(rows.SEMIRELAXED_FUSED, (9, 5, 3), max_iter=1, random_state=0)
-    X, C, log = ours(rows.SEMIRELAXED_FUSED)(**options)
-    assert np.isfinite(X).all() and np.isfinite(C).all()
-    assert len(log["T"]) == 3
 
 
 def test_errors_are_pots():

@@ -46,7 +46,7 @@ def test_losses_and_gradients_are_those_of_single_calls(multi_alpha):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11, err_msg=name)
 
 
-def test_a_single_graph_has_a_row_and_float32_stays():
+def test_a_single_graph_float32_and_features_alone():
     given = templates()
     nodes = np.flatnonzero(given["batch"] == 2)
     whole = pot.FGW_distance_to_templates(**given)
@@ -58,9 +58,6 @@ def test_a_single_graph_has_a_row_and_float32_stays():
     np.testing.assert_allclose(losses, whole[2], rtol=1e-12)
     given |= {name: given[name].astype(np.float32) for name in LEARNED}
     assert pot.FGW_distance_to_templates(**given).dtype == np.float32
-
-
-def test_features_alone_have_wasserstein_losses():
     ot = pytest.importorskip("ot")
     given = templates()
     X, Y, q = (given[name] for name in LEARNED[1:4])

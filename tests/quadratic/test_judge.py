@@ -108,11 +108,17 @@ def test_what_explains_a_change_of_the_objective_and_what_is_confirmed():
     assert judge([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
 
 
-def test_the_last_iteration_allowed_is_thorough():
+def test_inner_solutions_are_rough_while_the_plan_moves_but_for_the_last():
     limits = dataclasses.replace(LIMITS, max_outer=2)
     first, last = judged([step(), step()], limits=limits)
     assert first.status is None and last.status == Ending.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
+    rough, exact = (Verdict().inner(LIMITS, SINGLE, 0.5, thorough) for thorough in (False, True))
+    assert rough == (0.005, 100) and exact == (1e-5, 100)
+    assert Verdict().inner(LIMITS, SINGLE, 0.5, True, least_error=1e-3)[0] == 1e-3
+    # Marginals that still settle need more iterations.
+    assert judge([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
+    assert judge([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
 
 
 @pytest.mark.parametrize("damps", [True, False])
@@ -134,15 +140,6 @@ def test_cycles_are_damped_or_end_low(damps):
 def test_noise_and_settling_plans_are_no_cycles(returned, shrinks):
     steps = [step(0.1 * shrinks**k, returned=returned) for k in range(60)]
     assert not any(one.n_cycles for one in judged(steps))
-
-
-def test_inner_solutions_are_rough_while_the_plan_moves():
-    rough, exact = (Verdict().inner(LIMITS, SINGLE, 0.5, thorough) for thorough in (False, True))
-    assert rough == (0.005, 100) and exact == (1e-5, 100)
-    assert Verdict().inner(LIMITS, SINGLE, 0.5, True, least_error=1e-3)[0] == 1e-3
-    # Marginals that still settle need more iterations.
-    assert judge([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
-    assert judge([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
 
 
 def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_have_settled():

@@ -60,7 +60,11 @@ def test_updates_are_within_their_stated_error(dtype, fused):
         np.testing.assert_allclose(exact.matrix, expected, atol=1e-5)
 
 
-def test_sums_of_products_are_products_of_sums():
+def test_sums_of_products_are_products_of_sums_and_no_mass_is_no_error():
+    at, plan = linearized(*COSTS, dtype="float32"), np.zeros((N, M), np.float32)
+    for some in (plan, np.where(np.arange(N)[:, None] < 5, np.float32(1e-3), plan)):
+        product, value = at._product(some, None, 1.0)
+        assert np.isfinite(product.array(np.float32, (N, M))).all() and np.isfinite(value)
     at, weights = linearized(*COSTS), [0.5, -0.25, 0.75]
     first, *others = plans(3, "float64")
     known, _ = at._product(first, None, 0.0)
@@ -72,13 +76,6 @@ def test_sums_of_products_are_products_of_sums():
     np.testing.assert_allclose(mixed.array(np.float64, (N, M)), expected, atol=1e-12)
     matrix = np.ones((3, 4))
     assert Product.of(matrix).array(np.float64, (3, 4)) is matrix
-
-
-def test_rows_without_mass_and_empty_plans_are_no_error():
-    at, plan = linearized(*COSTS, dtype="float32"), np.zeros((N, M), np.float32)
-    for some in (plan, np.where(np.arange(N)[:, None] < 5, np.float32(1e-3), plan)):
-        product, value = at._product(some, None, 1.0)
-        assert np.isfinite(product.array(np.float32, (N, M))).all() and np.isfinite(value)
 
 
 @pytest.mark.parametrize("low_rank_from, noise", [(N + 1, 0.0), (100, 0.1)])

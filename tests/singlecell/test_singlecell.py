@@ -77,15 +77,7 @@ def test_principal_components_are_of_the_centered_table(shape, seed):
     np.testing.assert_allclose(cdist(turned, turned), cdist(table, table), rtol=1e-6)
 
 
-def test_foscttm_counts_who_is_closer(seed):
-    x, y = np.random.default_rng(seed).standard_normal((2, 30, 3))
-    apart = cdist(x, y)
-    closer = (apart < np.diag(apart)[:, None]).sum() + (apart < np.diag(apart)).sum()
-    assert foscttm(x, y) == pytest.approx(closer / (2 * 30 * 29))
-    assert foscttm(x, x) == 0 and foscttm(np.ones((5, 2)), np.ones((5, 2))) == 0.5
-
-
-def test_cells_find_themselves(tables, found):
+def test_cells_find_themselves_and_foscttm_counts_who_is_closer(tables, found, seed):
     _, y, kinds = tables
     assert found.foscttm() < 0.1
     for to in ("source", "target"):
@@ -99,6 +91,11 @@ def test_cells_find_themselves(tables, found):
     assert f"{N} x {N} cells" in repr(found)
     pytest.importorskip("pandas")
     assert found.to_frame()["n_neighbors"].tolist() == [8, 14]
+    x, y = np.random.default_rng(seed).standard_normal((2, 30, 3))
+    apart = cdist(x, y)
+    closer = (apart < np.diag(apart)[:, None]).sum() + (apart < np.diag(apart)).sum()
+    assert foscttm(x, y) == pytest.approx(closer / (2 * 30 * 29))
+    assert foscttm(x, x) == 0 and foscttm(np.ones((5, 2)), np.ones((5, 2))) == 0.5
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -125,14 +125,11 @@ def test_a_pair_that_is_not_solved_in_time_has_no_cost(epsilon, time_limit):
     assert found.n_solved == 0 or time_limit > 1e-9
 
 
-def test_no_more_starts_are_made_than_there_is_time_for():
+def test_starts_end_in_time_and_who_does_not_converge_is_told():
     spaces = RANDOM[:2]
     found = pairwise_gromov_wasserstein(spaces, n_starts=10**30, n_threads=1, time_limit=0.1)
     assert found.n_solved == 1
     assert found.costs[0, 1] <= pairwise_gromov_wasserstein(spaces).costs[0, 1]
-
-
-def test_who_does_not_converge_is_told():
     with pytest.warns(gwfast.ConvergenceWarning, match=r"^\d of 3 pairs "):
         found = pairwise_gromov_wasserstein(RANDOM[3:6], tol=1e-18)
     assert found.n_unconverged > 0

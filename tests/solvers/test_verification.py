@@ -84,7 +84,7 @@ def test_other_problems_and_methods_are_caught():
     assert "stationarity" in verify(QuadraticProblem(x, y.T, P, Q), result).failed
 
 
-def test_reported_numbers_that_are_wrong_are_caught():
+def test_wrong_numbers_and_a_partial_plan_that_favors_points_are_caught():
     problem, result = solved()
     for name, expected in (("gw_cost", "objective"), ("reg_cost", "reg_objective")):
         wrong = dataclasses.replace(result, **{name: getattr(result, name) * 1.001})
@@ -94,6 +94,12 @@ def test_reported_numbers_that_are_wrong_are_caught():
     assert str(found).count("\n") == len(found.residuals) == 10 and str(found) in repr(found)
     early = verify(problem, solved(max_iter=2)[1])
     assert "stationarity" in early.failed and "not: stationarity" in str(early)
+    # It is a Gibbs plan, but of other masses.
+    problem, _ = solved(**VARIANTS["partial"])
+    p = P * np.linspace(0.3, 1.0, N)
+    less = dict(marginals=gwfast.Partial(0.6 / p.sum()), epsilon=0.05 * p.sum())
+    other = gromov_wasserstein(*costs(), p / p.sum(), Q, **less)
+    assert verify(problem, other.plan * p.sum(), epsilon=0.05).failed
 
 
 def test_entries_that_are_lacking_or_no_masses_are_measured():
@@ -112,15 +118,6 @@ def test_entries_that_are_lacking_or_no_masses_are_measured():
         assert name == "negative" or {"marginals", "stationarity"} <= {*found.failed}
 
 
-def test_a_partial_plan_that_favors_points_is_caught():
-    """It is a Gibbs plan, but of other masses."""
-    problem, _ = solved(**VARIANTS["partial"])
-    p = P * np.linspace(0.3, 1.0, N)
-    less = dict(marginals=gwfast.Partial(0.6 / p.sum()), epsilon=0.05 * p.sum())
-    other = gromov_wasserstein(*costs(), p / p.sum(), Q, **less)
-    assert verify(problem, other.plan * p.sum(), epsilon=0.05).failed
-
-
 def test_point_clouds_are_verified_in_blocks_of_rows():
     """Plans of more entries than fit a block, in any order of the points."""
     x, y, _ = rotated_pair(1500, 3, 1, noise=0.1)
@@ -134,7 +131,7 @@ def test_point_clouds_are_verified_in_blocks_of_rows():
     assert turned.gw_cost == pytest.approx(whole.gw_cost, rel=1e-10)
 
 
-def test_rounding_of_the_costs_of_verify_itself_is_counted():
+def test_rounding_of_costs_of_verify_itself_and_of_objectives_is_counted():
     """The kl loss of costs around 1e6: terms of 1e7 that cancel are known to 1e-9, and
     to epsilon they are not. One row has a single plan."""
     x = np.array([[1e6]])
@@ -144,6 +141,15 @@ def test_rounding_of_the_costs_of_verify_itself_is_counted():
     assert found.holds and found.stationarity.value < found.stationarity.bound <= 0.1
     # Where it is known better, the bound is the tolerance's.
     assert verify(problem, plan, epsilon=1.0).stationarity.bound < 1.1e-4
+    cost, order = distances(cloud(12, 2, 0)), np.random.default_rng(0).permutation(12)
+    problem = QuadraticProblem(cost, cost)
+    assert verify(problem, np.eye(12) / 12, epsilon=0).holds
+    assert verify(problem, np.eye(12)[order] / 12, epsilon=0).failed == ("stationarity",)
+    for cost in (0.0, 0.5):
+        constant = QuadraticProblem(np.full((3, 3), cost), np.full((4, 4), cost))
+        assert verify(constant, product_plan(constant), epsilon=0).holds
+    for epsilon in (0, 0.1):
+        assert not verify(problem, np.zeros((12, 12)), epsilon=epsilon).holds
 
 
 def zeroed(weights, every):
@@ -221,15 +227,3 @@ def test_every_perturbation_of_an_exact_plan_is_caught():
     value = verify(problem, result).stationarity.value
     assert value > 1e-5 and not verify(problem, result, tol=value / 1.001).holds
     assert verify(problem, result, tol=1.001 * value).holds
-
-
-def test_plans_whose_objective_is_rounding():
-    cost, order = distances(cloud(12, 2, 0)), np.random.default_rng(0).permutation(12)
-    problem = QuadraticProblem(cost, cost)
-    assert verify(problem, np.eye(12) / 12, epsilon=0).holds
-    assert verify(problem, np.eye(12)[order] / 12, epsilon=0).failed == ("stationarity",)
-    for cost in (0.0, 0.5):
-        constant = QuadraticProblem(np.full((3, 3), cost), np.full((4, 4), cost))
-        assert verify(constant, product_plan(constant), epsilon=0).holds
-    for epsilon in (0, 0.1):
-        assert not verify(problem, np.zeros((12, 12)), epsilon=epsilon).holds

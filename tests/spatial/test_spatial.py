@@ -71,7 +71,7 @@ def test_the_problem_is_that_of_paste(found):
     assert features.objective == pytest.approx(np.vdot(cdist(x, y), features.gw.plan))
 
 
-def test_a_turned_copy_is_found(found):
+def test_a_turned_copy_is_found_and_reflections_where_they_are_allowed(found):
     assert (found.gw.match() == np.arange(len(SPOTS))).mean() > 0.95
     motion = found.rigid()
     np.testing.assert_allclose(motion.rotation, TURN, atol=0.02)
@@ -82,9 +82,6 @@ def test_a_turned_copy_is_found(found):
     np.testing.assert_allclose(found.inverse_transform(), SPOTS, atol=1.5)
     sides = np.where(SPOTS[:, 0] > 4, "right", "left")
     assert (found.transfer_labels(sides).labels == sides).mean() > 0.9
-
-
-def test_reflections_are_taken_where_they_are_allowed():
     found = pairwise_align(PAIR, (OVER, OTHERS[1]))
     motion = found.rigid(reflection=True)
     with pytest.warns(UserWarning, match="slice_a fits better"):

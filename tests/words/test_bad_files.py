@@ -333,7 +333,7 @@ def test_any_content_gives_a_value_or_an_error_that_names_the_file(tmp_path, rea
     assert any(value for path, value in values.items() if path.parent.name == reader)
 
 
-def test_long_lines_are_refused(tmp_path):
+def test_long_lines_and_arrays_that_are_there_twice_are_refused(tmp_path):
     for read, name, head, line in (
         (read_embeddings, "v", b"", 1),
         (read_embeddings, "v", b"a 1 2\n" * 40, 41),
@@ -342,10 +342,7 @@ def test_long_lines_are_refused(tmp_path):
     ):
         error = refusal(write(tmp_path / name, head + b"x" * (34 << 20)), read)
         assert error.line == line and "at most 33554432 bytes" in str(error)
-
-
-def test_an_array_that_is_there_twice(tmp_path):
-    """64 MB were read of 66 kB once: a member was checked, and another was read."""
+    # 64 MB were read of 66 kB once: a member was checked, and another was read.
     for array, read in (("mapping", gwfast.Alignment.load), ("words", read_embeddings)):
         for twin in (array, f"{array}.npy"):
             content = zip_bytes((f"{array}.npy", WORD), ("vectors.npy", WORD), (twin, WORD))

@@ -78,14 +78,11 @@ def test_written_lists_read_back(tmp_path_factory, dictionary):
     assert found == dictionary and list(found) == list(dictionary)
 
 
-def test_nothing_unreadable_is_written(tmp_path):
+def test_nothing_unreadable_is_written_and_counts_are_read(tmp_path):
     path = write(tmp_path / "d.tsv", b"former\tcontent\n")
     for dictionary in ({}, {"a": {"b"}, "c\n": {"d"}}, {"a": {"\udc80"}}):
         with pytest.raises(ValueError):
             write_dictionary(path, dictionary)
         assert path.read_bytes() == b"former\tcontent\n"
-
-
-def test_counts(tmp_path):
     path = write(tmp_path / "f", "año 727931\n|| 3.5\r\n\r\na b\t2\naño 1\n".encode())
     assert read_counts(path) == {"año": 727931, "||": 3.5, "a b": 2}
