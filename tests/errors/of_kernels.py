@@ -38,10 +38,7 @@ def solve(n_threads=1, **given):
 
 
 ROWS = [
-    (lambda: _products.matmul_few(A, B, OUT, True), "a", 5),
-    (lambda: _products.matmul_few(A, B, OUT[:, :6]), "out", (2, 6)),
     (lambda: _products.matmul_few(A, ROWS_OF_B, OUT), "b", "transposed"),
-    (lambda: _products.matmul(A, PANELS, OUT, plus=OUT[:1]), "plus", (1, 7)),
     (lambda: _products.matmul(A, PANELS, OUT, A[0]), "dots", None),
     (lambda: _products.matmul(A, B, OUT), "b", "ndarray", TypeError),
     (lambda: _products.matmul(A, WIDE, OUT.astype(float)), "panels", "float64"),
@@ -52,7 +49,6 @@ ROWS = [
     *[(calling(_rows.Shifted, x), "matrix", None) for x in (B.astype(int), B[:, :2])],
     (lambda: _rows.ColumnSums(3, 4, np.float16), "dtype", "float16"),
     (lambda: _kernels.copy_rows(OUT, OUT), "rows", "ndarray", TypeError),
-    (lambda: _kernels.dot(OUT, B), "cost", (5, 7)),
     *[(calling(_kernels.entropy, B.astype(x)), "plan", None) for x in ("f2", "i8", "g", ">f8")],
     *[(calling(largest, k), "k", k) for k in (0, 8)],
     *[(calling(steps, x, SHORT), x, None) for x in ("left", "right", "linear")],
