@@ -28,7 +28,7 @@ from helpers.problems import cloud, distances
 import gwfast
 
 # Limits leave room for the noise of the allocator and for Python's free lists (32 kB). A small
-# array in each of 2000 traced solves takes twice as much.
+# array in each of 2000 traced solves takes twice the second limit.
 MAX_GROWN, MAX_TRACED, MAX_OBJECTS = 2 << 20, 128 << 10, 40
 LOOKS = 12
 

@@ -191,7 +191,7 @@ def main():
     signal.signal(signal.SIGALRM, too_late)
     ends, n_failed = Counter(), 0
     for seed in range(options.first, options.first + options.cases):
-        signal.alarm(SECONDS)  # in place of the former alarm
+        signal.alarm(SECONDS)  # replaces the alarm of the seed before
         try:
             end, wrong = solve(seed)
         except Exception as error:
