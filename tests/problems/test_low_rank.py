@@ -111,5 +111,5 @@ def test_a_callback_stops_on_low_rank_costs(matrices):
         callback=lambda step: sizes.append(len(step.coupling.topk(1).indices)) or True,
     )  # fmt: skip
     assert sizes == [N] and result.status == "stopped" and result.n_iter <= 2
-    expected = gwfast.verify(problem, result).gw_cost
+    expected = gwfast.verify(problem, result, max_iter=1).gw_cost
     assert result.gw_cost == pytest.approx(expected, rel=1e-3)  # products may be rounded
