@@ -92,8 +92,8 @@ def check_otherwise(case, result, plan):
     """The same problem in another order, and with sides swapped if they have the same role."""
     rng = np.random.default_rng(0)
     rows, cols = map(rng.permutation, plan.shape)
-    turned = case.loss == "square" and case.rule != "semirelaxed"
-    turned = turned and case.method in ("pgd", "ppa")
+    turned = case.loss == "square" and case.rule != "semirelaxed" and case.method != "bapg"
+    turned = turned and (case.method != "cg" or max(plan.shape) < 99)  # rounding chooses vertices
     other = case.otherwise(rows, cols, turned).solve()
     # Other starts may lead to another optimum, by rounding.
     same = case.init in ("product", "plan")

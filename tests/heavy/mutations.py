@@ -85,7 +85,7 @@ gwfast/solvers/search/portfolio.py: tests/solvers/test_search.py
     sorted(field, key=lambda one: {one.gw_cost => -one.gw_cost})
     keep = {max => min}(len(left) // 2, min(n_close, 2))
     return LOST if one.is_late or one.gw_cost {> => <} best.gw_cost
-gwfast/solvers/search/confidence.py: tests/solvers/test_confidence.py tests/solvers/test_search.py
+gwfast/solvers/search/confidence.py: tests/quadratic/test_judge.py tests/solvers/test_search.py
     gap = min(above / abs(least){ / 0.1 => }, 1.0)
     back=sum(back) / (len(back) + {1 => 2})
 gwfast/solvers/search/seeds.py: tests/solvers/test_starts.py tests/alignment

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heavy import random_problems
 from helpers.marks import mostly_slow
-from helpers.problems import cloud, distances, random_cost, settings
+from helpers.problems import cloud, distances, settings
 
 import gwfast
 from gwfast import QuadraticProblem, gromov_wasserstein
@@ -102,25 +102,6 @@ def test_vertices_are_sparse(options):
     plan = solve(*pair(25, 25), **options | dict(marginals="balanced")).plan
     assert np.count_nonzero(plan > 1e-15) == 25
     np.testing.assert_allclose(plan.max(axis=1), 1 / 25, rtol=1e-13)
-
-
-@pytest.mark.parametrize("options", [{}, SEMIRELAXED, dict(marginals=gwfast.Partial(0.6))])
-@pytest.mark.parametrize("weight", [0.0, 1.0])
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_orders_of_points_and_sides_change_nothing(options, weight, symmetric):
-    x, y = (random_cost(n, n, symmetric=symmetric) for n in (22, 17))
-    rng, linear = np.random.default_rng(0), weight * random_cost(22, 1)[:, :17]
-    rows, cols = rng.permutation(22), rng.permutation(17)
-    usual = solve(x, y, linear_cost=linear, **options)
-    moved = x[rows][:, rows], y[cols][:, cols]
-    other = solve(*moved, linear_cost=linear[rows][:, cols], **options)
-    np.testing.assert_allclose(other.plan, usual.plan[rows][:, cols], atol=1e-12)
-    np.testing.assert_allclose(other.potentials[0], usual.potentials[0][rows], atol=1e-9)
-    assert other.status == usual.status
-    if options is not SEMIRELAXED:
-        other = solve(y, x, linear_cost=linear.T, **options)
-        np.testing.assert_allclose(other.plan, usual.plan.T, atol=1e-12)
-        np.testing.assert_allclose(other.potentials[1], usual.potentials[0], atol=1e-9)
 
 
 def test_an_optimum_stays_as_it_is():

@@ -1,4 +1,6 @@
-"""Awkward and degenerate input, costs of any type of numbers, and costs that are written to."""
+"""Awkward and degenerate input, costs of any type of numbers, costs that are written to, and
+epsilons where kernels underflow. Only the package's kernels can set the bits of the processor.
+"""
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from helpers.problems import cloud, distances, masses, rotated_pair, settings
 
 import gwfast
 from gwfast import PointCloud, QuadraticProblem, gromov_wasserstein, verify
+from gwfast.kernels import _rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 
@@ -80,11 +83,11 @@ def test_costs_of_any_type_of_number_end_where_a_copy_does(form, tmp_path):
     np.testing.assert_allclose(read.plan, copied.plan, atol=1e-2 / 130)
 
 
-N = 40
+N = 60
 ROUGH = gwfast.SolverOptions(marginal_tol=1e-3)
 FEW = dict(epsilon=0.05, n_threads=1, max_iter=60, tol=1e-3, options=ROUGH)
 PRODUCT, PROFILE = dict(init="product", **FEW), dict(init="profile", **FEW)
-X, Y, _ = rotated_pair(N, 3, 5, noise=0.05)
+X, Y, WHERE = rotated_pair(N, 3, 0, noise=0.05)
 CALLS = {
     "product": lambda one: gromov_wasserstein(one, **PRODUCT).plan,
     "profile": lambda one: gromov_wasserstein(one, **PROFILE).plan,
@@ -142,3 +145,46 @@ def test_features_that_are_written_to_are_those_that_are_solved(make):
         side.features = other.features.copy()
     again, expected = (gromov_wasserstein(*pair, **options) for pair in (sides, fresh))
     np.testing.assert_array_equal(again.plan, expected.plan)
+
+
+MATRICES = distances(X) ** 2, distances(Y) ** 2
+CLOUDS = PointCloud(X, "sqeuclidean"), PointCloud(Y, "sqeuclidean")
+UNBALANCED = dict(marginals=gwfast.Unbalanced(1.0))
+# The documented limit of epsilon is far below; at .02 % of the objective of the product
+# plan most entries of a kernel underflow.
+SMALL = dict(epsilon="0.02%", init="product", n_threads=2)
+SOLVES = {
+    "clouds": (CLOUDS, {}),
+    "tiled": (CLOUDS, dict(tier="tiled")),
+    "neighbors": (CLOUDS, dict(tier="neighbors", n_neighbors=10, max_iter=15)),
+    "cross": (CLOUDS, dict(linear_cost=gwfast.CrossCost(X, Y))),
+    "semirelaxed clouds": (CLOUDS, dict(marginals="semirelaxed")),
+    "unbalanced clouds": (CLOUDS, UNBALANCED),
+    "matrices": (MATRICES, {}),
+    "float64": (MATRICES, dict(dtype="float64")),
+    "semirelaxed": (MATRICES, dict(marginals="semirelaxed")),
+    "partial": (MATRICES, dict(marginals=gwfast.Partial(0.7), epsilon="0.5%")),
+    "unbalanced": (MATRICES, UNBALANCED),
+    "proximal": (MATRICES, dict(method="ppa", epsilon="5%", max_iter=50)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SOLVES)
+def test_solves_find_the_planted_match_and_are_the_same_if_the_caller_flushes(name):
+    (costs, options), (x, y) = SOLVES[name], MATRICES
+    options = settings(**SMALL | options)
+    plain = gromov_wasserstein(*costs, **options)
+    if name in ("clouds", "tiled", "matrices", "float64"):
+        assert plain.status == "converged"
+        assert plain.gw_cost <= 1.02 * np.mean((x - y[np.ix_(WHERE, WHERE)]) ** 2)
+    if not _rows.FLUSH_BITS:
+        pytest.skip("nothing to set here")
+    before = _rows.float_controls()[0]
+    _rows.set_float_control(before | _rows.FLUSH_BITS)
+    try:
+        flushed = gromov_wasserstein(*costs, **options)
+    finally:
+        _rows.set_float_control(before)
+    assert flushed.gw_cost == plain.gw_cost
+    np.testing.assert_array_equal(flushed.plan, plain.plan)

@@ -63,12 +63,3 @@ def test_a_solve_ends_with_the_neighbors_of_its_own_plan():
     assert again.gw_cost == pytest.approx(result.gw_cost, rel=1e-4)
     kept, same = (one.coupling.csr != 0 for one in (result, again))
     assert kept.multiply(same).sum() > 0.97 * max(kept.nnz, same.nnz)
-
-
-def test_points_without_mass_have_no_entries():
-    p, q = np.ones(N), np.ones(M)
-    p[::9] = q[3::7] = 0.0
-    result = solve("neighbors", p / p.sum(), q / q.sum(), n_neighbors=20, init="product")
-    csr = result.coupling.csr
-    assert not csr[::9].nnz and not csr[:, 3::7].nnz
-    assert result.marginal_error <= max(1e-5, result.left_out)
