@@ -7,12 +7,12 @@ import pytest
 from helpers.pot_calls import call, ours
 from helpers.pot_names import BALANCED, BAPG, EXACT, PARTIAL, SEMIRELAXED
 from helpers.pot_spaces import spaces
+from helpers.tensors import check_gradients, tensors
 
 from gwfast import pot
 
 torch = pytest.importorskip("torch")
 
-STEP = 1e-5
 NAMES = "C1", "C2", "M", "p", "q", "alpha"
 TIGHT = dict(epsilon=0.05, max_iter=5000, tol=1e-13, stopThr=1e-14, numItermax=10**5)
 PROXIMAL = dict(epsilon=0.02, max_iter=10**5, tol=1e-13)
@@ -24,32 +24,6 @@ def data(fused, symmetric=True, total=1.0):
     cost_x, cost_y, cost, p, q, _ = spaces(7, 6, symmetric=symmetric)
     made = dict(C1=cost_x, C2=cost_y, p=total * p, q=total * q)
     return made | (dict(M=cost, alpha=0.6) if fused else {})
-
-
-def tensors(given, names=NAMES, dtype="float64"):
-    """Return tensors of arrays, with gradients in the named arrays."""
-    dtype = getattr(torch, dtype)
-    return {
-        name: torch.tensor(x, dtype=dtype, requires_grad=name in names) for name, x in given.items()
-    }
-
-
-def check(value, given, without=()):
-    """Compare the gradients of a function of arrays with differences along random directions."""
-    rng = np.random.default_rng(1)
-    names = [name for name in NAMES if name in given and name not in without]
-    asking = tensors(given, names)
-    value(**asking).backward()
-    for name in names:
-        along = rng.standard_normal(np.shape(given[name]))
-        if name in ("C1", "C2") and np.array_equal(given[name], given[name].T):
-            along = along + along.T
-        if name in ("p", "q"):
-            along = 0.1 * (along - along.mean())
-        ends = [value(**given | {name: given[name] + step * along}) for step in (STEP, -STEP)]
-        difference = float(ends[0] - ends[1]) / (2 * STEP)
-        found = float((asking[name].grad.numpy() * along).sum())
-        assert found == pytest.approx(difference, rel=1e-4), name
 
 
 def with_entropy(C1, C2, p, q, M=None, alpha=0.5, *, loss_fun):
@@ -69,7 +43,7 @@ def test_gradients_with_entropy(kind, name, symmetric, loss):
     of_value = functools.partial(ours(f"{name}2"), **TIGHT, loss_fun=loss)
     of_all = functools.partial(with_entropy, loss_fun=loss)
     value = {"value": of_value, "with entropy": of_all, "plan": of_plan}[kind]
-    check(value, data("fused" in name, symmetric))
+    check_gradients(value, data("fused" in name, symmetric))
 
 
 # Proximal steps end at a plan without entropy.
@@ -85,12 +59,12 @@ def test_gradients_without_entropy(names, fused, options, without):
     given = data(bool(fused))
     if "semirelaxed" in names[0]:
         del given["q"]
-    check(functools.partial(ours(f"{names[fused]}2"), **options), given, without)
+    check_gradients(functools.partial(ours(f"{names[fused]}2"), **options), given, without)
 
 
 @pytest.mark.parametrize("name, options", [(EXACT[1], EXACTLY), (BALANCED[1], TIGHT)])
 def test_gradients_with_masses_of_any_total(name, options):
-    check(functools.partial(ours(f"{name}2"), **options), data(True, total=2.5))
+    check_gradients(functools.partial(ours(f"{name}2"), **options), data(True, total=2.5))
 
 
 def test_a_tie_has_no_gradients():
@@ -120,7 +94,7 @@ def test_gradients_are_pots(name, loss_fun):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gradients_flow_through_plans_and_losses(dtype):
-    given = tensors(data(True), dtype=dtype)
+    given = tensors(data(True), NAMES, dtype)
     plan, log = pot.entropic_fused_gromov_wasserstein(**given, **TIGHT, log=True)
     (plan.square().sum() + log["fgw_dist"]).backward()
     for x in given.values():
@@ -132,7 +106,7 @@ def test_gradients_flow_through_plans_and_losses(dtype):
 
 
 def test_gradients_of_terms_are_of_the_plan_alone():
-    given = tensors(data(False), [])
+    given = tensors(data(False))
     terms = pot.init_matrix(*given.values())
     plan = torch.outer(given["p"], given["q"]).requires_grad_()
     pot.gwloss(*terms, plan).backward()
