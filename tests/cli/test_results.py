@@ -1,19 +1,72 @@
-"""The files of a result and its page: all is in them, literally, and others can read them."""
+"""Results of words that are hard to write: their files and page, which hold all of them, literally,
+and the commands that read them.
+"""
 
 import base64
 import html
+import json
 import re
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from helpers import cli
-from helpers.cli import FILES, tree
+from helpers.cli import FILES, ask, run, tree
+from helpers.problems import rotated_pair
 
 import gwfast
 from gwfast.words import read_dictionary, read_embeddings
 
 UNSAFE = "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+# Texts that could end a script, a tag, an attribute, a line, a field, a template or a file.
+HARD = (
+    "</script>", "&lt;", "<b>x</b>", "<!--", "-->", '"onload="alert(1)', "'quote'",
+    "{{ 7*7 }}", "{% raw %}", "{#", "$x_1$", "\\u003c", "null", "=1+1", "a b", "a_b",
+    "a\tb", "c\nd", "e\rf", "\x00\x1b[31m", "\u2028", "\ufeffbom", "\ud800", "\x85",
+    "שלום", "مرحبا بالعالم", "日本語", "हिन्दी", "e\u202ef", "n\u0303", "👩\u200d👧",
+    "W" * 200,
+)  # fmt: skip
+WORDS = [*HARD, *(f"s{i}" for i in range(80 - len(HARD)))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder of results, where translations end with an exclamation mark.
+    A dictionary has half of the words that a list can hold, every fifth with a wrong translation.
+    """
+    folder = tmp_path_factory.mktemp("solved")
+    x, y, found = rotated_pair(len(WORDS), 6, 7)
+    # A name that looks like markup and a color of the pictures.
+    sides = folder / "<script>a.npz", folder / "$a$ & #0072b2 id=.npz"
+    np.savez(sides[0], words=np.array(WORDS), vectors=x)
+    np.savez(sides[1], words=np.array([f"{word}!" for word in WORDS]), vectors=y[found])
+    listed = [word for word in WORDS[::2] if word.isprintable() and " " not in word]
+    lines = [f"{word}\t{listed[k - (k % 5 == 4)]}!\n" for k, word in enumerate(listed)]
+    (folder / "pairs.txt").write_text("".join(lines), encoding="utf-8")
+    options = (
+        "--n-words 60 --epsilon 0.01 --methods nn,csls,inverted_softmax --vectors text --quiet"
+    )
+    files = "--dictionary", folder / "pairs.txt", "--output", folder / "out"
+    status, out, message = run("align", *sides, *files, *options.split())
+    assert status == 0 and f"written\t{folder / 'out'}" in out, message
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def record(folder):
+    return json.loads((folder / "result.json").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def spaces(folder):
+    return gwfast.Alignment.load(folder)
+
+
+@pytest.fixture(scope="module")
+def rows(folder):
+    """Lines of the table of translations, by the names of its columns."""
+    text = (folder / "translations.tsv").read_bytes().decode("utf-8")
+    header, *lines = (line.split("\t") for line in text.removesuffix("\n").split("\n"))
+    return [dict(zip(header, line, strict=True)) for line in lines]
 
 
 def word_of(field):
@@ -73,15 +126,15 @@ def test_the_record(record, rows, spaces):
         np.testing.assert_allclose(bounds + errors * [1, -1], score["P@1"], rtol=1e-6)
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_vectors_are_of_both_sides(folder, spaces, side):
-    read = read_embeddings(folder / f"{side}.vec")
-    mapped = getattr(spaces, f"mapped_{side}")
-    np.testing.assert_allclose(read.vectors, mapped, rtol=1e-6, atol=1e-7)
-    # Hard words are still distinct, and other words are as they were.
-    assert len({*read.words}) == 80
-    pairs = zip(read.words, spaces.words[side == "target"], strict=True)
-    assert all(one == other for one, other in pairs if other.strip("!").isalnum())
+def test_vectors_are_of_both_sides(folder, spaces):
+    mapped = spaces.mapped_source, spaces.mapped_target
+    for side, words, vectors in zip(("source", "target"), spaces.words, mapped, strict=True):
+        read = read_embeddings(folder / f"{side}.vec")
+        np.testing.assert_allclose(read.vectors, vectors, rtol=1e-6, atol=1e-7)
+        # Hard words are still distinct, and other words are as they were.
+        assert len({*read.words}) == 80
+        pairs = zip(read.words, words, strict=True)
+        assert all(one == other for one, other in pairs if other.strip("!").isalnum())
 
 
 def texts_of(tag, page):
@@ -165,9 +218,85 @@ def test_large_vocabularies_are_sampled(tmp_path):
     (tmp_path / "pairs.txt").write_text("".join(f"{word} {word}\n" for word in words[::2]))
     lists = "--dictionary", tmp_path / "pairs.txt", "--output", tmp_path / "out"
     options = "--quiet", "--n-words", 50, "--refine", 0
-    assert cli.run("align", *[tmp_path / "a.npz"] * 2, *options, *lists)[0] == 0
+    assert run("align", *[tmp_path / "a.npz"] * 2, *options, *lists)[0] == 0
     rows = table_of("translations", (tmp_path / "out" / "report.html").read_text("utf-8"))
     ranks = np.array([int(row[0]) for row in rows])
     assert 400 < len(ranks) <= 500 and (ranks[0], ranks[-1]) == (1, 3000)
     assert (np.diff(ranks) > 0).all() and (ranks <= 750).sum() > (ranks > 2250).sum()
     assert sum(row[8] != "" for row in rows) >= 300
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_words_are_translated(folder, rows, monkeypatch, direction):
+    is_forward = direction == "forward"
+    source, target = ("s7", "s7!") if is_forward else ("s7!", "s7")
+    arguments = "translate", folder, "--direction", direction
+    status, out, message = run(*arguments, source, source.replace("7", "9"), "-k", 3)
+    assert (status, message) == (0, "")
+    header, *lines = (line.split("\t") for line in out.splitlines())
+    assert header == [*rows[0]]
+    assert lines[0][:3:2] == [source, target] and "9" in lines[3][0] and "9" in lines[3][2]
+    assert [line[1::5] for line in lines] == [["1", "yes"], ["2", ""], ["3", ""]] * 2
+    if is_forward:
+        assert all(dict(zip(header, line, strict=True)) in rows for line in lines)
+    found, message = ask(*arguments, source, "nothing", status=1)
+    assert "'nothing'" in message and ("source" in message) == is_forward
+    ((word, found),) = found.items()
+    assert (word, found["mutual"], len(found["csls"])) == (source, True, 5)
+    assert len(found["coupling"]) == 5 * is_forward
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = run(*arguments, source, "-k", 1)[1]
+    assert "translations  " in out and f" {source}  " in out and f" {target} " in out
+
+
+def test_hard_words_are_found_and_do_not_command_the_terminal(spaces, folder, monkeypatch):
+    asked = [word for word in spaces.words[0] if "\0" not in word and word != "\ud800"]
+    found = json.loads(run("translate", folder, "--json", "--", *asked)[1])
+    assert [*found] == asked
+    assert {row["word"] for best in found.values() for row in best["csls"]} <= {*spaces.words[1]}
+    for name in ("NO_COLOR", "FORCE_COLOR"):  # the second makes it a terminal
+        monkeypatch.setenv(name, "1")
+        status, out, message = run("translate", folder, "--", *asked)
+        assert (status, message) == (0, "")
+        assert not {*"\x85\u2028\u202e"} & {*out} and "\x1b[31m" not in out
+
+
+def test_a_folder_is_evaluated(files, folder, record):
+    arguments = "evaluate", folder, "--dictionary"
+    status, out, message = run(*arguments, folder.parent / "pairs.txt")
+    assert (status, message) == (0, "")
+    lines = [line.split("\t") for line in out.splitlines()]
+    csls = record["accuracy"]["csls"]
+    assert [line[0] for line in lines[2:4]] == ["nearest neighbor", "CSLS"]
+    bounds = " to ".join(f"{bound:.3f}" for bound in csls["intervals_95"]["P@1"])
+    figures = [f"{csls[name]:.3f}" for name in ("P@1", "P@5", "P@10")]
+    assert "100.0%" in lines[-1][0]
+    assert lines[3][1:] == [figures[0], bounds, *figures[1:], "32 of 32"]
+    (files / "few.txt").write_text("s2 s2!\n" + "".join(f"x{i} s7!\n" for i in range(20)))
+    for option, line in (
+        ("--dictionary", "s{0} s{0}!\n"),
+        ("--reverse-dictionary", "s{0}! s{0}\n"),
+    ):
+        (files / "right.txt").write_text("".join(line.format(i) for i in range(2, 30)))
+        found, _ = ask("evaluate", folder, option, "right.txt", "--methods", "inverted_softmax")
+        score = found["accuracy"]["inverted_softmax"]
+        assert (score["P@1"], score["queries"], found["warnings"]) == (1.0, 28, [])
+    status, _, message = run(*arguments, "few.txt")
+    assert status == 0 and "1 of 21 words" in message
+
+
+@pytest.mark.parametrize("side, name", [("source", "a.vec"), ("target", "b.vec")])
+def test_new_vectors_are_mapped(files, folder, spaces, side, name):
+    given = read_embeddings(files / name)
+    arguments = name, "--side", side, "--max-vocab", 9
+    told = "new.npz: 9 words, 6 columns\n"
+    assert run("map", folder, *arguments, "--output", "new.npz") == (0, told, "")
+    assert ask("map", folder, *arguments, "--output", "new.npz", "--force")[0]["words"] == 9
+    spaces.save("kept")  # a file that Python has saved
+    (files / "piped.vec").write_text(run("map", "kept", *arguments)[1], encoding="utf-8")
+    use = spaces.transform if side == "source" else spaces.transform_target
+    for written in ("new.npz", "piped.vec"):
+        mapped = read_embeddings(files / written)
+        assert mapped.words == given.words[:9]
+        np.testing.assert_array_equal(mapped.vectors, use(given.vectors[:9]))

@@ -6,7 +6,8 @@ The error is one line, the exit status 2, and nothing is written.
 import functools
 
 import pytest
-from helpers.cli import N, clouds, run, tree, write_files
+from helpers.cli import N, run, tree, write_files
+from helpers.problems import rotated_pair
 
 import gwfast
 
@@ -27,7 +28,7 @@ FILES = {
 
 @functools.cache
 def aligned():
-    return gwfast.align(*clouds(N)[:2], init="profile")
+    return gwfast.align(*rotated_pair(N, 6, 7)[:2], init="profile")
 
 
 def refused(line, folder):

@@ -6,8 +6,10 @@ advice of solves, which the command prints in terms of its options.
 
 import contextlib
 import io
+import json
 
 import numpy as np
+from helpers.problems import rotated_pair
 from helpers.vector_files import write_vectors
 
 from gwfast.__main__ import main
@@ -34,26 +36,27 @@ def run(*arguments, encoding="utf-8"):
     return status, *(stream.buffer.getvalue().decode(encoding) for stream in streams)
 
 
+def ask(*arguments, status=0):
+    """Run the command; return its JSON and the text of stderr."""
+    ended, out, message = run(*arguments, "--json")
+    assert ended == status, message
+    return json.loads(out), message
+
+
 def tree(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def clouds(n):
-    """A cloud without symmetry, and the same cloud rotated."""
-    rng = np.random.default_rng(7)
-    x = rng.exponential(size=(n, 6)) * np.arange(6, 0, -1)
-    return x, x @ np.linalg.qr(rng.standard_normal((6, 6)))[0], rng
-
-
 def write_files(folder):
-    """Write the clouds, one of them shuffled, and the truth; return both sides of words."""
-    x, y, rng = clouds(N)
-    order = rng.permutation(N)
+    """Write a cloud, the same cloud rotated and shuffled, and the truth; return both sides of
+    words.
+    """
+    x, y, found = rotated_pair(N, 6, 7)
     # Words that terminal markup would swallow are words like any other.
     sources = ["[bold]", ":smile:", "%", *(f"s{i}" for i in range(3, N))]
-    targets = [f"t{i}" for i in order]
+    targets = [f"t{i}" for i in np.argsort(found)]
     write_vectors(folder / "a.vec", sources, x)
-    write_vectors(folder / "b.vec", targets, y[order])
+    write_vectors(folder / "b.vec", targets, y)
     pairs = [(word, f"t{i}") for i, word in enumerate(sources)]
     for name, lines in {
         "pairs.txt": pairs,
