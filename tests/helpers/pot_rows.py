@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 from helpers.pot_calls import ours, row
 from helpers.pot_names import DICTIONARIES, EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS
-from helpers.pot_spaces import costs, weights
+from helpers.pot_spaces import between, costs, weights
 from helpers.problems import distances, masses
 
 N = 5
@@ -52,7 +52,8 @@ def barycenter_rows():
     yield PLAIN, believed | {"symmetric": False}
     yield FUSED, OTHERS | {"fixed_features": True, "init_Y": INIT_Y}
     for name in EXACT_BARYCENTERS:
-        for options in ({}, OTHERS, believed, {"lambdas": None, "ps": None, "p": None}):
+        alone = {"sizes": (7,), "lambdas": None, "N": 7, "p": None}
+        for options in ({}, OTHERS, believed, alone, {"lambdas": None, "ps": None, "p": None}):
             yield name, options
     yield EXACT_FUSED, fused | {"init_C": INIT_C}
     for name in SEMIRELAXED_BARYCENTERS:
@@ -60,6 +61,9 @@ def barycenter_rows():
         yield name, {"G0": "random_product", "warmstartT": True, "total": 3.0}
         yield name, {"G0": "random", "believed": True}
         yield name, OTHERS | {"G0": "random"} | (fused if name == SEMIRELAXED_FUSED else {})
+        for start in ("fluid", "fluid_soft", "spectral", "kmeans", "kmeans_soft"):
+            yield name, {"sizes": (9, 5, 8), "G0": start, "max_iter": 1, "random_state": 1}
+        yield name, {"sizes": (7,), "lambdas": None, "stop_criterion": "loss"}
         for n in (1, 2):
             yield name, {"N": n, "sizes": (2, 4, 3)}
     yield SEMIRELAXED_FUSED, fused
@@ -115,6 +119,15 @@ def matrices(x=(13, 5), y=(9, 7), given=(*MASSES, "M_samp", "M_feat"), **options
     return {name: arguments[name] for name in ("X", "Y", *given)} | TIGHT_COOT | options
 
 
+def without_one_mass(**options):
+    """Return arguments where a row of X and a column of Y have no mass."""
+    given = matrices(**options)
+    for name, k in (("wx_samp", 2), ("wy_feat", 0)):
+        given[name][k] = 0.0
+        given[name] /= given[name].sum()
+    return given
+
+
 MATRICES = [
     matrices(epsilon=(0.2, 0), alpha=(0.7, 1.5)),
     matrices((4, 17), (6, 19), MASSES, epsilon=0.3),
@@ -123,6 +136,7 @@ MATRICES = [
     matrices(given=(), epsilon=0.5, nits_bcd=2),
     matrices(given=(), epsilon=0.5, eval_bcd=3, nits_bcd=7),
     matrices(given=MASSES),
+    without_one_mass(),
     matrices(epsilon=0.5, early_stopping_tol=1e-3),
 ]
 TIGHT_UNBALANCED = {"max_iter": 300, "tol": 1e-10, "max_iter_ot": 3000, "tol_ot": 1e-11}
@@ -177,6 +191,10 @@ def spaces_rows():
     for name in (UNBALANCED, f"{UNBALANCED}2"):
         arguments = unbalanced(reg_marginals=(0.5, 3.0), alpha=0.7)
         yield row(name, close=1e-7, but=but, **arguments)
+    arguments = unbalanced(wx=None, wy=None, reg_marginals=[1.0])
+    begun = {"init_pi": between(8, 6, 0) / 24, "init_duals": (costs(8, 1)[0], costs(6, 1)[0])}
+    for options in ({}, begun):
+        yield row(UNBALANCED, close=1e-7, but=but, **arguments | options)
     # So early the two plans differ.
     arguments = unbalanced(reg_marginals=(0.03, 0.02), epsilon=0.1, max_iter=3)
     yield row(UNBALANCED, close=1e-6, but={"backend": None, "duals": None}, **arguments)

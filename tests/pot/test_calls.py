@@ -171,6 +171,7 @@ def check(row):
         assert type(one) is type(other)
 
 
+@pytest.mark.filterwarnings("ignore:Both structures have the same size")
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_calls_are_pots(row):
     check(row)

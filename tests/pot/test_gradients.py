@@ -4,8 +4,9 @@ import functools
 
 import numpy as np
 import pytest
-from helpers.pot_calls import call, ours
+from helpers.pot_calls import call, converted, ours
 from helpers.pot_names import BALANCED, BAPG, EXACT, PARTIAL, SEMIRELAXED
+from helpers.pot_rows import MASSES, TIGHT_COOT, matrices
 from helpers.pot_spaces import spaces
 from helpers.tensors import check_gradients, tensors
 
@@ -65,6 +66,22 @@ def test_gradients_without_entropy(names, fused, options, without):
 @pytest.mark.parametrize("name, options", [(EXACT[1], EXACTLY), (BALANCED[1], TIGHT)])
 def test_gradients_with_masses_of_any_total(name, options):
     check_gradients(functools.partial(ours(f"{name}2"), **options), data(True, total=2.5))
+
+
+@pytest.mark.parametrize("epsilon", [0, (0.3, 0.2), (0, 0.2)])
+def test_gradients_of_co_optimal_transport(epsilon):
+    options = TIGHT_COOT | {"tol_bcd": 1e-13, "nits_bcd": 2000, "log": False}
+    options |= {"epsilon": epsilon, "alpha": (0.5, 2)}
+    given = {name: x for name, x in matrices().items() if name not in TIGHT_COOT}
+    P, Q, log = pot.co_optimal_transport(**given, **options | {"log": True})
+    start = {"pi_sample": P, "pi_feature": Q, **log}
+
+    def loss(**arrays):
+        """Return the loss from where the search has ended: differences are of one valley."""
+        begun = converted(start, torch.tensor) if torch.is_tensor(arrays["X"]) else start
+        return 2 * pot.co_optimal_transport2(**arrays, **options, warmstart=begun)
+
+    check_gradients(loss, given, masses=MASSES)
 
 
 def test_a_tie_has_no_gradients():

@@ -1,5 +1,5 @@
-"""Properties of barycenters, dictionaries and unbalanced plans; test_calls.py compares results with
-POT's.
+"""Barycenters, dictionaries, co-optimal transport and unbalanced plans: their properties, and where
+they differ from POT on purpose, as DIFFERENCES.md says. test_calls.py compares them with POT's.
 """
 
 import numpy as np
@@ -7,11 +7,14 @@ import pytest
 from helpers import pot_rows as rows
 from helpers.marks import pairwise
 from helpers.pot_calls import converted, ours, pots, same
-from helpers.pot_names import EXACT_BARYCENTERS, SEMIRELAXED_BARYCENTERS
+from helpers.pot_names import EXACT_BARYCENTERS
 from helpers.pot_rows import FUSED, PLAIN, UNBALANCED, barycenter, dictionary, unbalanced
-from helpers.pot_spaces import costs, weights
+from helpers.pot_spaces import costs
+from scipy.spatial.distance import cdist
 
-from gwfast import ConvergenceWarning
+from gwfast import ConvergenceWarning, pot
+
+COOT = "co_optimal_transport"
 
 
 @pytest.mark.parametrize("seed", [5, "generator", None])
@@ -60,31 +63,6 @@ def test_limits_warn_tables_and_products_of_the_same_features(capsys):
     assert len(log["T"]) == 3
 
 
-# Permuted, where there is room for every point.
-@pytest.mark.parametrize("name", [EXACT_BARYCENTERS[0], rows.SEMIRELAXED])
-def test_a_barycenter_of_one_space_is_that_space(name):
-    C, order = costs(7, 1), np.random.default_rng(0).permutation(7)
-    options = {"stop_criterion": "loss", "ps": [weights(7, 1)]} if name == rows.SEMIRELAXED else {}
-    options |= {"init_C": C[np.ix_(order, order)], "max_iter": 30, "log": True}
-    found, log = ours(name)(7, [C], **options)
-    matched = log["T"][0].argmax(axis=0 if name == rows.SEMIRELAXED else 1)
-    np.testing.assert_allclose(found, C[np.ix_(matched, matched)], atol=1e-12)
-    assert log["loss" if name == rows.SEMIRELAXED else "err"][-1] <= 1e-9
-
-
-@pytest.mark.parametrize("start", ["fluid", "fluid_soft", "spectral", "kmeans", "kmeans_soft"])
-@pytest.mark.parametrize("name", SEMIRELAXED_BARYCENTERS)
-@pytest.mark.filterwarnings("ignore:Both structures have the same size")
-@pytest.mark.filterwarnings("ignore:divide by zero")  # in POT
-def test_starts_that_cluster_are_pots(name, start):
-    pytest.importorskip("sklearn")
-    pytest.importorskip("networkx")
-    options = barycenter(name, (9, 5, 8), G0=start, random_state=1, max_iter=1)
-    found, theirs = ours(name)(**options), pots(name)(**options)
-    same(found, theirs)
-    assert found[-1].keys() == theirs[-1].keys()
-
-
 def test_errors_are_pots():
     ot = pytest.importorskip("ot")
     with pytest.raises(ot.utils.UndefinedParameter, match="init_C"):
@@ -110,19 +88,6 @@ def test_points_without_mass_do_not_count_and_totals_need_not_be_one(name):
     same((w, T / 3, loss / 9), (expected[0], *expected[-2:]))
 
 
-def test_an_atom_is_unmixed_as_itself():
-    order = np.random.default_rng(1).permutation(rows.NT)
-    options = {
-        "C": rows.CDICT[1][np.ix_(order, order)],
-        "Y": rows.YDICT[1][order],
-        "p": rows.Q[order],
-    }
-    w, *_, T, loss = ours(rows.FUSED_UNMIXING)(**dictionary(rows.FUSED_UNMIXING, **options))
-    np.testing.assert_allclose(w, [0, 1, 0], atol=1e-9)
-    np.testing.assert_allclose(T, np.diag(rows.Q)[order], atol=1e-9)
-    assert loss == pytest.approx(0, abs=1e-9)
-
-
 def test_losses_fall_and_the_best_epoch_is_returned(capsys):
     options = dictionary(rows.LEARNING, epochs=12, learning_rate=0.05)
     atoms, log = ours(rows.LEARNING)(**options)
@@ -141,15 +106,6 @@ def test_losses_fall_and_the_best_epoch_is_returned(capsys):
     same(atoms, np.maximum(rows.CDICT - 0.5, 0))
 
 
-def test_uniform_masses_and_a_start_are_taken():
-    options = unbalanced(wx=None, wy=None, reg_marginals=1.0)
-    *plain, log = ours(UNBALANCED)(**options)
-    assert log["error"][-1] < options["tol"] < log["error"][-2]
-    options |= {"wx": np.full(8, 1 / 8), "wy": np.full(6, 1 / 6), "reg_marginals": [1.0]}
-    options |= {"init_pi": np.full((8, 6), 1 / 48), "init_duals": (None, None)}
-    same(ours(UNBALANCED)(**options)[:2], plain, 1e-12)
-
-
 def test_float32_comes_back_as_pots_float64_and_changes_are_printed(capsys):
     options = converted(unbalanced(max_iter=2, verbose=True), lambda x: x.astype(np.float32))
     plan, _, log = ours(UNBALANCED)(**options)
@@ -164,3 +120,155 @@ def test_a_vanished_plan_is_warned_of():
     with pytest.warns(ConvergenceWarning, match="mass"):
         plan, *_ = ours(UNBALANCED)(**options | {"M": options["M"] + 0.5})
     assert not plan.any()
+
+
+def means(options, log):
+    """Return the best features and structure for the plans of a barycenter."""
+    weighted = list(zip(options["lambdas"], log["T"], options["Ys"], options["Cs"], strict=True))
+    Y = sum(w * T @ Y for w, T, Y, _ in weighted) / options["p"][:, None]
+    C = sum(w * T @ C @ T.T for w, T, _, C in weighted) / np.outer(options["p"], options["p"])
+    return Y, C
+
+
+def test_features_of_entropic_barycenters_are_updated():
+    options = barycenter(FUSED, stop_criterion="loss", init_C=rows.INIT_C, init_Y=rows.INIT_Y)
+    their_Y, *theirs = pots(FUSED)(**options)
+    np.testing.assert_array_equal(their_Y, rows.INIT_Y)
+    Y, *found = ours(FUSED)(**options)
+    same(found, theirs, 1e-5, {"err_rel_loss": 1e-4})
+    np.testing.assert_allclose(Y, means(options, found[-1])[0], rtol=1e-9)
+    # POT's Ms are of the features that it should have returned.
+    for M, other in zip(found[-1]["Ms"], options["Ys"], strict=True):
+        np.testing.assert_allclose(M, cdist(Y, other, "sqeuclidean"), atol=1e-12)
+
+
+@pytest.mark.parametrize("fixed", ["", "structure", "features", "structure features"])
+def test_fused_barycenters_go_on_until_all_that_may_move_stands_still(fixed):
+    """POT stops once either has moved less than its tolerance."""
+    options = barycenter(FUSED, max_iter=100, tol=1e-3, init_C=rows.INIT_C, init_Y=rows.INIT_Y)
+    parts = {f"fixed_{part}": part in fixed for part in ("structure", "features")}
+    Y, C, log = ours(FUSED)(**options, **parts)
+    of_Y, of_C = means(options, log)
+    sides = (Y, of_Y, rows.INIT_Y, "feature"), (C, of_C, rows.INIT_C, "structure")
+    for found, mean, first, part in sides:
+        moved = log[f"err_{part}"]
+        assert len(moved) == len(log["Ts_iter"])
+        if part in fixed:
+            np.testing.assert_array_equal(found, first)
+            assert not any(moved)
+        else:
+            np.testing.assert_allclose(found, mean, rtol=1e-7)
+            assert len(moved) > 1 and moved[-1] <= 1e-3
+    errors = np.array([log["err_feature"], log["err_structure"]]).max(axis=0)
+    assert (errors[:-1] > 1e-3).all()
+    np.testing.assert_array_equal(log["Ts_iter"][-1][0], log["T"][0])
+    assert len(errors) == 1 or not np.array_equal(log["Ts_iter"][0][0], log["T"][0])
+
+
+@pytest.mark.parametrize("name", [rows.UNMIXING, rows.FUSED_UNMIXING])
+def test_losses_of_asymmetric_spaces_are_those_of_their_plans(name):
+    """POT takes the target of weights transposed."""
+    C = costs(9, 1, symmetric=False)
+    options = dictionary(name, C=C, Cdict=rows.ASYMMETRIC, symmetric=None)
+    _, mean, *Y, T, loss = ours(name)(**options)
+    apart = (C[:, :, None, None] - mean) ** 2
+    expected = np.einsum("ijkl,ik,jl", apart, T, T)
+    if Y:
+        expected = 0.4 * expected + 0.6 * np.vdot(cdist(options["Y"], *Y, "sqeuclidean"), T)
+    assert loss == pytest.approx(expected)
+
+
+def test_ties_of_graphs_are_broken_for_lower_losses():
+    networkx = pytest.importorskip("networkx")
+    blocks = [9] * 2, [[0.9, 0.1], [0.1, 0.9]]
+    graphs = (networkx.stochastic_block_model(*blocks, seed=s) for s in range(6))
+    arrays = [networkx.to_numpy_array(graph) for graph in graphs]
+    found, theirs = (
+        np.mean([of(rows.UNMIXING)(C, rows.CDICT, tol_outer=1e-9)[-1] for C in arrays])
+        for of in (ours, pots)
+    )
+    assert found < theirs
+
+
+def test_co_optimal_plans_have_no_gradients_and_are_left_to_pot():
+    torch, coot = pytest.importorskip("torch"), pytest.importorskip("ot.coot")
+    given = {name: torch.tensor(rows.matrices()[name]) for name in "XY"}
+    given["X"].requires_grad_()
+    with pytest.raises(TypeError, match="X asks for gradients"):
+        pot.co_optimal_transport(**given, epsilon=0.5)
+    with pot.patched() as calls:
+        plan, _ = coot.co_optimal_transport(**given, epsilon=0.5)
+        assert plan.requires_grad
+        assert not calls
+        assert coot.co_optimal_transport2(**given, epsilon=0.5).requires_grad
+    assert calls == {"co_optimal_transport2": 1}
+
+
+def test_values_of_copies_are_not_negative():
+    for size in (1 / 3, 1e3, 1e-3):
+        path = size * np.abs(np.subtract.outer(np.arange(11.0), np.arange(11.0)))
+        assert pot.co_optimal_transport2(path, path) >= 0
+        assert pot.BAPG_gromov_wasserstein2(path, path, epsilon=size**2) >= 0
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_scales_of_data_change_nothing(scale):
+    given = rows.matrices(given=rows.MASSES, epsilon=0.2)
+    P, Q, _ = ours(COOT)(**given)
+    given |= {"X": scale * given["X"], "Y": scale * given["Y"], "epsilon": 0.2 * scale**2}
+    same(ours(COOT)(**given)[:2], (P, Q), 1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0, (0.3, 0.1)])
+def test_totals_scale_plans_and_scalings_make_them(epsilon):
+    given = rows.matrices(given=rows.MASSES, epsilon=epsilon)
+    P, Q, _ = ours(COOT)(**given)
+    for name in ("wx_samp", "wy_samp"):
+        given[name] = 3 * given[name]
+    # The plan of features costs that much more.
+    given["epsilon"] = epsilon and (epsilon[0], 3 * epsilon[1])
+    *found, log = ours(COOT)(**given)
+    same(found, [3 * P, Q], 1e-8)
+    if epsilon:
+        X, Y = given["X"], given["Y"]
+        cost = (X**2 @ Q.sum(1))[:, None] + Y**2 @ Q.sum(0) - 2 * X @ Q @ Y.T
+        made = np.exp(np.add.outer(*log["duals_sample"]) - cost / epsilon[0])
+        np.testing.assert_allclose(made, found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0, 0.3])
+def test_warm_starts_are_where_it_goes_on(epsilon):
+    given = rows.without_one_mass(epsilon=epsilon, alpha=1)
+    P, Q, log = ours(COOT)(**given)
+    assert (np.diff(log["distances"]) < 1e-9).all() and log["status"] == "converged"
+    start = {"pi_sample": P, "pi_feature": Q, **log}
+    *found, again = ours(COOT)(**given, warmstart=start)
+    assert len(again["distances"]) < len(log["distances"])
+    np.testing.assert_allclose(found[0], P, atol=1e-8)
+    # Masses may have changed, and plans may be any.
+    rng = np.random.default_rng(4)
+    for kind, shape in (("sample", P.shape), ("feature", Q.shape)):
+        start[f"pi_{kind}"], start[f"duals_{kind}"] = rng.random(shape), [*map(rng.random, shape)]
+    given = rows.matrices(epsilon=epsilon, alpha=1, warmstart=start)
+    found, right = ours(COOT)(**given), pots(COOT)(**given)
+    same(found[:2], right[:2], 1e-7)
+
+
+def test_limits_and_tables_of_co_optimal_transport_are_pots(capsys):
+    given = rows.matrices(given=(), epsilon=0.5, nits_bcd=4, eval_bcd=3, verbose=True)
+    printed = []
+    for function in (ours(COOT), pots(COOT)):
+        function(**given)
+        lines = capsys.readouterr().out.splitlines()
+        printed.append([line.split(":")[0] for line in lines])
+    assert printed[0] == printed[1]
+    # The last objective is of the plans that are returned, whenever it is due.
+    given = rows.matrices(given=rows.MASSES, nits_bcd=2)
+    _, _, log = ours(COOT)(**given, eval_bcd=7)
+    assert log["distances"][-1] == pytest.approx(pots(COOT)(**given)[2]["distances"][-1])
+    assert log["status"] == "max_iter"
+    # A plan without its marginals is mended, with a warning.
+    given = rows.matrices(given=rows.MASSES, epsilon=0.02, nits_ot=2)
+    with pytest.warns(ConvergenceWarning, match="Co-optimal transport .*'max_iter'"):
+        P, *_ = ours(COOT)(**given)
+    np.testing.assert_allclose(P.sum(axis=1), given["wx_samp"], atol=1e-12)
