@@ -1,9 +1,15 @@
-"""Refusals of the solvers."""
+"""Refusals of the solvers, of clusters, and of losses with gradients, of which torch and JAX have
+rows in tests/gradients.
+"""
+
+from types import SimpleNamespace
 
 import numpy as np
 
 import gwfast
 from gwfast import Epsilon, Partial, PointCloud, QuadraticProblem, Seeds, SolverOptions, Unbalanced
+from gwfast.distributed import cluster
+from gwfast.gradients import gromov_wasserstein_loss as loss_of
 
 COST = np.array([[0.0, 1.0, 3.0], [1.0, 0.0, 2.0], [3.0, 2.0, 0.0]])
 OTHER = 1.0 - np.eye(2)
@@ -12,6 +18,7 @@ CLOUDS = dict(x=PointCloud(np.eye(3)), y=PointCloud(np.eye(2) + 1.0))
 LARGE = {name: PointCloud(np.ones((n, 3))) for name, n in (("x", 2500), ("y", 2000))}
 PROBLEM = QuadraticProblem(COST, OTHER)
 RESULT = gwfast.gromov_wasserstein(PROBLEM, epsilon=0, init="product")
+CLIENT, LATE = (SimpleNamespace(scheduler_info=None, asynchronous=x) for x in (False, True))
 HALF, SEMIRELAXED = dict(marginals=Partial(0.5)), dict(marginals="semirelaxed")
 
 
@@ -43,6 +50,10 @@ def verify(problem=PROBLEM, result=PLAN, epsilon=1.0, **options):
 
 def tune(**options):
     return gwfast.tune_epsilon(PROBLEM, **options)
+
+
+def connect(client=CLIENT, **options):
+    cluster(client, **options).__enter__()
 
 
 def known(dictionary):
@@ -156,4 +167,10 @@ ROWS = [
     (lambda folder: pairs(plans=True, checkpoint=folder / "x"), "checkpoint", "plans"),
     row(verify, "method", "bapg", epsilon=0),
     row(verify, "memory_limit", 99, "", MemoryError, problem=QuadraticProblem(*CLOUDS.values())),
+    row(connect, "client", "tcp://here:8786", "str", TypeError),
+    row(connect, "client", LATE, "asynchronous"),
+    row(connect, "n_shards", 0),
+    row(connect, "min_points", 1.5, "integer", TypeError),
+    (lambda: loss_of(COST, COST, options=SolverOptions(method="bapg")), "method", "bapg"),
+    (lambda: loss_of(COST, COST, n_start=3), "n_start", None, TypeError),
 ]

@@ -1,6 +1,7 @@
 """Pictures: contents, places, files."""
 
 import itertools
+import operator
 import re
 from types import SimpleNamespace
 
@@ -15,6 +16,9 @@ from scipy import sparse
 import gwfast
 from gwfast import plot, singlecell, spatial
 
+# Pictures that are shown belong to pyplot.
+pytestmark = pytest.mark.filterwarnings("ignore:More than 20 figures")
+
 
 def history(n):
     changes = [np.inf, *(0.1**i for i in range(2, n + 1))]
@@ -24,19 +28,16 @@ def history(n):
     ]
 
 
+def texts_of(labels):
+    return [text.get_text() for text in labels]
+
+
 def labels_of(legend):
-    return [text.get_text() for text in legend.get_texts()]
+    return texts_of(legend.get_texts())
 
 
 def points_of(figure):
     return [points.get_offsets() for axes in figure.axes for points in axes.collections]
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    """Close figures of pyplot, which warns of too many."""
-    yield
-    pyplot.close("all")
 
 
 CLOUD = np.random.default_rng(0).standard_normal((40, 3))
@@ -97,6 +98,7 @@ def test_draws_where_it_is_told(tmp_path, draw, data, n_panels):
 
 
 def test_figures_belong_to_pyplot_unless_a_file_is_written(tmp_path):
+    pyplot.close("all")
     plot.plot_distances(DISTANCES, NAMES, path=tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert not pyplot.get_fignums()
@@ -180,7 +182,7 @@ def test_every_plot_takes_the_result_that_it_is_about():
 def test_candidates_stand_in_their_lines():
     figure = plot.plot_candidates(CANDIDATES)
     (axes,) = figure.axes
-    names = [label.get_text() for label in axes.get_yticklabels()]
+    names = texts_of(axes.get_yticklabels())
     starts = [row.start for row in CANDIDATES]
     levels = [f"{n} points, epsilon 0.0003" for n in (1500, 2000)]
     assert names == [levels[0], *starts[:3], levels[1], *starts[3:]]
@@ -193,8 +195,8 @@ def test_plans_are_shown_as_shares_of_their_rows_and_large_ones_are_added_up():
     plan = np.array([[1.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
     axes = plot.plot_coupling(plan, ["a", "b", "$c"], ["x", "y"]).axes[0]
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.25, 0.75], [0, 0], [1, 0]])
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["a", "b", "$c"]
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["x", "y"]
+    labels = axes.get_yticklabels(), axes.get_xticklabels()
+    assert [*map(texts_of, labels)] == [["a", "b", "$c"], ["x", "y"]]
     # Every row and column is in a cell, and no mass is lost.
     n, m = 1000, 700
     plan = np.zeros((n, m))
@@ -248,21 +250,12 @@ def test_distances_have_numbers_that_can_be_read(n):
     axes = plot.plot_distances(matrix, names).axes[0]
     np.testing.assert_array_equal(axes.images[0].get_array(), matrix)
     for axis in (axes.xaxis, axes.yaxis):
-        assert [label.get_text() for label in axis.get_ticklabels()] == names
+        assert texts_of(axis.get_ticklabels()) == names
     assert len(axes.texts) == (n * n if n < 25 else 0)
     for text in axes.texts[:: max(n // 5, 1)]:
         value = matrix[text.get_position()[::-1]]
         assert float(text.get_text()) == pytest.approx(value, rel=0.01)
         assert text.get_color() == ("white" if value <= matrix.max() / 2 else "black")
-
-
-def joins(axes):
-    """Return the ends of the lines of a tree, and their color, by height."""
-    return {
-        segment[:, 0].max(): (segment, to_hex(lines.get_color()[0]))
-        for lines in axes.collections
-        for segment in map(np.asarray, lines.get_segments())
-    }
 
 
 @pytest.mark.parametrize("noise", [0, 1e-3])
@@ -271,20 +264,23 @@ def test_dendrogram_joins_by_average_distance_and_shows_groups(noise):
     matrix = DISTANCES + noise * np.arange(16).reshape(4, 4) % 15
     figure = plot.plot_dendrogram(matrix, NAMES, groups=["$a", "$a", "_b", "_b"])
     (axes,) = figure.axes
-    lines = [joins(axes)[height] for height in sorted(joins(axes))]
-    np.testing.assert_allclose(sorted(joins(axes)), [1, 4, 9], atol=20 * noise)
-    leaves = [label.get_text() for label in axes.get_yticklabels()]
+    tree = [
+        (segment[:, 0].max(), segment[segment[:, 0] == 0, 1], to_hex(lines.get_color()[0]))
+        for lines in axes.collections
+        for segment in map(np.asarray, lines.get_segments())
+    ]
+    heights, ends, colors = zip(*sorted(tree, key=operator.itemgetter(0)), strict=True)
+    np.testing.assert_allclose(heights, [1, 4, 9], atol=20 * noise)
+    leaves = texts_of(axes.get_yticklabels())
     assert sorted(leaves) == sorted(NAMES)
     assert abs(leaves.index("es") - leaves.index("pt")) == 1
     # The line of a leaf begins at its name.
-    places = dict(zip(leaves, axes.get_yticks(), strict=True))
-    ends, _ = lines[-1]
-    assert places["$fi_1"] in ends[ends[:, 0] == 0, 1]
+    assert axes.get_yticks()[leaves.index("$fi_1")] in ends[-1]
     # Branches within a group have its color, and so have its names.
     color_of = {label.get_text(): to_hex(label.get_color()) for label in axes.get_yticklabels()}
-    assert color_of["es"] == color_of["pt"] == lines[0][1]
+    assert color_of["es"] == color_of["pt"] == colors[0]
     assert color_of["fr"] == color_of["$fi_1"]
-    assert lines[1][1] == lines[2][1] not in color_of.values()
+    assert colors[1] == colors[2] not in color_of.values()
     assert labels_of(figure.legends[0]) == ["$a", "_b"]
 
 
@@ -298,20 +294,26 @@ def test_dendrogram_fits_a_screen():
     assert figure.get_size_inches()[1] <= 9
 
 
-def test_aligned_spaces_share_their_colors():
-    """Points of one label have one color, in the main directions of the second space."""
+def test_sides_share_their_colors():
+    """Points of one label have one color; spaces lie in the main directions of the second space."""
     x, y = CLOUD[:9] * [1, 3, 9], CLOUD * [1, 3, 9]
-    kinds = ["$a" if k % 3 else "_b" for k in range(len(y))]
-    figure = plot.plot_aligned(x, y, kinds[:9], kinds, names=("RNA", "$ATAC"))
-    places = points_of(figure)
-    assert [len(points) for points in places] == [len(y), len(x)]
-    np.testing.assert_allclose(places[0][:9], places[1])  # the same cells
-    for some in figure.axes[0].collections:
-        colors = [to_hex(color) for color in some.get_edgecolors()]
-        assert len(set(colors)) == 2 and colors[0] == colors[3] != colors[1]
+    kinds, (a, b) = ["$a" if k % 3 else "_b" for k in range(len(y))], (x[:, :2], y[:, :2])
+    aligned, slices = (
+        draw(*sides, kinds[:9], kinds, names=("old", "$new"))
+        for draw, sides in ((plot.plot_aligned, (x, y)), (plot.plot_slices, (a + 9, b, a)))
+    )
+    for figure in (aligned, slices):
+        drawn = [some for axes in figure.axes for some in axes.collections]
+        colors = [tuple(map(to_hex, some.get_edgecolors()[:9])) for some in drawn]
+        assert len({*colors}) == 1 and len({*colors[0]}) == 2
+        assert colors[0][0] == colors[0][3] != colors[0][1]
+        assert labels_of(figure.legends[0]) == ["$new", "old", "$a", "_b"]
+    for places, expected in zip(points_of(slices), (b, a + 9, b, a), strict=True):
+        np.testing.assert_allclose(places, expected)
+    dots, crosses = points_of(aligned)
+    np.testing.assert_allclose(dots[:9], crosses)  # the same cells
     values = np.linalg.svd(y - y.mean(axis=0), compute_uv=False)
-    np.testing.assert_allclose(np.linalg.norm(places[0], axis=0), values[:2], rtol=1e-6)
-    assert labels_of(figure.legends[0]) == ["$ATAC", "RNA", "$a", "_b"]
+    np.testing.assert_allclose(np.linalg.norm(dots, axis=0), values[:2], rtol=1e-6)
     assert labels_of(plot.plot_aligned(x, y).legends[0]) == ["target", "source"]
 
 
@@ -332,17 +334,6 @@ def test_words_stand_beside_their_translations():
     for unknown in (["casa"], []):
         with pytest.raises(ValueError, match=rf"words must .* got {re.escape(str(unknown))}"):
             plot.plot_aligned(alignment, words=unknown)
-
-
-def test_slices_before_and_after():
-    a, b = CLOUD[:9, :2], CLOUD[:, :2]
-    kinds = ["$a" if k % 3 else "_b" for k in range(len(b))]
-    figure = plot.plot_slices(a + 9, b, a, kinds[:9], kinds, names=("old", "new"))
-    for drawn, expected in zip(points_of(figure), (b, a + 9, b, a), strict=True):
-        np.testing.assert_allclose(drawn, expected)
-    drawn = [some for axes in figure.axes for some in axes.collections]
-    assert len({to_hex(some.get_edgecolors()[1]) for some in drawn}) == 1
-    assert labels_of(figure.legends[0]) == ["new", "old", "$a", "_b"]
 
 
 def test_labels_go_with_the_rows_of_frames():
@@ -383,7 +374,7 @@ def test_embedding_shows_names_and_groups():
     assert [len(dots) for dots in points_of(figure)] == [2, 1, 1]
     assert len({tuple(dots.get_facecolor()[0]) for dots in axes.collections}) == 3
     assert labels_of(figure.legends[0]) == ["$a", "7", "_c"]
-    assert [text.get_text() for text in axes.texts] == NAMES
+    assert texts_of(axes.texts) == NAMES
     # Points come by group, names by number.
     placed = np.concatenate(points_of(figure))[[0, 2, 1, 3]]
     np.testing.assert_array_equal([text.xy for text in axes.texts], placed)

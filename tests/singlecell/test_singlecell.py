@@ -30,23 +30,21 @@ def table_of(places, n_columns, seed):
     return table + 0.02 * rng.standard_normal(table.shape)
 
 
-@pytest.fixture(scope="module")
-def tables():
-    places, kinds = places_of(N, 0)
-    return table_of(places, 40, 1), table_of(places, 35, 2), kinds
+PLACES, KINDS = places_of(N, 0)
+TABLES = table_of(PLACES, 40, 1), table_of(PLACES, 35, 2)
 
 
 @pytest.fixture(scope="module")
-def found(tables):
-    return align(*tables[:2], n_neighbors=[8, 14])
+def found():
+    return align(*TABLES, n_neighbors=[8, 14])
 
 
 @pytest.fixture
-def objects(tables):
+def objects():
     anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
-    obs = {"kind": pandas.Categorical(tables[2])}
-    x, y = (pandas.DataFrame(obs, [f"{name}{k}" for k in range(N)]) for name in "xy")
-    return anndata.AnnData(tables[0].copy(), obs=x), anndata.AnnData(tables[1].copy(), obs=y)
+    kinds = {"kind": pandas.Categorical(KINDS)}
+    frames = [pandas.DataFrame(kinds, [f"{name}{k}" for k in range(N)]) for name in "xy"]
+    return [anndata.AnnData(x.copy(), obs) for x, obs in zip(TABLES, frames, strict=True)]
 
 
 @pytest.mark.parametrize("metric", ["cosine", "correlation", "euclidean"])
@@ -77,25 +75,24 @@ def test_principal_components_are_of_the_centered_table(shape, seed):
     np.testing.assert_allclose(cdist(turned, turned), cdist(table, table), rtol=1e-6)
 
 
-def test_cells_find_themselves_and_foscttm_counts_who_is_closer(tables, found, seed):
-    _, y, kinds = tables
+def test_cells_find_themselves_and_foscttm_counts_who_is_closer(found, seed):
     assert found.foscttm() < 0.1
     for to in ("source", "target"):
-        labels, shares = found.transfer_labels(kinds, to=to)
-        assert (labels == kinds).mean() > 0.9 and 0 < shares.min() and shares.max() <= 1
+        labels, shares = found.transfer_labels(KINDS, to=to)
+        assert (labels == KINDS).mean() > 0.9 and 0 < shares.min() and shares.max() <= 1
     assert found.transform().shape == found.inverse_transform().shape == (N, 30)
-    assert found.transform(y).shape == y.shape
+    assert found.transform(TABLES[1]).shape == TABLES[1].shape
     assert [row.n_neighbors for row in found.tried] == [8, 14]
     best = min(found.tried, key=lambda row: row.gw_cost)
     assert (found.n_neighbors, found.gw.gw_cost) == best[:2]
     assert f"{N} x {N} cells" in repr(found)
-    pytest.importorskip("pandas")
-    assert found.to_frame()["n_neighbors"].tolist() == [8, 14]
     x, y = np.random.default_rng(seed).standard_normal((2, 30, 3))
     apart = cdist(x, y)
     closer = (apart < np.diag(apart)[:, None]).sum() + (apart < np.diag(apart)).sum()
     assert foscttm(x, y) == pytest.approx(closer / (2 * 30 * 29))
     assert foscttm(x, x) == 0 and foscttm(np.ones((5, 2)), np.ones((5, 2))) == 0.5
+    pytest.importorskip("pandas")
+    assert found.to_frame()["n_neighbors"].tolist() == [8, 14]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -148,7 +145,7 @@ def test_counts_are_named():
     ):
         with pytest.warns(UserWarning) as caught:
             align(x, y, n_neighbors=6, time_limit=1e-9)
-        texts = [str(warning.message) for warning in caught if "lengths" in str(warning.message)]
+        texts = [str(warning.message) for warning in caught]
         assert [text.partition(":")[0] for text in texts if "to one total" in text] == names
 
 
@@ -165,7 +162,7 @@ def test_kinds_that_one_side_lacks_may_be_left_over():
         assert (found.transfer_labels(kinds).labels == kinds[kept]).mean() > 0.95
 
 
-def test_anndata_gets_what_the_alignment_has(tables, found, objects, tmp_path):
+def test_anndata_gets_what_the_alignment_has(found, objects, tmp_path):
     x, y = objects
     again = align(x, y, labels="kind", n_neighbors=[8, 14])
     np.testing.assert_array_equal(again.gw.plan, found.gw.plan)
@@ -174,7 +171,7 @@ def test_anndata_gets_what_the_alignment_has(tables, found, objects, tmp_path):
     x = pytest.importorskip("anndata").read_h5ad(tmp_path / "x.h5ad")
     np.testing.assert_allclose(x.obsm["X_gwfast"], found.transform(), rtol=1e-6)
     np.testing.assert_allclose(y.obsm["X_gwfast"], found.y, rtol=1e-6)
-    labels, shares = found.transfer_labels(tables[2])
+    labels, shares = found.transfer_labels(KINDS)
     assert x.obs["gwfast_kind"].tolist() == labels.tolist()
     np.testing.assert_array_equal(x.obs["gwfast_kind_share"], shares)
     facts = {name: getattr(found.gw, name) for name in ("gw_cost", "epsilon", "status")}
@@ -183,53 +180,49 @@ def test_anndata_gets_what_the_alignment_has(tables, found, objects, tmp_path):
     assert x.uns["gwfast"] == facts | {"version": gwfast.__version__}
 
 
-def test_categories_stay_what_they_are(tables, objects):
+def test_tables_of_anndata_are_chosen_by_their_keys_and_categories_are_kept(objects):
     pandas = pytest.importorskip("pandas")
     x, y = objects
     order = ["stem", "none of these", "right", "left"]
-    y.obs["kind"] = pandas.Categorical(tables[2], categories=order, ordered=True)
+    y.obs["kind"] = pandas.Categorical(KINDS, categories=order, ordered=True)
     y.obs["number"] = y.obs["kind"].cat.codes.to_numpy()
-    for name in ("kind", "number"):
+    for name in y.obs:
         found = align(x, y, labels=name, n_neighbors=10, key_added="other")
         column = x.obs[f"other_{name}"]
         assert column.dtype == y.obs[name].dtype
         assert column.tolist() == found.transfer_labels(y.obs[name]).labels.tolist()
-
-
-def test_tables_of_anndata_are_chosen_by_their_keys(tables, objects):
-    x, y = objects
-    x.obsm["X_pca"] = principal_components(tables[0], 7)
-    y.obsm["spatial"], y.layers["scaled"] = tables[1][:, :5], 2 * tables[1]
+    pca = x.obsm["X_pca"] = principal_components(TABLES[0], 7)
+    y.obsm["spatial"], y.layers["scaled"] = TABLES[1][:, :5], 2 * TABLES[1]
     for use_rep, left, right in (
-        ((None, "spatial"), x.obsm["X_pca"], y.obsm["spatial"]),
-        ("X", tables[0], tables[1]),
-        ((None, "scaled"), x.obsm["X_pca"], y.layers["scaled"]),
+        ((None, "spatial"), pca, y.obsm["spatial"]),
+        ("X", *TABLES),
+        ((None, "scaled"), pca, y.layers["scaled"]),
     ):
         found = align(x, y, use_rep=use_rep, n_neighbors=10, key_added=None)
         np.testing.assert_array_equal(found.x, left)
         np.testing.assert_array_equal(found.y, right)
-    assert list(x.obsm) == ["X_pca"] and not x.uns  # nothing was written
+    assert list(x.obsm) == ["X_other", "X_pca"] and list(x.uns) == ["other"]
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "dense"])
-def test_backed_objects_are_read(kind, tables, tmp_path):
+def test_backed_objects_are_read(kind, tmp_path):
     anndata = pytest.importorskip("anndata")
-    table = np.where(np.abs(tables[0]) > 0.5, tables[0], 0.0)
+    table = np.where(np.abs(TABLES[0]) > 0.5, TABLES[0], 0.0)
     x = table if kind == "dense" else sparse.csr_array(table).asformat(kind)
     anndata.AnnData(x).write_h5ad(tmp_path / "x.h5ad")
     backed = anndata.read_h5ad(tmp_path / "x.h5ad", backed="r")
-    plan = align(table, tables[1], n_neighbors=10).gw.plan
+    plan = align(table, TABLES[1], n_neighbors=10).gw.plan
     for data in (backed, backed.X):
-        found = align(data, tables[1], n_neighbors=10, key_added=None)
+        found = align(data, TABLES[1], n_neighbors=10, key_added=None)
         np.testing.assert_array_equal(found.gw.plan, plan)
     with pytest.raises(ValueError, match=r"^key_added .* adata_y "):
-        align(tables[1], backed[:50], n_neighbors=10)
+        align(TABLES[1], backed[:50], n_neighbors=10)
     moved = found.inverse_transform(table)
     for data in (sparse.csr_array(table), backed.X):
         np.testing.assert_allclose(found.inverse_transform(data), moved)
 
 
-def test_names_of_cells_go_with_the_plan(tables, objects):
+def test_names_of_cells_go_with_the_plan(objects):
     pandas = pytest.importorskip("pandas")
     x, y = objects
     p = pandas.Series(np.arange(1.0, N + 1) / (N * (N + 1) / 2), x.obs_names)
@@ -238,12 +231,13 @@ def test_names_of_cells_go_with_the_plan(tables, objects):
     table = found.gw.to_frame()
     assert table["source"].tolist() == x.obs_names.tolist()
     assert set(table["target"]) <= set(y.obs_names)
-    moved = found.transfer_labels(y.obs["kind"].iloc[::-1]).labels
-    np.testing.assert_array_equal(moved, found.transfer_labels(y.obs["kind"]).labels)
+    kinds = y.obs["kind"]
+    moved, same = (found.transfer_labels(z).labels for z in (kinds.iloc[::-1], kinds))
+    np.testing.assert_array_equal(moved, same)
     with pytest.raises(ValueError, match=r"^p .* adata_x, got 'y0'"):
         align(x, y, p=p.set_axis(y.obs_names), n_neighbors=10, key_added=None)
-    frames = [pandas.DataFrame(table).astype("Float64") for table in tables[:2]]
-    one, other = (align(*pair, n_neighbors=10) for pair in (frames, tables[:2]))
+    frames = [pandas.DataFrame(table).astype("Float64") for table in TABLES]
+    one, other = (align(*pair, n_neighbors=10) for pair in (frames, TABLES))
     np.testing.assert_array_equal(one.gw.plan, other.gw.plan)
 
 

@@ -26,15 +26,15 @@ def grid_of(width, height):
     return grid.reshape(-1, 2)
 
 
-def rates_of(spots, n_genes=30, seed=0):
+def rates_of(spots, n_genes=30, depth=20.0, contrast=1.5, seed=0):
     """Smooth expression of places."""
     rng = np.random.default_rng(seed)
     waves = spots @ rng.normal(0, 0.35, (2, n_genes)) + rng.uniform(0, 6, n_genes)
-    return np.exp(1.5 * np.sin(waves))
+    return depth * np.exp(contrast * np.sin(waves))
 
 
-def counts_of(spots, seed, depth=20.0):
-    return np.random.default_rng(seed).poisson(depth * rates_of(spots))
+def counts_of(spots, seed, **options):
+    return np.random.default_rng(seed).poisson(rates_of(spots, **options))
 
 
 def anndata_of(spots, x, **genes):
@@ -89,20 +89,17 @@ def test_a_turned_copy_is_found_and_reflections_where_they_are_allowed(found):
     np.testing.assert_allclose(motion(SPOTS), OVER, atol=0.2)
 
 
-def test_norm_makes_units_of_no_matter(found):
-    for near, options in ((100 * SPOTS, {"init": "product"}), (SPOTS, {})):
-        far = pairwise_align((near, COUNTS), FAR, norm=True, **options)
+def test_units_are_warned_of_unless_norm_makes_them_of_no_matter(found):
+    near = 100 * SPOTS, COUNTS
+    for first, options in ((near, {"init": "product"}), (PAIR, {})):
+        far = pairwise_align(first, FAR, norm=True, **options)
         assert far.objective == pytest.approx(found.objective, rel=0.01)
-
-
-@pytest.mark.parametrize("slices, blur, facts", [
-    ((PAIR, FAR), 0, "slice_a, got 100 times"),
-    ((PAIR, FAR), 2, "slice_a, got 100 times"),
-    (((100 * SPOTS, COUNTS), FAR), 0, "alpha, got 100, .* 1e\\+04"),
-])  # fmt: skip
-def test_slices_in_other_units_are_warned_of(slices, blur, facts):
-    with pytest.warns(UserWarning, match=facts):
-        pairwise_align(*slices, blur=blur, init="product")
+    unequal = "slice_a, got 100 times"
+    for first, blur, facts in (
+        (PAIR, 0, unequal), (PAIR, 2, unequal), (near, 0, "alpha, got 100, .* 1e\\+04")
+    ):  # fmt: skip
+        with pytest.warns(UserWarning, match=facts):
+            pairwise_align(first, FAR, blur=blur, init="product")
 
 
 @pytest.mark.parametrize("blur, bend, alpha", [
@@ -113,8 +110,7 @@ def test_slices_that_overlap_in_part_are_found(blur, bend, alpha):
     rng = np.random.default_rng(0)
     grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(22.0)), -1).reshape(-1, 2)
     places = grid + rng.uniform(-0.3, 0.3, grid.shape)
-    waves = places @ rng.normal(0, 0.35, (2, 60)) + rng.uniform(0, 6, 60)
-    rates = 8 * np.exp(1.2 * np.sin(waves))
+    rates = rates_of(places, 60, 8, 1.2)
     a, b = np.flatnonzero(grid[:, 0] < 23), np.flatnonzero(grid[:, 0] >= 7)
     bent = places[b] + [[0.0, 1.0]] * np.sin(np.pi * places[b, :1] / 30) * 30 * bend
     first, second = ((places[a], rng.poisson(rates[a])), (moved(bent), rng.poisson(rates[b])))
@@ -236,7 +232,7 @@ def test_stacks_are_in_the_frame_of_the_first(found, tmp_path):
 def test_a_center_is_less_noisy_than_its_slices(kind):
     spots = grid_of(8, 6)
     rates = rates_of(spots)
-    slices = [(spots, counts_of(spots, k, 3.0)) for k in range(3)]
+    slices = [(spots, counts_of(spots, k, depth=3.0)) for k in range(3)]
     slices[1] = moved(slices[1][0]), slices[1][1]
     found = center_align(slices[0], slices, n_components=4, dissimilarity=kind)
     assert found.objectives[-1] < found.objectives[0] and len(found.alignments) == 3
