@@ -1,5 +1,7 @@
 """Problems of every kind, in which every two values of two options meet if they go together."""
 
+from copy import copy
+
 import numpy as np
 from helpers.marks import pairwise_cases
 from scipy import sparse
@@ -63,9 +65,8 @@ class Side:
 
     def permuted(self, order):
         """The same points in another order."""
-        other = object.__new__(Side)
-        other.kind, other.masses = self.kind, self.masses[order]
-        other.points = self.points[order]
+        other = copy(self)
+        other.masses, other.points = self.masses[order], self.points[order]
         for name in ("noise", "edges"):
             setattr(other, name, np.ascontiguousarray(getattr(self, name)[np.ix_(order, order)]))
         return other
@@ -86,13 +87,11 @@ class Side:
         return {"sqeuclidean": squares, "euclidean": np.sqrt(squares)}.get(self.kind, x @ x.T)
 
     def cost(self):
-        if self.kind in ("symmetric", "asymmetric"):
-            return self.matrix()
         if self.kind == "graph":
             return sparse.csr_array(self.edges)
         if self.kind == "lowrank":
             return gwfast.PointCloud.from_factors(self.points)
-        return gwfast.PointCloud(self.points, self.kind)
+        return gwfast.PointCloud(self.points, self.kind) if self.kind in CLOUDS else self.matrix()
 
 
 def quadratic_cost(plan, cost_x, cost_y, loss):
@@ -122,14 +121,14 @@ class Case:
         self.__dict__.update(case)
         rng = np.random.default_rng(sum(case["size"]))
         n, m = self.size
-        points = rng.standard_exponential((max(n, m), 3)) * (0.4, 0.7, 1.0)
-        shifted = points + 0.05 * rng.standard_exponential(points.shape)
-        self.x = Side(self.cost, points[:n], self.masses_of(n, 1), 1)
-        self.y = Side(self.cost, shifted[:m][::-1], self.masses_of(m, 2), 2)
+        x = rng.standard_exponential((max(n, m), 3)) * (0.4, 0.7, 1.0)
+        y = (x + 0.05 * rng.standard_exponential(x.shape))[:m][::-1]
+        self.x = Side(self.cost, x[:n], self.masses_of(n, 1), 1)
+        self.y = Side(self.cost, y, self.masses_of(m, 2), 2)
         self.prices = 0.3, 0.5
         if self.rule == "unbalanced":
             self.y.masses *= 1.2
-        self.features = points[:n, :2], shifted[:m][::-1, 1:] + 0.1
+        self.features = x[:n, :2], y[:, 1:] + 0.1
         self.start = rng.random((n, m)) * self.x.masses[:, None] * self.y.masses
         self.start = self.start.astype(self.dtype) if self.init == "plan" else None
 
@@ -143,8 +142,7 @@ class Case:
 
     def otherwise(self, rows, cols, turned):
         """The same problem with its points in another order, and perhaps with sides swapped."""
-        other = object.__new__(Case)
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other.x, other.y = self.x.permuted(rows), self.y.permuted(cols)
         other.features = self.features[0][rows], self.features[1][cols]
         other.start = None if self.start is None else self.start[rows][:, cols]
@@ -161,13 +159,10 @@ class Case:
 
     def linear_cost(self):
         left, right = self.features
-        if self.linear == "plain":
-            return None
-        if self.linear == "features":
-            return gwfast.CrossCost(left, right)
-        if self.linear == "cosines":
-            return gwfast.CrossCost(left, right, "cosine")
-        return np.square(left[:, None] - right).sum(axis=2)
+        if self.linear == "matrix":
+            return np.square(left[:, None] - right).sum(axis=2)
+        metric = "cosine" if self.linear == "cosines" else "sqeuclidean"
+        return gwfast.CrossCost(left, right, metric)
 
     def half_gradient(self, plan, share=0.5):
         """Half of the gradient of the objective; with all of the linear cost as its `share` the
@@ -204,25 +199,20 @@ class Case:
         return tuple(price * self.size_of_objective() for price in self.prices)
 
     def problem(self):
-        terms = {"loss": self.loss, "marginals": self.rule}
-        if self.rule == "partial":
-            terms["marginals"] = gwfast.Partial(0.7)
-        if self.rule == "unbalanced":
-            terms["marginals"] = gwfast.Unbalanced(self.rho())
+        rules = {"partial": gwfast.Partial(0.7), "unbalanced": gwfast.Unbalanced(self.rho())}
+        terms = {"loss": self.loss, "marginals": rules.get(self.rule, self.rule)}
         if self.linear != "plain":
             terms |= {"linear_cost": self.linear_cost(), "alpha": 0.6}
         q = None if self.rule == "semirelaxed" else self.y.masses
         return gwfast.QuadraticProblem(self.x.cost(), self.y.cost(), self.x.masses, q, **terms)
 
     def options(self, n_threads):
-        exact = self.method == "cg"
-        fraction = {"ppa": 0.02, "bapg": 0.1}.get(self.method, 0.04)
-        epsilon = (0.02 if self.tier == "neighbors" else fraction) * self.size_of_objective()
-        method = "pgd" if exact else self.method
-        n_neighbors = 100 if self.tier == "neighbors" else None
+        exact, few = self.method == "cg", self.tier == "neighbors"
+        fraction = {"ppa": 0.02, "bapg": 0.1, "cg": 0.0}.get(self.method, 0.02 if few else 0.04)
+        rare = dict(method="pgd" if exact else self.method, n_neighbors=100 if few else None)
         return dict(
-            epsilon=0 if exact else epsilon,
-            options=gwfast.SolverOptions(method=method, tier=self.tier, n_neighbors=n_neighbors),
+            epsilon=fraction * self.size_of_objective(),
+            options=gwfast.SolverOptions(tier=self.tier, **rare),
             dtype=None if exact else self.dtype,
             init=self.init if self.start is None else self.start,
             n_threads=n_threads,
@@ -230,8 +220,3 @@ class Case:
 
     def solve(self, n_threads=1):
         return gwfast.gromov_wasserstein(self.problem(), **self.options(n_threads))
-
-    def solve_twice(self):
-        """The problem twice in one batch."""
-        problems = [self.problem(), self.problem()]
-        return gwfast.gromov_wasserstein_batch(problems, **self.options(n_threads=2))

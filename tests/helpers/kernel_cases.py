@@ -70,17 +70,15 @@ def factors(rng, n, m):
 
 # Makers of arguments, from a generator of random numbers and both sizes.
 make = SimpleNamespace(
-    row_vector=lambda rng, n, m: matrix(rng, 1, n)[0],
     column_vector=lambda rng, n, m: matrix(rng, 1, m)[0],
     left=lambda rng, n, m: matrix(rng, n, WIDTH),
     right=lambda rng, n, m: matrix(rng, WIDTH, m),
-    transposed=lambda rng, n, m: matrix(rng, m, WIDTH),
-    panels=lambda rng, n, m: Made("Panels", matrix=matrix(rng, WIDTH, m)),
     scale=lambda rng, n, m: matrix(rng, 1, WIDTH)[0],
+    for_gram=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
+    panels=lambda rng, n, m: Made("Panels", matrix=matrix(rng, WIDTH, m)),
     sparse_left=lambda rng, n, m: matrix(rng, n, 48) / 8,
     sparse_right=lambda rng, n, m: matrix(rng, m, 48) / 8,
     steps=lambda rng, *shape: rng.integers(0, 64, shape).astype(np.float32) / 64,
-    for_gram=lambda rng, n, m: buffer(m, WIDTH, dtype=float),
     with_zeros=lambda rng, n, m: matrix(rng, n, m) * (rng.random((n, m)) < 0.8),
     row_masses=lambda rng, n, m: masses(n, rng),
     column_masses=lambda rng, n, m: masses(m, rng),
@@ -92,7 +90,7 @@ make = SimpleNamespace(
 # By name, unless a row of `CASES` has another argument.
 ARGUMENTS = {
     **dict.fromkeys(("cost", "kernel", "plan", "a", "b"), matrix),
-    "u": make.row_vector,
+    "u": lambda rng, n, m: matrix(rng, 1, n)[0],
     **dict.fromkeys(("v", "x"), make.column_vector),
     **dict.fromkeys(("p", "weights", "sums", "masses"), make.row_masses),
     "q": make.column_masses,
@@ -215,7 +213,7 @@ CASES = {
     ),
     "matmul-dots": Case(
         "out dots", (2e-6, 0), (4e-15, 0), x=make.column_vector, dots=make.for_rows,
-        b=lambda *of: Made("Panels", matrix=make.transposed(*of)),
+        b=lambda rng, n, m: Made("Panels", matrix=matrix(rng, m, WIDTH)),
         out=lambda rng, n, m: buffer(n, WIDTH),
     ),
     "matmul-plus": Case(**MATMUL, plus=matrix),

@@ -39,11 +39,10 @@ def test_tolerances_of_1e_9_are_met(loss, symmetric, epsilon):
 
 
 def test_a_memory_limit_counts_numbers_of_eight_bytes():
-    sides = distances(cloud(100, 3, 5)), distances(cloud(80, 3, 6))
     sizes = []
     for dtype in ("float32", "float64"):
         with pytest.raises(MemoryError, match="GB") as refused:
-            solve(*sides, dtype=dtype, memory_limit=1)
+            solve(*problem(100, 80), dtype=dtype, memory_limit=1)
         sizes.append(float(str(refused.value).split(" GB")[0].split()[-1]))
     assert sizes[1] >= 1.9 * sizes[0]
 

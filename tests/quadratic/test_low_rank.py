@@ -39,7 +39,6 @@ def plans(n_plans, dtype, step=0.3):
     return made
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("fused", [False, True])
 def test_updates_are_within_their_stated_error(dtype, fused):
     terms = dict(linear_cost=np.random.default_rng(1).random((N, M)), alpha=0.5) if fused else {}

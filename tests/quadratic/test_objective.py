@@ -19,10 +19,6 @@ def hops(far):
     return path
 
 
-def with_masses(n, extra):
-    return np.r_[np.full(n, 1 / n), np.zeros(extra)]
-
-
 @pytest.mark.parametrize("far", [1e3, 1e7])
 @pytest.mark.parametrize("options", [{}, {"epsilon": 0}, {"dtype": "float64"}])
 def test_large_costs_do_not_drown_it(far, options):
@@ -43,7 +39,7 @@ def test_points_without_mass_change_nothing(fill, epsilon):
     y = x[:12, :12] ** 1.1
     linear = np.random.default_rng(2).random((15, 12))
     pads = [np.pad(z, (0, 3), constant_values=fill) for z in (x, y, linear)]
-    masses = with_masses(15, 3), with_masses(12, 3)
+    masses = [np.pad(np.full(n, 1 / n), (0, 3)) for n in (15, 12)]
     for fused, padded in (({}, {}), (dict(linear_cost=linear), dict(linear_cost=pads[2]))):
         alone = gwfast.gromov_wasserstein(x, y, epsilon=epsilon, **fused)
         result = gwfast.gromov_wasserstein(*pads[:2], *masses, epsilon=epsilon, **padded)
@@ -59,7 +55,7 @@ def test_points_without_mass_change_nothing(fill, epsilon):
 def test_clouds_take_no_unit_from_points_without_mass(metric, fill):
     rng = np.random.default_rng(1)
     y = POINTS[rng.permutation(15)] + 0.01 * rng.normal(size=POINTS.shape)
-    cloud, masses = gwfast.PointCloud(y, metric), with_masses(15, 2)
+    cloud, masses = gwfast.PointCloud(y, metric), np.r_[np.full(15, 1 / 15), 0, 0]
     alone = gwfast.gromov_wasserstein(gwfast.PointCloud(POINTS, metric), cloud)
     padded = gwfast.PointCloud(np.vstack([POINTS, np.full((2, 3), fill)]), metric)
     result = gwfast.gromov_wasserstein(padded, cloud, masses)
@@ -70,7 +66,7 @@ def test_clouds_take_no_unit_from_points_without_mass(metric, fill):
 def test_costs_that_are_written_to_keep_points_without_mass_out():
     x = np.random.default_rng(3).random((8, 8))
     x += x.T
-    problem = gwfast.QuadraticProblem(x, x[:6, :6].copy(), with_masses(6, 2))
+    problem = gwfast.QuadraticProblem(x, x[:6, :6].copy(), np.r_[np.full(6, 1 / 6), 0, 0])
     assert gwfast.gromov_wasserstein(problem, epsilon=0).gw_cost < 1e-12
     x[:6, :6] *= 2
     x[6:] = x[:, 6:] = 1e9

@@ -37,7 +37,6 @@ def in_both(*given, **options):
     return solve(*given, **options), solve(*given, callback=lambda step: False, **options)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("rule, relative, method", [
     ("balanced", 0.005, "pgd"),
     ("balanced", 0.005, "bapg"),

@@ -53,9 +53,8 @@ def kill(solve, path, after):
         solve(checkpoint=path, callback=callback)
 
 
-@pytest.mark.parametrize("name", SOLVES)
-def test_a_killed_solve_ends_at_the_same_optimum(name, tmp_path):
-    make, options = SOLVES[name]
+@pytest.mark.parametrize("make, options", SOLVES.values(), ids=SOLVES)
+def test_a_killed_solve_ends_at_the_same_optimum(make, options, tmp_path):
     solves = functools.partial(solve, *make(), **settings(**{"max_iter": 200, **options}))
     plain, path, texts = solves(), tmp_path / "kept", []
     kill(solves, path, plain.n_iter - 2)

@@ -115,10 +115,9 @@ GARBAGE = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", GARBAGE)
-def test_a_solve_leaves_nothing_to_the_garbage_collector(kind):
+@pytest.mark.parametrize("make, options", GARBAGE.values(), ids=GARBAGE)
+def test_a_solve_leaves_nothing_to_the_garbage_collector(make, options):
     """Its buffers are large: in a cycle they would outlive the solve by any time."""
-    make, options = GARBAGE[kind]
 
     def solve():
         sides = make(cloud(40, 4, 0)), make(cloud(40, 4, 0))

@@ -9,12 +9,7 @@ from gwfast import CrossCost, PointCloud
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 N, M = 130, 150
-RULES = {
-    "balanced": "balanced",
-    "semirelaxed": "semirelaxed",
-    "partial": gwfast.Partial(0.7),
-    "unbalanced": gwfast.Unbalanced(0.05),
-}
+RULES = "balanced", "semirelaxed", gwfast.Partial(0.7), gwfast.Unbalanced(0.05)
 X, Y, _ = rotated_pair(M, 6, 0, noise=0.15)
 CLOUDS = PointCloud(X[:N]), PointCloud(Y)
 FEATURES = np.random.default_rng(1).standard_normal((M, 3))
@@ -31,8 +26,8 @@ def solve(tier, *masses, epsilon="0.5%", **options):
 @pytest.mark.parametrize("fused", [{}, dict(linear_cost=BETWEEN, alpha=0.7)])
 @pytest.mark.parametrize("rule", RULES)
 def test_plans_are_those_of_the_dense_tier(rule, fused):
-    dense = solve("dense", marginals=RULES[rule], **fused)
-    few = solve("neighbors", marginals=RULES[rule], n_neighbors=80, **fused)
+    dense = solve("dense", marginals=rule, **fused)
+    few = solve("neighbors", marginals=rule, n_neighbors=80, **fused)
     assert few.converged and few.coupling.form == "sparse"
     assert few.gw_cost == pytest.approx(dense.gw_cost, rel=1e-4)
     # It is a difference of terms of this size.
