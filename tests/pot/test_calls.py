@@ -7,7 +7,6 @@ function of `gwfast.pot` has a row. What is not POT's on purpose is in test_diff
 import importlib
 import inspect
 import re
-import warnings
 from importlib.util import find_spec
 
 import numpy as np
@@ -142,11 +141,7 @@ ROWS = [
     *(plan_row(name, entropy=0.5, solver="PPA", max_iter=6) for name in BALANCED),
     *(plan_row(name, warmstart=True) for name in BALANCED),
     *(plan_row(f"{name}2", SINGLE, log=False)._replace(close=1e-4) for name in EXACT),
-    *(plan_row(name, GIVEN | NUMBERS, mass=0.5, symmetric=True) for name in PLANS[:-2]),
-    *(
-        plan_row(name, GIVEN | NUMBERS, mass=0.5, symmetric=True, numItermax=100)
-        for name in PLANS[-2:]
-    ),
+    *(plan_row(name, GIVEN | NUMBERS, mass=0.5, symmetric=True) for name in PLANS),
     *start_rows(),
     *solve_gromov_rows(),
     *linear_rows(),
@@ -245,45 +240,22 @@ def test_plans_are_pots(name, loss_fun, costs, masses, start):
     check(row if unique else row._replace(but=NOT_UNIQUE))
 
 
-@pairwise(name=EXACT, seed=range(8), loss_fun=LOSSES)
+@pairwise(name=EXACT + BALANCED, seed=range(8), loss_fun=LOSSES)
 def test_plans_of_any_sizes_and_masses_are_pots(name, seed, loss_fun):
     sizes = [(1, 4), (2, 4), (3, 5), (7, 7), (20, 35), (40, 12), (9, 1), (16, 16)][seed]
-    (cost_x, p), (cost_y, q) = (random_space(n, seed + k) for k, n in enumerate(sizes))
+    n_empty = int(name in EXACT)  # Sinkhorn of POT divides by masses
+    both = (random_space(n, seed + k, n_empty=n_empty) for k, n in enumerate(sizes))
+    (cost_x, p), (cost_y, q) = both
     arrays = {"C1": cost_x, "C2": cost_y, "M": between(*sizes, seed), "p": p, "q": q}
     fused = {"alpha": (0.1, 0.5, 0.9)[seed % 3]} if "fused" in name else {}
-    row = plan_row(name, arrays, loss_fun=loss_fun, mass=0.6, **fused)
-    check(row._replace(but=NOT_UNIQUE))
+    entropy = (0.3 + cost_x.mean()) * (0.3 + cost_y.mean())
+    row = plan_row(name, arrays, loss_fun=loss_fun, entropy=entropy, mass=0.6, **fused)
+    check(row._replace(but=row.but | NOT_UNIQUE))
     plan, log = ours(name)(**row.arguments)
     assert log["status"] == "converged"
     if "partial" in name:
         assert (plan.sum(axis=1) <= p).all() and (plan.sum(axis=0) <= q).all()
         assert plan.sum() == pytest.approx(0.6, rel=1e-14)
-
-
-@pytest.mark.parametrize("name", BALANCED)
-def test_plans_are_pots_if_pot_converges_and_plans_if_it_fails(name):
-    n_solved = 0
-    for seed in range(7, 14):  # POT takes seconds for some others
-        rng = np.random.default_rng(seed)
-        sizes = rng.integers(2, 30, 2)
-        (cost_x, p), (cost_y, q) = (random_space(n, seed, n_empty=0) for n in sizes)
-        arrays = {"C1": cost_x, "C2": cost_y, "M": between(*sizes, seed), "p": p, "q": q}
-        entropy = 10 ** rng.uniform(-3, 1) * cost_x.mean() * cost_y.mean()
-        options = call(name, arrays, entropy=entropy, loss_fun=LOSSES[seed % 2], log=True)
-        plan, log = ours(name)(**options, warn=False)
-        assert plan.min() >= 0
-        np.testing.assert_allclose(plan.sum(axis=1), p, atol=1e-6)
-        np.testing.assert_allclose(plan.sum(axis=0), q, atol=1e-6)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                theirs, their_log = pots(name)(**options)
-            except (UserWarning, RuntimeWarning):
-                continue
-        if their_log["err"][-1] <= 1e-9:
-            n_solved += 1
-            same((plan, log), (theirs, their_log), 1e-5, {"err": None})
-    assert 4 <= n_solved < 7
 
 
 @pytest.mark.parametrize("name", [*BALANCED, *BAPG, *SEMIRELAXED, *EXACT[:4]])
