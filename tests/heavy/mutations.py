@@ -27,7 +27,7 @@ csrc/row_kernels.inc: tests/kernels
     (h - c[j] {+ => -} g[j]) * inverse
     h[b] = b {<= => <} last ? GWF_NAME(finite)(f[i])
     return {sum > 0.0 ? (real)GWF_LESSER(s, GWF_MOST) : 0 => (real)s}
-csrc/descent_linear.inc: tests/quadratic/test_small_descent.py
+csrc/descent_linear.inc: tests/quadratic/test_mechanisms.py
     epsilon * {(log(side->masses[i]) - d->sums[i]) => log(side->masses[i])}
     {(real)gwf_min(side->scaling[i], side->caps[i]) => side->scaling[i]}
 gwfast/kernels/_kernels.pyx: tests/kernels
@@ -91,7 +91,7 @@ gwfast/solvers/search/confidence.py: tests/quadratic/test_judge.py tests/solvers
 gwfast/solvers/search/seeds.py: tests/solvers/test_starts.py tests/alignment
     weights = {np.sqrt(problem.p[rows] * problem.q[cols]) => problem.p[rows]}
     first_x[x], first_y[{y => x}]) for x, y in pairs
-gwfast/solvers/search/isomorphism.py: tests/solvers/test_isomorphism.py tests/solvers/test_search.py
+gwfast/solvers/search/isomorphism.py: tests/solvers/test_exact.py tests/solvers/test_search.py
     free = linear {<= => >=} ROUNDING * linear.max()
     bool(np.abs(plan - other).sum() > {0.5 * plan.sum() => 0})
 gwfast/solvers/search/levels.py: tests/quadratic/test_mechanisms.py tests/solvers

@@ -1,14 +1,17 @@
-"""With and without each mechanism a solve ends at the same optimum; and ties of the first linear
-program of exact problems: which vertex is gone to, and when.
+"""With and without each mechanism a solve ends at the same optimum; ties of the first linear
+program of exact problems: which vertex is gone to, and when; and the compiled loop of small
+problems (compared with the definition in tests/conformance) beside the loop in Python.
 """
 
 import numpy as np
 import pytest
-from helpers.problems import distances, random_cost, rotated_pair, steps
+from helpers.problems import distances, masses, random_cost, rotated_pair, settings, steps
 from helpers.tuned import AfterLooks, solve_tuned
 
 import gwfast
+from gwfast import pot
 
+pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 X, Y, _ = rotated_pair(150, 3, 0, noise=0.05)
 MATRICES = distances(X), distances(Y)
 RANDOM = random_cost(40, 0), random_cost(30, 1)
@@ -35,7 +38,6 @@ MECHANISMS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 @pytest.mark.parametrize("costs, options, on, off, most", MECHANISMS.values(), ids=MECHANISMS)
 def test_a_mechanism_ends_at_the_same_optimum(costs, options, on, off, most):
     problem = gwfast.QuadraticProblem(*costs)
@@ -55,8 +57,8 @@ def test_starts_race_on_the_points_with_most_mass():
     for rng in map(np.random.default_rng, (10, 20)):
         noise, light = rng.standard_normal((60, 3)), rng.standard_exponential((180, 3))
         costs.append(distances(np.vstack([heavy + 0.02 * noise, 3 * light])))
-    masses = np.repeat([1.0, 0.02], [60, 180])
-    problem = gwfast.QuadraticProblem(*costs, *[masses / masses.sum()] * 2)
+    weights = np.repeat([1.0, 0.02], [60, 180])
+    problem = gwfast.QuadraticProblem(*costs, *[weights / weights.sum()] * 2)
     tuning = dict(few_points=8, race_points=(60, 60, 60))
     plan = solve_tuned(problem, epsilon="1%", tuning=tuning).plan
     assert (plan[:60].argmax(axis=1) == np.arange(60)).mean() > 0.9
@@ -67,8 +69,8 @@ def hops(rng, n):
     return steps(np.triu(rng.random((n, n)) < 3.0 / n, 1) + np.roll(np.eye(n), 1, axis=1))
 
 
-def solved(x, y, *masses, init="product", **options):
-    return gwfast.gromov_wasserstein(x, y, *masses, epsilon=0, init=init, **options)
+def solved(*sides, init="product", **options):
+    return gwfast.gromov_wasserstein(*sides, epsilon=0, init=init, **options)
 
 
 def test_ends_are_below_those_from_the_product_plan_alone():
@@ -84,7 +86,6 @@ def test_ends_are_below_those_from_the_product_plan_alone():
         assert solved(cost, cost[np.ix_(order, order)]).gw_cost == pytest.approx(0.0, abs=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_a_search_that_is_late_has_the_best_so_far():
     rng = np.random.default_rng(7)
     problem, ends = gwfast.QuadraticProblem(hops(rng, 60), hops(rng, 50)), []
@@ -105,3 +106,104 @@ def test_the_history_is_the_one_of_the_best_descent():
     losses = [step.gw_cost for step in found.history]
     assert (np.diff(losses) < 0).all() and losses[-1] == found.gw_cost
     np.testing.assert_array_equal(solved(*costs, p, q, n_threads=2).plan, found.plan)
+
+
+# Tolerances, and how far objectives may be apart, relatively.
+TOLERANCES = {"float32": (1e-5, 1e-4), "float64": (1e-8, 1e-6)}
+TIGHT = dict(dtype="float64", tol=1e-9)
+LINEAR = np.random.default_rng(9).random((100, 100))
+ANNEALED = gwfast.Epsilon(relative=0.2, anneal_from=8.0, anneal_by=0.7)
+
+
+def problem(n=30, m=24, seed=0, noise=0.0, **terms):
+    rng, costs = np.random.default_rng(seed), []
+    for size in (n, m):
+        cost = distances(rng.standard_exponential((size, 3)) * [1.0, 2.0, 3.0]) + 0.1
+        costs.append((cost + noise * rng.random(cost.shape)) / cost.max())
+    p, q = masses(n, rng), masses(m, rng)
+    q = None if terms.get("marginals") == "semirelaxed" else q
+    return gwfast.QuadraticProblem(*costs, p, q, **terms)
+
+
+def solve(given, relative=0.2, **options):
+    options = {"init": "product", "epsilon": gwfast.Epsilon(relative=relative)} | options
+    return gwfast.gromov_wasserstein(given, **settings(**options))
+
+
+def in_both(*given, **options):
+    """Solve by the compiled loop, and by the loop in Python."""
+    return solve(*given, **options), solve(*given, callback=lambda step: False, **options)
+
+
+@pytest.mark.parametrize("rule, relative, method", [
+    ("balanced", 0.005, "pgd"),
+    ("balanced", 0.005, "bapg"),
+    ("semirelaxed", 0.002, "pgd"),
+    ("semirelaxed", 0.2, "ppa"),
+    (gwfast.Partial(0.7), 0.02, "pgd"),
+    (gwfast.Unbalanced((np.inf, 0.2)), 0.2, "pgd"),
+])  # fmt: skip
+def test_cold_starts_end_at_the_same_plan(isa, rule, relative, method, dtype):
+    tol, off = TOLERANCES[dtype]
+    options = dict(dtype=dtype, tol=tol, method=method, max_iter=200)
+    result, other = in_both(problem(marginals=rule), relative, **options)
+    assert result.gw_cost == pytest.approx(other.gw_cost, rel=off)
+    assert np.abs(result.plan - other.plan).sum() <= 10 * np.sqrt(off)
+
+
+@pytest.mark.parametrize("method", ["pgd", "ppa"])
+def test_epsilon_falls_in_both_loops(method):
+    options = dict(epsilon=ANNEALED, method=method, dtype="float64", max_iter=300)
+    result, other = in_both(problem(), **options)
+    for here, there in zip(result.history[:7], other.history[:7], strict=True):
+        assert here.epsilon == pytest.approx(there.epsilon)
+        assert here.gw_cost == pytest.approx(there.gw_cost, rel=1e-3)
+    assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-3)
+    assert result.history[0].epsilon == pytest.approx(8 * result.epsilon)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("fused", [{}, dict(linear_cost=LINEAR, alpha=0.7)])
+def test_tight_tolerances_begin_in_float32_and_meet_marginals_and_potentials(noise, fused):
+    result, other = in_both(problem(100, 100, noise=noise, **fused), **TIGHT)
+    # All iterations of a compiled call have the same time.
+    n_calls = [len({step.seconds for step in one.history}) for one in (result, other)]
+    assert n_calls == [2, other.n_iter]
+    assert result.status == other.status == "converged"
+    assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-8)
+    assert np.abs(result.plan - other.plan).sum() <= 1e-7
+    assert result.plan.dtype == np.float64 and result.marginal_error <= 1e-8
+    rows, cols = (one - same for one, same in zip(result.potentials, other.potentials, strict=True))
+    assert (result.plan * np.abs(rows[:, None] + cols)).sum() <= 1e-5 * result.epsilon
+
+
+@pytest.mark.parametrize("shape", [(120, 110), (60, 220)])
+def test_acceleration_and_newton_save_as_many_iterations(shape):
+    result, other = in_both(problem(*shape), relative=0.05, **TIGHT)
+    assert abs(result.n_iter - other.n_iter) <= 15
+    here, there = (sum(step.n_inner for step in one.history) for one in (result, other))
+    assert here < 2 * there
+    assert result.gw_cost == pytest.approx(other.gw_cost, rel=1e-7)
+
+
+def test_limits_end_the_compiled_loop():
+    for most in (1, 2, 7):
+        result = solve(problem(), max_iter=most)
+        assert (result.n_iter, result.status) == (most, "max_iter")
+        assert result.marginal_error <= 1e-5  # of the last iteration allowed
+    late = solve(problem(250, 250), method="ppa", time_limit=0.05, max_iter=100_000)
+    assert late.status == "time_limit" and late.n_iter > 0
+    whole = solve(problem(220, 220), relative=0.02, dtype="float64", tol=1e-12, max_iter=40)
+    assert whole.n_iter > 20  # several slices of work
+    # Where two plans alternate until steps are damped, the loop in Python goes on.
+    result = solve(problem(5, 5, marginals="semirelaxed"), relative=0.08)
+    assert [step.iteration for step in result.history] == list(range(1, result.n_iter + 1))
+    assert result.converged
+
+
+def test_all_mass_of_one_side_may_move_in_a_partial_plan():
+    one = problem(seed=3)
+    costs, q = (one.x.matrix, one.y.matrix), 0.6 * one.q
+    plan = pot.entropic_partial_gromov_wasserstein(*costs, one.p, q, reg=0.05, m=0.6)
+    np.testing.assert_allclose(plan.sum(axis=0), q, atol=1e-6)
+    assert (plan.sum(axis=1) <= one.p + 1e-6).all()
