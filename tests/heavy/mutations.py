@@ -40,7 +40,7 @@ gwfast/problems/losses.py: tests/problems
     h2=lambda b: {2.0 => 1.9} * b
 gwfast/problems/geometry.py: tests/problems
     block = {squares[rows, None] + squares => squares} - 2.0 * products
-gwfast/linear/rules.py: tests/linear tests/solvers/test_unbalanced.py tests/conformance
+gwfast/linear/rules.py: tests/linear tests/solvers/test_fused.py tests/conformance
     excess + abs(rows.sum() - {self.mass => 1.0})
     return gw_cost - {2 * epsilon => epsilon} * entropy
     power = 1.0 / (1.0 + {epsilon / rho => rho / epsilon})

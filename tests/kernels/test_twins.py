@@ -273,7 +273,7 @@ FREE = {
 
 
 def spoiled(case, dtype):
-    """Yield arguments of a kernel of which one is spoiled, and which."""
+    """Yield the arguments of a kernel with one of them spoiled, and its name."""
     given = arguments(case, (6, 7), 5, dtype)
     base = case if case.startswith("survey") else case.split("-")[0]
     for path, x in leaves(given):
