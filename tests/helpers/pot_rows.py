@@ -110,22 +110,16 @@ MASSES = ("wx_samp", "wx_feat", "wy_samp", "wy_feat")
 TIGHT_COOT = {"nits_ot": 10**5, "tol_sinkhorn": 1e-12, "early_stopping_tol": 0, "log": True}
 
 
-def matrices(x=(13, 5), y=(9, 7), given=(*MASSES, "M_samp", "M_feat"), **options):
-    """Return arguments of co-optimal transport."""
+def matrices(x=(13, 5), y=(9, 7), given=(*MASSES, "M_samp", "M_feat"), empty=False, **options):
+    """Return arguments of co-optimal transport; `empty` takes the mass of a row and a column."""
     rng = np.random.default_rng(0)
     arguments = {"X": rng.normal(size=x), "Y": 1.2 * rng.normal(size=y)}
     arguments |= {name: masses(n, rng) for name, n in zip(MASSES, (*x, *y), strict=True)}
+    for name in ("wx_samp", "wy_feat") if empty else ():
+        arguments[name][2] = 0.0
+        arguments[name] /= arguments[name].sum()
     arguments |= {"M_samp": rng.random((x[0], y[0])), "M_feat": rng.random((x[1], y[1]))}
     return {name: arguments[name] for name in ("X", "Y", *given)} | TIGHT_COOT | options
-
-
-def without_one_mass(**options):
-    """Return arguments where a row of X and a column of Y have no mass."""
-    given = matrices(**options)
-    for name, k in (("wx_samp", 2), ("wy_feat", 0)):
-        given[name][k] = 0.0
-        given[name] /= given[name].sum()
-    return given
 
 
 MATRICES = [
@@ -136,7 +130,7 @@ MATRICES = [
     matrices(given=(), epsilon=0.5, nits_bcd=2),
     matrices(given=(), epsilon=0.5, eval_bcd=3, nits_bcd=7),
     matrices(given=MASSES),
-    without_one_mass(),
+    matrices(empty=True),
     matrices(epsilon=0.5, early_stopping_tol=1e-3),
 ]
 TIGHT_UNBALANCED = {"max_iter": 300, "tol": 1e-10, "max_iter_ot": 3000, "tol_ot": 1e-11}

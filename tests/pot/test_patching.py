@@ -210,7 +210,6 @@ def losses_of_others():
         (lambda G: 0.5 * (G**2).sum(), referring(np.positive)),
         (lambda G: -(hC1 @ G @ C2 * G).sum(), referring(lambda G: -hC1 @ G @ hC2)),
         (lambda G: f(G) + 1, df),
-        (lambda G: f(G) + (M * G).sum(), referring(lambda G: df(G) + M)),
         (f, referring(lambda G: df(G) + 1e-3 * G**2)),
         (lambda G: f(G) + too_large(G), referring(lambda G: df(G) + (G > 0.5))),
         loss_and_gradient(gwfast.pot.init_matrix(C1, C2, P[::-1].copy(), Q)),
@@ -287,8 +286,3 @@ def test_conditional_gradient_of_tensors(dtype):
     f, df = loss_and_gradient(gwfast.pot.init_matrix(cost_x, cost_y, p, q))
     plan, log = gwfast.pot.cg(p, q, cost, 0.5, f, df, log=True)
     assert plan.dtype == log["loss"][-1].dtype == log["u"].dtype == cost.dtype
-    cost.requires_grad_()
-    with gwfast.pot.patched() as calls:
-        value = ot.gromov.fused_gromov_wasserstein2(cost, cost_x, cost_y)
-    value.backward()
-    assert calls == {"fused_gromov_wasserstein2": 1} and cost.grad.dtype == cost.dtype

@@ -238,7 +238,7 @@ def test_totals_scale_plans_and_scalings_make_them(epsilon):
 
 @pytest.mark.parametrize("epsilon", [0, 0.3])
 def test_warm_starts_are_where_it_goes_on(epsilon):
-    given = rows.without_one_mass(epsilon=epsilon, alpha=1)
+    given = rows.matrices(empty=True, epsilon=epsilon, alpha=1)
     P, Q, log = ours(COOT)(**given)
     assert (np.diff(log["distances"]) < 1e-9).all() and log["status"] == "converged"
     start = {"pi_sample": P, "pi_feature": Q, **log}

@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve()
 GROMOV = ("fugw", "bregman", "gw", "semirelaxed", "partial", "dictionary")
 FILES = (*(f"gromov/test_{name}.py" for name in GROMOV), "test_coot.py", "test_solvers.py")
 EXCEPTIONS = (
-    # Of other functions.
+    # The other tests of this file are of other functions.
     r"test_solvers\.py::(?!test_solve_gromov)",
     # POT divides by zero and warns; the plan here is finite.
     r"test_BAPG_(gromov|fgw)\[",
