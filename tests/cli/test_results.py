@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -29,44 +30,34 @@ WORDS = [*HARD, *(f"s{i}" for i in range(80 - len(HARD)))]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Return the folder of results, where translations end with an exclamation mark.
-    A dictionary has half of the words that a list can hold, every fifth with a wrong translation.
+def solved(tmp_path_factory):
+    """Return a folder of results, and what its files hold; translations end with an exclamation
+    mark. A dictionary has half of the words that a list can hold, every fifth with a wrong
+    translation.
     """
-    folder = tmp_path_factory.mktemp("solved")
+    inputs = tmp_path_factory.mktemp("solved")
+    folder = inputs / "out"
     x, y, found = rotated_pair(len(WORDS), 6, 7)
     # A name that looks like markup and a color of the pictures.
-    sides = folder / "<script>a.npz", folder / "$a$ & #0072b2 id=.npz"
+    sides = inputs / "<script>a.npz", inputs / "$a$ & #0072b2 id=.npz"
     np.savez(sides[0], words=np.array(WORDS), vectors=x)
     np.savez(sides[1], words=np.array([f"{word}!" for word in WORDS]), vectors=y[found])
     listed = [word for word in WORDS[::2] if word.isprintable() and " " not in word]
     lines = [f"{word}\t{listed[k - (k % 5 == 4)]}!\n" for k, word in enumerate(listed)]
-    (folder / "pairs.txt").write_text("".join(lines), encoding="utf-8")
-    options = (
-        "--n-words 60 --epsilon 0.01 --methods nn,csls,inverted_softmax --vectors text --quiet"
-    )
-    files = "--dictionary", folder / "pairs.txt", "--output", folder / "out"
-    status, out, message = run("align", *sides, *files, *options.split())
-    assert status == 0 and f"written\t{folder / 'out'}" in out, message
-    return folder / "out"
-
-
-@pytest.fixture(scope="module")
-def record(folder):
-    return json.loads((folder / "result.json").read_bytes())
-
-
-@pytest.fixture(scope="module")
-def spaces(folder):
-    return gwfast.Alignment.load(folder)
-
-
-@pytest.fixture(scope="module")
-def rows(folder):
-    """Lines of the table of translations, by the names of its columns."""
+    (inputs / "pairs.txt").write_text("".join(lines), encoding="utf-8")
+    options = "--n-words 60 --epsilon 0.01 --methods nn,csls,inverted_softmax --vectors text"
+    files = "--dictionary", inputs / "pairs.txt", "--output", folder
+    status, out, message = run("align", *sides, *files, *options.split(), "--quiet")
+    assert status == 0 and f"written\t{folder}" in out, message
     text = (folder / "translations.tsv").read_bytes().decode("utf-8")
     header, *lines = (line.split("\t") for line in text.removesuffix("\n").split("\n"))
-    return [dict(zip(header, line, strict=True)) for line in lines]
+    return SimpleNamespace(
+        folder=folder,
+        page=(folder / "report.html").read_text("utf-8"),
+        record=json.loads((folder / "result.json").read_bytes()),
+        rows=[dict(zip(header, line, strict=True)) for line in lines],
+        spaces=gwfast.Alignment.load(folder),
+    )
 
 
 def word_of(field):
@@ -78,8 +69,9 @@ def shown(word):
     return re.sub(UNSAFE, lambda found: found[0].encode("unicode_escape").decode(), word)
 
 
-def test_every_line_of_translations_has_its_fields(folder, rows, spaces):
-    assert tree(folder) == sorted([*FILES, "source.vec", "target.vec"])
+def test_every_line_of_translations_has_its_fields(solved):
+    rows, (x, y) = solved.rows, solved.spaces.words
+    assert tree(solved.folder) == sorted([*FILES, "source.vec", "target.vec"])
     names = "source rank csls csls_score coupling coupling_share mutual"
     assert [*rows[0]] == names.split()
     assert [int(row["rank"]) for row in rows] == [*range(1, 11)] * 80
@@ -91,9 +83,8 @@ def test_every_line_of_translations_has_its_fields(folder, rows, spaces):
     # Each word can be had again, and none ends a line or commands a terminal.
     text = "".join("".join(row.values()) for row in rows)
     assert text == shown(text)
-    x, y = spaces.words
     assert [word_of(row["source"]) for row in rows[::10]] == [*x]
-    best = spaces.best_matches(10)
+    best = solved.spaces.best_matches(10)
     assert [word_of(row["csls"]) for row in rows] == [y[row] for row in best.forward.indices.flat]
     scores = [float(row["csls_score"]) for row in rows]
     np.testing.assert_allclose(scores, best.forward.scores.ravel(), atol=6e-5)
@@ -101,23 +92,24 @@ def test_every_line_of_translations_has_its_fields(folder, rows, spaces):
     assert [row["mutual"] for row in rows[::10]] == np.where(mutual, "yes", "no").tolist()
     assert {row["mutual"] for k, row in enumerate(rows) if k % 10} == {""}
     lost = {word for word in x if word != shown(word)}
-    assert read_dictionary(folder / "dictionary.txt") == {
+    assert read_dictionary(solved.folder / "dictionary.txt") == {
         x[i]: {y[j]}
         for i, j in enumerate(best.forward.indices[:, 0])
         if mutual[i] and not {x[i], y[j].removesuffix("!")} & lost
     }
 
 
-def test_the_record(record, rows, spaces):
+def test_the_record(solved):
+    record = solved.record
     gw, settings = record["gw"], record["settings"]
     assert record["versions"]["gwfast"] == gwfast.__version__
     assert settings["epsilon"] == gw["epsilon"] == 0.01
     assert settings["normalize"] == ["unit", "center", "unit"]
     assert settings["methods"] == ["nn", "csls", "inverted_softmax"] == [*record["accuracy"]]
     assert record["plan_shape"] == [60, 60]
-    assert {*record["translations"]} <= {*spaces.words[0][:60]}  # which took part
+    assert {*record["translations"]} <= {*solved.spaces.words[0][:60]}  # which took part
     assert record["history"][-1]["iteration"] == len(record["history"]) == gw["n_iter"]
-    assert record["mutual_pairs"] == sum(row["mutual"] == "yes" for row in rows)
+    assert record["mutual_pairs"] == sum(row["mutual"] == "yes" for row in solved.rows)
     for score in record["accuracy"].values():
         assert (score["coverage"], score["convention"], score["queries"]) == (1, "gwfast", 32)
         # The bounds are the shares from which this share is 1.96 standard errors away.
@@ -126,10 +118,10 @@ def test_the_record(record, rows, spaces):
         np.testing.assert_allclose(bounds + errors * [1, -1], score["P@1"], rtol=1e-6)
 
 
-def test_vectors_are_of_both_sides(folder, spaces):
-    mapped = spaces.mapped_source, spaces.mapped_target
-    for side, words, vectors in zip(("source", "target"), spaces.words, mapped, strict=True):
-        read = read_embeddings(folder / f"{side}.vec")
+def test_vectors_are_of_both_sides(solved):
+    mapped = solved.spaces.mapped_source, solved.spaces.mapped_target
+    for side, words, vectors in zip(("source", "target"), solved.spaces.words, mapped, strict=True):
+        read = read_embeddings(solved.folder / f"{side}.vec")
         np.testing.assert_allclose(read.vectors, vectors, rtol=1e-6, atol=1e-7)
         # Hard words are still distinct, and other words are as they were.
         assert len({*read.words}) == 80
@@ -150,18 +142,12 @@ def table_of(name, page):
     return [texts_of("td", re.sub(r"(</?)th\b", r"\1td", line)) for line in lines]
 
 
-@pytest.fixture(scope="module")
-def page(folder):
-    return (folder / "report.html").read_text("utf-8")
-
-
-def test_the_page_has_the_translations(folder, page, spaces, rows):
-    listed = read_dictionary(folder.parent / "pairs.txt")
+def test_the_page_has_the_translations(solved):
+    listed = read_dictionary(solved.folder.parent / "pairs.txt")
     verdicts = set()
-    for k, (line, word) in enumerate(
-        zip(table_of("translations", page), spaces.words[0], strict=True)
-    ):
-        first, *others = rows[10 * k : 10 * k + 10]
+    for k, line in enumerate(table_of("translations", solved.page)):
+        word = solved.spaces.words[0][k]
+        first, *others = solved.rows[10 * k : 10 * k + 10]
         best = [word_of(row["csls"]) for row in (first, *others)]
         assert line[:3] == [str(k + 1), shown(word), shown(best[0])]
         assert line[4] == ", ".join(map(shown, best[1:5]))
@@ -173,33 +159,33 @@ def test_the_page_has_the_translations(folder, page, spaces, rows):
         verdict = f"✗ expected: {shown(right)}{hit}" if right else ""
         assert line[8] == ("✓ right" if right == best[0] else verdict)
         verdicts.add(line[8][:1])
-    assert verdicts == {"", "✓", "✗"}
+    assert k == 79 and verdicts == {"", "✓", "✗"}
 
 
-def test_the_page_has_what_the_record_has(folder, page, record):
-    lines, score = table_of("accuracy", page), record["accuracy"]["csls"]
+def test_the_page_has_what_the_record_has(solved):
+    lines, score = table_of("accuracy", solved.page), solved.record["accuracy"]["csls"]
     assert [line[0] for line in lines] == ["nearest neighbor", "CSLS", "inverted softmax"]
     low, high = score["intervals_95"]["P@1"]
     assert lines[1][1].split() == [f"{score['P@1']:.3f}", f"{low:.3f}", "to", f"{high:.3f}"]
     assert lines[1][4:] == ["32 of 32", "100.0%"]
-    starts = [line[0] for line in table_of("candidates", page)]
-    assert starts == [row["start"] for row in record["candidates"]]
-    pairs = [int(line[1]) for line in table_of("refinement", page)]
-    assert pairs == [step["n_pairs"] for step in record["refinement"]]
-    assert f"{record['gw']['gw_cost']:.6g}" in texts_of("dd", page)
-    assert any(record["warnings"][0] in text for text in texts_of("p", page))
-    assert str(next(folder.parent.glob("<*"))) in texts_of("bdi", page)
+    starts = [line[0] for line in table_of("candidates", solved.page)]
+    assert starts == [row["start"] for row in solved.record["candidates"]]
+    pairs = [int(line[1]) for line in table_of("refinement", solved.page)]
+    assert pairs == [step["n_pairs"] for step in solved.record["refinement"]]
+    assert f"{solved.record['gw']['gw_cost']:.6g}" in texts_of("dd", solved.page)
+    assert any(solved.record["warnings"][0] in text for text in texts_of("p", solved.page))
+    assert str(next(solved.folder.parent.glob("<*"))) in texts_of("bdi", solved.page)
     # Fates and methods are explained.
-    explained = texts_of("dt", page)
+    explained = texts_of("dt", solved.page)
     assert {"nearest neighbor", "CSLS"} <= {*explained}
-    for row in record["candidates"]:
+    for row in solved.record["candidates"]:
         assert any(row["fate"].startswith(term) for term in explained), row["fate"]
 
 
-def test_the_page_needs_nothing_beside_itself(page):
+def test_the_page_needs_nothing_beside_itself(solved):
     """The text of its pictures is text."""
+    page, start = solved.page, "data:image/svg+xml;base64,"
     links = re.findall(r"\b(?:src|href|srcset|data|action|poster)=\"(.*?)\"", page)
-    start = "data:image/svg+xml;base64,"
     assert [link[: len(start)] for link in links] == ["data:,", start, start]
     assert not re.findall(r"https?://|@import|url\([^#]| on\w+=", re.sub("<script.*", "", page))
     assert "content=\"default-src 'none';" in page and page.count("<script") == 1
@@ -210,16 +196,15 @@ def test_the_page_needs_nothing_beside_itself(page):
 
 
 @pytest.mark.slow
-def test_large_vocabularies_are_sampled(tmp_path):
+def test_large_vocabularies_are_sampled(files):
     """From the first word to the last, the first words denser."""
     x = np.random.default_rng(0).exponential(size=(3000, 6)) * np.arange(6, 0, -1)
     words = [f"s{i}" for i in range(3000)]
-    np.savez(tmp_path / "a.npz", words=np.array(words), vectors=x)
-    (tmp_path / "pairs.txt").write_text("".join(f"{word} {word}\n" for word in words[::2]))
-    lists = "--dictionary", tmp_path / "pairs.txt", "--output", tmp_path / "out"
-    options = "--quiet", "--n-words", 50, "--refine", 0
-    assert run("align", *[tmp_path / "a.npz"] * 2, *options, *lists)[0] == 0
-    rows = table_of("translations", (tmp_path / "out" / "report.html").read_text("utf-8"))
+    np.savez("a.npz", words=np.array(words), vectors=x)
+    (files / "pairs.txt").write_text("".join(f"{word} {word}\n" for word in words[::2]))
+    options = "--dictionary pairs.txt --output out --quiet --n-words 50 --refine 0"
+    assert run("align", "a.npz", "a.npz", *options.split())[0] == 0
+    rows = table_of("translations", (files / "out" / "report.html").read_text("utf-8"))
     ranks = np.array([int(row[0]) for row in rows])
     assert 400 < len(ranks) <= 500 and (ranks[0], ranks[-1]) == (1, 3000)
     assert (np.diff(ranks) > 0).all() and (ranks <= 750).sum() > (ranks > 2250).sum()
@@ -227,18 +212,18 @@ def test_large_vocabularies_are_sampled(tmp_path):
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_words_are_translated(folder, rows, monkeypatch, direction):
+def test_words_are_translated(solved, monkeypatch, direction):
     is_forward = direction == "forward"
     source, target = ("s7", "s7!") if is_forward else ("s7!", "s7")
-    arguments = "translate", folder, "--direction", direction
+    arguments = "translate", solved.folder, "--direction", direction
     status, out, message = run(*arguments, source, source.replace("7", "9"), "-k", 3)
     assert (status, message) == (0, "")
     header, *lines = (line.split("\t") for line in out.splitlines())
-    assert header == [*rows[0]]
+    assert header == [*solved.rows[0]]
     assert lines[0][:3:2] == [source, target] and "9" in lines[3][0] and "9" in lines[3][2]
     assert [line[1::5] for line in lines] == [["1", "yes"], ["2", ""], ["3", ""]] * 2
     if is_forward:
-        assert all(dict(zip(header, line, strict=True)) in rows for line in lines)
+        assert all(dict(zip(header, line, strict=True)) in solved.rows for line in lines)
     found, message = ask(*arguments, source, "nothing", status=1)
     assert "'nothing'" in message and ("source" in message) == is_forward
     ((word, found),) = found.items()
@@ -250,36 +235,35 @@ def test_words_are_translated(folder, rows, monkeypatch, direction):
     assert "translations  " in out and f" {source}  " in out and f" {target} " in out
 
 
-def test_hard_words_are_found_and_do_not_command_the_terminal(spaces, folder, monkeypatch):
-    asked = [word for word in spaces.words[0] if "\0" not in word and word != "\ud800"]
-    found = json.loads(run("translate", folder, "--json", "--", *asked)[1])
+def test_hard_words_are_found_and_do_not_command_the_terminal(solved, monkeypatch):
+    asked = [word for word in solved.spaces.words[0] if "\0" not in word and word != "\ud800"]
+    found = json.loads(run("translate", solved.folder, "--json", "--", *asked)[1])
     assert [*found] == asked
-    assert {row["word"] for best in found.values() for row in best["csls"]} <= {*spaces.words[1]}
+    words = {row["word"] for best in found.values() for row in best["csls"]}
+    assert words <= {*solved.spaces.words[1]}
     for name in ("NO_COLOR", "FORCE_COLOR"):  # the second makes it a terminal
         monkeypatch.setenv(name, "1")
-        status, out, message = run("translate", folder, "--", *asked)
+        status, out, message = run("translate", solved.folder, "--", *asked)
         assert (status, message) == (0, "")
         assert not {*"\x85\u2028\u202e"} & {*out} and "\x1b[31m" not in out
 
 
-def test_a_folder_is_evaluated(files, folder, record):
-    arguments = "evaluate", folder, "--dictionary"
-    status, out, message = run(*arguments, folder.parent / "pairs.txt")
+def test_a_folder_is_evaluated(files, solved):
+    arguments = "evaluate", solved.folder, "--dictionary"
+    status, out, message = run(*arguments, solved.folder.parent / "pairs.txt")
     assert (status, message) == (0, "")
     lines = [line.split("\t") for line in out.splitlines()]
-    csls = record["accuracy"]["csls"]
+    csls = solved.record["accuracy"]["csls"]
     assert [line[0] for line in lines[2:4]] == ["nearest neighbor", "CSLS"]
     bounds = " to ".join(f"{bound:.3f}" for bound in csls["intervals_95"]["P@1"])
     figures = [f"{csls[name]:.3f}" for name in ("P@1", "P@5", "P@10")]
     assert "100.0%" in lines[-1][0]
     assert lines[3][1:] == [figures[0], bounds, *figures[1:], "32 of 32"]
     (files / "few.txt").write_text("s2 s2!\n" + "".join(f"x{i} s7!\n" for i in range(20)))
-    for option, line in (
-        ("--dictionary", "s{0} s{0}!\n"),
-        ("--reverse-dictionary", "s{0}! s{0}\n"),
-    ):
+    options = "right.txt", "--methods", "inverted_softmax"
+    for option, line in {"": "s{0} s{0}!\n", "reverse-": "s{0}! s{0}\n"}.items():
         (files / "right.txt").write_text("".join(line.format(i) for i in range(2, 30)))
-        found, _ = ask("evaluate", folder, option, "right.txt", "--methods", "inverted_softmax")
+        found, _ = ask("evaluate", solved.folder, f"--{option}dictionary", *options)
         score = found["accuracy"]["inverted_softmax"]
         assert (score["P@1"], score["queries"], found["warnings"]) == (1.0, 28, [])
     status, _, message = run(*arguments, "few.txt")
@@ -287,15 +271,15 @@ def test_a_folder_is_evaluated(files, folder, record):
 
 
 @pytest.mark.parametrize("side, name", [("source", "a.vec"), ("target", "b.vec")])
-def test_new_vectors_are_mapped(files, folder, spaces, side, name):
+def test_new_vectors_are_mapped(files, solved, side, name):
     given = read_embeddings(files / name)
     arguments = name, "--side", side, "--max-vocab", 9
     told = "new.npz: 9 words, 6 columns\n"
-    assert run("map", folder, *arguments, "--output", "new.npz") == (0, told, "")
-    assert ask("map", folder, *arguments, "--output", "new.npz", "--force")[0]["words"] == 9
-    spaces.save("kept")  # a file that Python has saved
+    assert run("map", solved.folder, *arguments, "--output", "new.npz") == (0, told, "")
+    assert ask("map", solved.folder, *arguments, "--output", "new.npz", "--force")[0]["words"] == 9
+    solved.spaces.save("kept")  # a file that Python has saved
     (files / "piped.vec").write_text(run("map", "kept", *arguments)[1], encoding="utf-8")
-    use = spaces.transform if side == "source" else spaces.transform_target
+    use = solved.spaces.transform if side == "source" else solved.spaces.transform_target
     for written in ("new.npz", "piped.vec"):
         mapped = read_embeddings(files / written)
         assert mapped.words == given.words[:9]
