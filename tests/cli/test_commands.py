@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import matplotlib
 import numpy as np
@@ -26,13 +27,6 @@ EXTRA = ["click", "rich", "matplotlib", "jinja2", "joblib"]
 def stand_in(monkeypatch):
     """Let a function take the place of `gwfast.align`."""
     return lambda function: monkeypatch.setattr(gwfast, "align", function)
-
-
-def fails(error):
-    def fail(*_, **__):
-        raise error
-
-    return fail
 
 
 def test_figures_and_translations_are_shown(files):
@@ -168,7 +162,7 @@ def test_a_folder_is_written_again(files):
 ])  # fmt: skip
 def test_nothing_is_left_after_a_failure(files, monkeypatch, stand_in, error, status, told):
     """Let the picture fail, which is written last, then the disk be full, then the solve fail."""
-    monkeypatch.setattr("gwfast.plot.plot_dynamics", fails(error))
+    monkeypatch.setattr("gwfast.plot.plot_dynamics", Mock(side_effect=error))
     if status == 130:
         (files / "out").mkdir()
     before = tree(files)
@@ -177,7 +171,7 @@ def test_nothing_is_left_after_a_failure(files, monkeypatch, stand_in, error, st
     with full_disk(1000):
         *ended, message = run(*ALIGN, "--output", "out")
     assert ended == [2, ""] and message.splitlines()[-1] == "gwfast: error: out: File too large"
-    stand_in(fails(error))
+    stand_in(Mock(side_effect=error))
     assert run(*ALIGN, "--output", "out")[2].strip() == f"gwfast: {told}"
     assert tree(files) == before
     # The message of an interrupted solve has the file with its state.
@@ -236,7 +230,7 @@ def test_advice_names_options_of_the_command(stand_in, name):
     ]
     known = {*re.findall(r"--[\w-]+", run(name, "--help")[1])}
     for text in texts:
-        stand_in(fails(ValueError(text)))
+        stand_in(Mock(side_effect=ValueError(text)))
         status, _, message = run(name, *["a.vec", "b.vec"] * (name == "align"), "--quiet")
         assert status == 2 and {*re.findall(r"--[\w-]+", message)} <= known, message
         arguments = r"SolverOptions|init=|_tol|_limit|max_inner|linear_cost"

@@ -1,5 +1,5 @@
-"""Refusals of the solvers, of clusters, and of losses with gradients, of which torch and JAX have
-rows in tests/gradients.
+"""Refusals of solvers, clusters, and losses with gradients; torch and JAX have rows in
+tests/gradients.
 """
 
 from types import SimpleNamespace

@@ -18,10 +18,7 @@ from gwfast.results.status import Ending
 N = 60
 # From one start, as it does not matter here which one wins.
 ALIGN = "align", "a.vec", "b.vec", "--quiet", "--init", "profile"
-FILES = [
-    "dictionary.txt", "dynamics.png", "mapping.npz", "report.html", "result.json",
-    "translations.tsv",
-]  # fmt: skip
+FILES = "dictionary.txt dynamics.png mapping.npz report.html result.json translations.tsv".split()
 # Plans that are not balanced, and other methods, are not in reach of the command.
 ADVICE = [ending.advice for ending in Ending if ending.advice and ending.name != "MISSED_ROWS"]
 

@@ -279,7 +279,7 @@ def test_dendrogram_joins_by_average_distance_and_shows_groups(noise):
     # Branches within a group have its color, and so have its names.
     color_of = {label.get_text(): to_hex(label.get_color()) for label in axes.get_yticklabels()}
     assert color_of["es"] == color_of["pt"] == colors[0]
-    assert color_of["fr"] == color_of["$fi_1"]
+    assert color_of["fr"] == color_of["$fi_1"] != color_of["es"]
     assert colors[1] == colors[2] not in color_of.values()
     assert labels_of(figure.legends[0]) == ["$a", "_b"]
 
