@@ -13,7 +13,6 @@ from gwfast.kernels import _exponentials, _kernels, _products, _rows, reference
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 F4_MAX = np.finfo(np.float32).max
 DTYPES = [np.float32, np.float64]
-EVERY_TYPE = pytest.mark.parametrize("dtype", DTYPES)
 
 
 def exp(x):
@@ -90,7 +89,7 @@ def test_functions_are_as_exact_as_stated_and_never_decrease(function, exact, dt
         assert (np.diff(came, axis=1) >= 0).all()
 
 
-@EVERY_TYPE
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_exp_leaves_its_range_as_stated_and_keeps_nan(dtype, isa):
     limits, least, most = np.finfo(dtype), LEAST[dtype], MOST[dtype]
     smallest, far = limits.smallest_subnormal, limits.max / 10

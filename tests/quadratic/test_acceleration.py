@@ -84,8 +84,7 @@ def state(x):
     return State(x, nothing, nothing, (nothing, nothing), None, 0.0, sample=x)
 
 
-def descent():
-    return [state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3)]
+FIRST, SECOND, THIRD = (state(np.array([size])) for size in (1e-2, 9e-3, 8.1e-3))
 
 
 def advanced(moves, before, after, change, error=0.0, **more):
@@ -94,14 +93,13 @@ def advanced(moves, before, after, change, error=0.0, **more):
 
 
 def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
-    x = descent()
-    moves, _ = advanced(Anderson(), x[0], x[1], 1e-3)
-    moves, going = advanced(moves, x[1], x[2], 9e-4)
+    moves, _ = advanced(Anderson(), FIRST, SECOND, 1e-3)
+    moves, going = advanced(moves, SECOND, THIRD, 9e-4)
     assert going.led and going.state.moments[0] < 6e-3
     good, _ = advanced(moves, going.state, state(going.state.moments / 2), 1e-5)
     assert good.reach == 2 * moves.reach
     bad, back = advanced(moves, going.state, state(np.ones(1)), 1.0)
-    assert back.state.moments is x[2].moments and not back.led and bad.back is None
+    assert back.state.moments is THIRD.moments and not back.led and bad.back is None
     assert bad.reach == moves.reach / moves.shrinks and bad.shrinks == 2 * moves.shrinks
 
 
@@ -109,10 +107,9 @@ def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
     "change, error, may_move", [(0.5, 0.0, True), (1e-3, 1e-3, True), (1e-3, 0.0, False)]
 )
 def test_no_move_after_large_or_noisy_steps_or_the_last(change, error, may_move):
-    x = descent()
-    begun, _ = advanced(Anderson(), x[0], x[1], 1e-3)
-    moves, going = advanced(begun, x[1], x[2], change, error, may_move=may_move)
-    assert going.state is x[2] and not going.led and not moves.steps
+    begun, _ = advanced(Anderson(), FIRST, SECOND, 1e-3)
+    moves, going = advanced(begun, SECOND, THIRD, change, error, may_move=may_move)
+    assert going.state is THIRD and not going.led and not moves.steps
 
 
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")

@@ -22,15 +22,12 @@ def fused(linear_cost=BETWEEN, scale=1.0, **options):
     return gromov_wasserstein(cost_x, cost_y, P, Q, **options)
 
 
-def test_alpha_of_one_is_the_plain_problem(dtype):
+def test_alpha_of_one_is_the_plain_problem_and_of_zero_transport_at_twice_epsilon(dtype):
     plain = fused(None, dtype=dtype)
     found = fused(np.asfortranarray(1e3 * BETWEEN), alpha=1, dtype=dtype)
     assert np.abs(found.plan - plain.plan).sum() < 1e-5
     assert found.gw_cost == pytest.approx(plain.gw_cost, rel=1e-5)
     assert found.linear_cost == pytest.approx(1e3 * (found.plan * BETWEEN).sum())
-
-
-def test_alpha_of_zero_is_optimal_transport_at_twice_epsilon(dtype):
     result = fused(alpha=0, epsilon=0.02, init="auto", dtype=dtype)
     transport = gwfast.sinkhorn(BETWEEN, P, Q, epsilon=0.04, tol=1e-6)
     assert np.abs(result.plan - transport.plan).sum() < 5e-5
