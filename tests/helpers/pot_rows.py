@@ -168,7 +168,7 @@ def templates(multi_alpha=False, **options):
 
 
 def spaces_rows():
-    """Yield the rows."""
+    """Yield all rows of this file."""
     for name, options in barycenter_rows():
         close, rough = (1e-5, 1e-4) if "entropic" in name else (1e-9, 1e-9)
         but = {"err": rough, "err_rel_loss": rough}
@@ -192,6 +192,3 @@ def spaces_rows():
     # So early the two plans differ.
     arguments = unbalanced(reg_marginals=(0.03, 0.02), epsilon=0.1, max_iter=3)
     yield row(UNBALANCED, close=1e-6, but={"backend": None, "duals": None}, **arguments)
-
-
-SPACES_ROWS = list(spaces_rows())

@@ -14,7 +14,7 @@ import pytest
 from helpers.marks import pairwise
 from helpers.pot_calls import call, converted, frozen, loss_and_gradient, ours, pots, row, same
 from helpers.pot_names import BALANCED, BAPG, ENTROPIC, EXACT, LAYERS, PARTIAL, SEMIRELAXED
-from helpers.pot_rows import SPACES_ROWS
+from helpers.pot_rows import spaces_rows
 from helpers.pot_spaces import GIVEN, PLAIN, batch, between, random_space, spaces
 
 import gwfast.pot
@@ -151,7 +151,7 @@ ROWS = [
         row("solve_gromov_batch", close=1e-6, lacks=("log", "potentials"), **batch(**arrays))
         for arrays in ({}, {"fused": False}, {"starts": False, "symmetric": False})
     ),
-    *SPACES_ROWS,
+    *spaces_rows(),
 ]
 
 
