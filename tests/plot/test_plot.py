@@ -106,16 +106,19 @@ def test_figures_belong_to_pyplot_unless_a_file_is_written(tmp_path):
 
 
 def test_curves_show_the_history():
-    runs = {"epsilon $1": history(5), "_epsilon 2": history(3)}
-    top, bottom = plot.plot_dynamics(runs).axes
-    for k, steps in enumerate(runs.values()):
+    runs = {"epsilon $1": history(4), "_epsilon 2": history(3)}
+    shares = {"_epsilon 2": [0.1, np.nan, 0.3], "epsilon $1": [0, 1, 1, 0]}
+    top, middle, bottom = plot.plot_dynamics(runs, accuracy_history=shares).axes
+    for k, (name, steps) in enumerate(runs.items()):
         change, error = bottom.lines[2 * k : 2 * k + 2]
         costs, changes, errors = zip(*(vars(step).values() for step in steps), strict=True)
         np.testing.assert_array_equal(top.lines[k].get_data(), [range(1, len(steps) + 1), costs])
+        np.testing.assert_array_equal(middle.lines[k].get_ydata(), shares[name])
         # The first change is infinite.
         np.testing.assert_array_equal(change.get_ydata(), [np.nan, *changes[1:]])
         np.testing.assert_array_equal(error.get_ydata(), errors)
-        assert change.get_color() == error.get_color() == top.lines[k].get_color()
+        lines = change, error, top.lines[k], middle.lines[k]
+        assert len({line.get_color() for line in lines}) == 1
         assert change.get_linestyle() != error.get_linestyle()
     assert bottom.get_yscale() == "log" and top.get_ylabel() == "gw_cost"
     assert len({line.get_marker() for line in top.lines}) == 2
@@ -127,22 +130,15 @@ def test_curves_show_the_history():
     assert len(line.get_xdata()) == 97 and line.get_markersize() == 0
     still = SimpleNamespace(gw_cost=0.0, change=0.0, marginal_error=0.0)
     plot.plot_dynamics([still] * 3).draw_without_rendering()
-
-
-def test_accuracy_is_in_the_title_and_of_every_iteration():
+    # Scores are in the title, and none is broken.
     many = {f"method {k} P@1": k / 10 for k in range(6)}
-    lines = plot.plot_dynamics(history(5), accuracy=many).axes[0].get_title(loc="left")
+    top, middle, _ = plot.plot_dynamics(
+        history(3), accuracy=many, accuracy_history=[0.1, 0.2, 0.3]
+    ).axes
+    np.testing.assert_array_equal(middle.lines[0].get_ydata(), [0.1, 0.2, 0.3])
+    lines = top.get_title(loc="left")
     assert max(map(len, lines.split("\n"))) < 80
-    assert all(f"method {k} P@1 {k * 10}.0%" in lines for k in range(6))  # no score is broken
-    shares = [0.1, np.nan, 0.3]
-    _, middle, _ = plot.plot_dynamics(history(3), accuracy_history=shares).axes
-    np.testing.assert_array_equal(middle.lines[0].get_ydata(), shares)
-    runs = {"a": history(3), "b": history(2)}
-    figure = plot.plot_dynamics(runs, accuracy_history={"b": [0, 1], "a": shares})
-    top, middle, _ = figure.axes
-    assert [len(line.get_ydata()) for line in middle.lines] == [3, 2]
-    for one, other in zip(top.lines, middle.lines, strict=True):
-        assert one.get_color() == other.get_color()
+    assert all(f"method {k} P@1 {k * 10}.0%" in lines for k in range(6))
 
 
 def shares(plan):
