@@ -32,24 +32,19 @@ class Workers:
     """
 
     def __init__(self, n=2, memory=math.inf, dying=0.0):
-        self._memory, self._dying = memory, dying
-        self._random, self._came = random.Random(0), 0
-        self.there, self.asked = {}, []
+        self._memory, self._dying, self._random = memory, dying, random.Random(0)
+        self.there, self.asked, self.died = {}, [], 0
         # Address and tier of every shard.
         self.begun = []
         for _ in range(n):
             self.join()
 
     def join(self):
-        self._came += 1
-        self.there[f"worker {self._came:04}"] = self._memory
+        self.there[f"worker {self.died + len(self.there) + 1:04}"] = self._memory
 
     def die(self, address):
         del self.there[address]
-
-    @property
-    def died(self):
-        return self._came - len(self.there)
+        self.died += 1
 
     def places(self):
         return dict(self.there)

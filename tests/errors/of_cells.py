@@ -1,18 +1,11 @@
 """Refusals of the alignments of cells and of slices."""
 
-from types import SimpleNamespace
-
 import numpy as np
+from helpers.problems import anndata_of
 
 from gwfast import SolverOptions
 from gwfast.singlecell import align, foscttm
 from gwfast.spatial import center_align, pairwise_align, stack_slices
-
-
-def anndata(x, spots=(), **more):
-    """The attributes of AnnData that are read."""
-    obsm = {"spatial": spots} if len(spots) else {}
-    return SimpleNamespace(X=x, obs={}, uns={}, layers={}, obsm=obsm, **more)
 
 
 def call(function, *data, **options):
@@ -21,14 +14,14 @@ def call(function, *data, **options):
 
 T = np.random.default_rng(0).standard_normal((12, 4))
 S, X = T[:, :2], np.arange(60.0).reshape(12, 5) % 7  # spots and their counts
-A, WHOLE, NAMED = (S, X), anndata(X, S), anndata(X, S, var_names="abcde")
+A, WHOLE, NAMED = (S, X), anndata_of(X, S), anndata_of(X, S, var_names="abcde")
 ROWS = [
     (call(align, "cells.h5ad", T), "adata_x", "str", TypeError),
-    (call(align, anndata(None), T), "adata_x.X", None),
-    (call(align, anndata(T), T, use_rep="X_umap"), "use_rep", "X_umap"),
+    (call(align, anndata_of(None), T), "adata_x.X", None),
+    (call(align, anndata_of(T), T, use_rep="X_umap"), "use_rep", "X_umap"),
     (call(align, T, T, use_rep=["X"]), "use_rep", "list", TypeError),
-    (call(align, T, anndata(T), labels="type"), "labels", "type"),
-    (call(align, T, anndata(T), labels=["type"]), "labels", "list", TypeError),
+    (call(align, T, anndata_of(T), labels="type"), "labels", "type"),
+    (call(align, T, anndata_of(T), labels=["type"]), "labels", "list", TypeError),
     (call(align, T, T, labels="a"), "labels", "adata_y", TypeError),
     (call(align, T[:1], T), "adata_x", 1),
     (call(align, T, T * np.nan), "adata_y", "finite"),
@@ -38,10 +31,10 @@ ROWS = [
     (call(align, T, T, metric="l1"), "metric", "l1"),
     (call(align, T, T, n_components="all"), "n_components", "all"),
     (call(foscttm, T, T[:9]), "y", "(12, 4), got (9, 4)"),
-    (call(pairwise_align, anndata(X), A), "slice_a.obsm", "spatial"),
+    (call(pairwise_align, anndata_of(X), A), "slice_a.obsm", "spatial"),
     (call(pairwise_align, A, A, use_rep="X_pca"), "use_rep", "slice_a"),
-    (call(pairwise_align, NAMED, anndata(X, S, var_names="ABCDE")), "slice_b.X", "common"),
-    (call(pairwise_align, NAMED, anndata(X, S, var_names="ababc")), "slice_b.X", "2 names"),
+    (call(pairwise_align, NAMED, anndata_of(X, S, var_names="ABCDE")), "slice_b.X", "common"),
+    (call(pairwise_align, NAMED, anndata_of(X, S, var_names="ababc")), "slice_b.X", "2 names"),
     (call(pairwise_align, A, S), "slice_b", "array", TypeError),
     (call(pairwise_align, A, (S[:9], X)), "slice_b[1]", "9 spots, got 12"),
     (call(pairwise_align, A, (S, X[:, 1:])), "slice_b[1]", "5, got 4"),

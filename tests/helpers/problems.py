@@ -1,5 +1,7 @@
 """Small problems, and arguments of solvers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 from scipy.sparse import csgraph
 from scipy.spatial import cKDTree
@@ -71,6 +73,12 @@ def rotated_pair(n, d, seed, *, noise=0.0):
     order = rng.permutation(n)
     y = (x + noise * rng.standard_normal((n, d))) @ orthogonal(d, seed)
     return x, y[order], np.argsort(order)
+
+
+def anndata_of(x, spots=(), **more):
+    """Return the attributes of AnnData that are read."""
+    obsm = {"spatial": spots} if len(spots) else {}
+    return SimpleNamespace(X=x, obs={}, uns={}, layers={}, obsm=obsm, **more)
 
 
 def settings(**given):

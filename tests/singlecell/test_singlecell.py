@@ -1,10 +1,8 @@
 """Cells in, labels and coordinates out. Tables are simulated."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from helpers.problems import steps
+from helpers.problems import anndata_of, steps
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
@@ -136,10 +134,9 @@ def test_counts_are_named():
     counts = rng.poisson(rates * rng.lognormal(1.0, 0.8, (30, 1)))
     table = np.log1p(1e4 * counts / counts.sum(axis=1, keepdims=True))
     near_zero = (table - table.mean(axis=0)) * rng.lognormal(1.0, 0.8, (30, 1))
-    named = SimpleNamespace(X=counts, obs={}, obsm={}, uns={})
     for x, y, names in (
         (counts, table, ["adata_x"]),
-        (sparse.csr_matrix(counts), named, ["adata_x", "adata_y.X"]),
+        (sparse.csr_matrix(counts), anndata_of(counts), ["adata_x", "adata_y.X"]),
         (table, near_zero, []),
         (counts[:, :4], counts[:, :4], []),
     ):

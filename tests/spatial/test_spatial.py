@@ -1,9 +1,8 @@
 """Slices in, plans and one frame out. Slices are simulated, but for PASTE's own."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from helpers.problems import anndata_of
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
@@ -35,11 +34,6 @@ def rates_of(spots, n_genes=30, depth=20.0, contrast=1.5, seed=0):
 
 def counts_of(spots, seed, **options):
     return np.random.default_rng(seed).poisson(rates_of(spots, **options))
-
-
-def anndata_of(spots, x, **genes):
-    """The attributes of AnnData that are read."""
-    return SimpleNamespace(X=x, obs={}, uns={}, layers={}, obsm={"spatial": spots}, **genes)
 
 
 SPOTS = grid_of(9, 7)
@@ -170,8 +164,8 @@ def test_levels_lead_where_all_spots_do(tier, atol):
 
 def test_anndata_is_read(found):
     """Or what looks like it: genes in common, layers, other representations."""
-    a = anndata_of(*PAIR, var_names=GENES)
-    b = anndata_of(OTHERS[0], OTHERS[1][:, ::-1], var_names=GENES[::-1])
+    a = anndata_of(COUNTS, SPOTS, var_names=GENES)
+    b = anndata_of(OTHERS[1][:, ::-1], OTHERS[0], var_names=GENES[::-1])
     aligned = [pairwise_align(a, b)]
     b.X = sparse.csr_matrix(np.hstack([b.X, np.ones((63, 1), dtype=int)]))
     b.var_names = np.append(b.var_names, "another")
@@ -204,7 +198,7 @@ def test_frames_go_by_their_labels(found):
 
 
 def test_stacks_are_in_the_frame_of_the_first(found, tmp_path):
-    slices = [anndata_of(*PAIR), OTHERS, moved(OTHERS[0])]
+    slices = [anndata_of(*PAIR[::-1]), OTHERS, moved(OTHERS[0])]
     stack = stack_slices(slices, [found, EYE])
     assert stack[0] is slices[0].obsm["spatial_aligned"]
     np.testing.assert_allclose(stack[1], SPOTS, atol=0.2)
@@ -247,8 +241,8 @@ def test_a_center_is_less_noisy_than_its_slices(kind):
 
 
 def test_a_center_has_the_genes_that_all_slices_have():
-    center, last = (anndata_of(*data, var_names=GENES) for data in (PAIR, OTHERS))
-    fewer = anndata_of(OTHERS[0], OTHERS[1][:, 3:28], var_names=GENES[3:28])
+    center, last = (anndata_of(x, spots, var_names=GENES) for spots, x in (PAIR, OTHERS))
+    fewer = anndata_of(OTHERS[1][:, 3:28], OTHERS[0], var_names=GENES[3:28])
     with pytest.warns(UserWarning, match="up to 30; the 25 "):
         found = center_align(center, [last, fewer], n_components=3, max_rounds=1)
     assert found.expression.shape == (63, 25)
