@@ -299,16 +299,15 @@ def test_convert(files, name):
     np.testing.assert_array_equal(written.vectors, given.vectors[:7])
     found, _ = ask("convert", "a.vec", name, "--force", "--max-bytes", 10**6)
     assert found["words"] == N == len(read_embeddings(files / name))
-
-
-@pytest.mark.parametrize("content, options, described", [
-    (b"a 1 2\nb\t3\t4\nc 0 0\n 5 6\nd 7 8\nA 5 6\n\xff 1 2\n", "--encoding-errors skip --lower",
-     "2 words, 2 columns, 1 dropped (duplicates), 1 dropped (not UTF-8), 3 dropped"),
-    (b"a 1 2\n\xff 1 2\n", "--encoding-errors replace", "2 words, 2 columns, 1 with replaced"),
-    (b"1 2\nin spite of 1 2\n", "--space _", "1 word, 2 columns"),
-])  # fmt: skip
-def test_rows_that_cannot_be_used_as_they_are(files, content, options, described):
-    (files / "c.vec").write_bytes(content)
-    status, out, _ = run("convert", "c.vec", "d.bin", *options.split())
-    assert status == 0 and out.startswith(f"d.bin: {described}")
-    assert read_embeddings(files / "d.bin").words[0] in ("a", "in_spite_of")
+    # Rows that cannot be used as they are.
+    twice, bad = b"a 1 2\nb\t3\t4\nc 0 0\n 5 6\nd 7 8\nA 5 6\n", b"a 1 2\n\xff 1 2\n"
+    dropped = "1 dropped (duplicates), 1 dropped (not UTF-8), 3 dropped"
+    for content, options, described in (
+        (twice + bad[6:], "--encoding-errors skip --lower", f"2 words, 2 columns, {dropped}"),
+        (bad, "--encoding-errors replace", "2 words, 2 columns, 1 with replaced"),
+        (b"1 2\nin spite of 1 2\n", "--space _", "1 word, 2 columns"),
+    ):
+        (files / "c.vec").write_bytes(content)
+        status, out, _ = run("convert", "c.vec", name, "--force", *options.split())
+        assert status == 0 and out.startswith(f"{name}: {described}")
+        assert read_embeddings(files / name).words[0] in ("a", "in_spite_of")

@@ -95,14 +95,11 @@ def test_draws_where_it_is_told(tmp_path, draw, data, n_panels):
     panels = Figure().subplots(n_panels, squeeze=False)
     draw(*data, ax=panels)
     assert all(axes.has_data() for axes in panels.flat)
-
-
-def test_figures_belong_to_pyplot_unless_a_file_is_written(tmp_path):
+    # A figure belongs to pyplot unless only a file is wanted.
     pyplot.close("all")
-    plot.plot_distances(DISTANCES, NAMES, path=tmp_path / "picture.png")
+    draw(*data, path=tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
-    assert not pyplot.get_fignums()
-    assert plot.plot_distances(DISTANCES, NAMES) is pyplot.gcf()
+    assert not pyplot.get_fignums() and draw(*data) is pyplot.gcf()
 
 
 def test_curves_show_the_history():
@@ -255,7 +252,7 @@ def test_distances_have_numbers_that_can_be_read(n):
 
 
 @pytest.mark.parametrize("noise", [0, 1e-3])
-def test_dendrogram_joins_by_average_distance_and_shows_groups(noise):
+def test_dendrogram_joins_by_average_distance_shows_groups_and_fits_a_screen(noise):
     """By hand: es and pt at 1, with fr at (3 + 5) / 2, with fi at 9; nearly symmetric suffices."""
     matrix = DISTANCES + noise * np.arange(16).reshape(4, 4) % 15
     figure = plot.plot_dendrogram(matrix, NAMES, groups=["$a", "$a", "_b", "_b"])
@@ -278,11 +275,9 @@ def test_dendrogram_joins_by_average_distance_and_shows_groups(noise):
     assert color_of["fr"] == color_of["$fi_1"] != color_of["es"]
     assert colors[1] == colors[2] not in color_of.values()
     assert labels_of(figure.legends[0]) == ["$a", "_b"]
-
-
-def test_dendrogram_fits_a_screen():
-    n = 60
-    figure = plot.plot_dendrogram(apart(np.arange(n)[:, None] ** 2.0), [f"{k}" for k in range(n)])
+    # Many names fit a screen.
+    points = np.arange(60.0)[:, None] ** 2
+    figure = plot.plot_dendrogram(apart(points), [f"{k}" for k in range(60)])
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
     heights = sorted((box.y0, box.y1) for box in boxes)
