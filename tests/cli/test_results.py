@@ -180,10 +180,7 @@ def test_the_page_has_what_the_record_has(solved):
     assert {"nearest neighbor", "CSLS"} <= {*explained}
     for row in solved.record["candidates"]:
         assert any(row["fate"].startswith(term) for term in explained), row["fate"]
-
-
-def test_the_page_needs_nothing_beside_itself(solved):
-    """The text of its pictures is text."""
+    # The page needs no other file, and the text of its pictures is text.
     page, start = solved.page, "data:image/svg+xml;base64,"
     links = re.findall(r"\b(?:src|href|srcset|data|action|poster)=\"(.*?)\"", page)
     assert [link[: len(start)] for link in links] == ["data:,", start, start]

@@ -81,8 +81,8 @@ def clouds(n=260, m=240, d=8, metric="cosine", seed=0):
 
 
 CLOUDS, SMALL = clouds(), clouds(130, 120)
-FACTORS = [np.abs(np.random.default_rng(0).standard_normal((260, 5)))]
-FACTORS.append(FACTORS[0][::-1] + 0.01)
+FACTORS = np.abs(np.random.default_rng(0).standard_normal((260, 5)))
+LOW_RANK = [PointCloud.from_factors(u) for u in (FACTORS, FACTORS[::-1] + 0.01)]
 
 
 def solve(
@@ -151,7 +151,7 @@ def test_a_search_on_coarse_levels_goes_on_on_workers():
     (1e-5, 3, dict(init=np.random.default_rng(1).random((260, 240)))),
     (1e-5, 9, dict(spaces=clouds(5, 200), max_iter=1000)),
     # Both objectives are within 3e-4 of the objective in float64.
-    (6e-4, 3, dict(spaces=[PointCloud.from_factors(u) for u in FACTORS], max_iter=1000)),
+    (6e-4, 3, dict(spaces=LOW_RANK, max_iter=1000)),
     (0, 3, dict(spaces=clouds(30, 31))),
     (0, 3, dict(spaces=[PointCloud(abs(one.points)) for one in CLOUDS], loss="kl")),
     (0, 3, dict(options=gwfast.SolverOptions(method="ppa"))),

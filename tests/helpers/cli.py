@@ -1,7 +1,5 @@
-"""The command line in this process, and small files of vectors with a known truth.
-
-A command is no function of the package, so that its `main` is imported from inside, and so is the
-advice of solves, which the command prints in terms of its options.
+"""The command line in this process, whose `main` and advice are internal, and small files of
+vectors with a known truth.
 """
 
 import contextlib
@@ -45,9 +43,7 @@ def tree(folder):
 
 
 def write_files(folder):
-    """Write a cloud, the same cloud rotated and shuffled, and the truth; return both sides of
-    words.
-    """
+    """Write a cloud, a rotated and shuffled copy, and the truth; return the words of both."""
     x, y, found = rotated_pair(N, 6, 7)
     # Words that terminal markup would swallow are words like any other.
     sources = ["[bold]", ":smile:", "%", *(f"s{i}" for i in range(3, N))]

@@ -162,8 +162,8 @@ def test_levels_lead_where_all_spots_do(tier, atol):
     np.testing.assert_allclose(found.transform(), alone.transform(), atol=atol)
 
 
-def test_anndata_is_read(found):
-    """Or what looks like it: genes in common, layers, other representations."""
+def test_anndata_and_frames_are_read(found):
+    """Genes in common, layers and other representations of what looks like AnnData."""
     a = anndata_of(COUNTS, SPOTS, var_names=GENES)
     b = anndata_of(OTHERS[1][:, ::-1], OTHERS[0], var_names=GENES[::-1])
     aligned = [pairwise_align(a, b)]
@@ -176,10 +176,7 @@ def test_anndata_is_read(found):
     b.obsm["X_pca"] = OTHERS[1]
     aligned.append(pairwise_align(a, b, use_rep="X_pca"))
     assert [one.objective for one in aligned] == pytest.approx([found.objective] * 4)
-
-
-def test_frames_go_by_their_labels(found):
-    """Nullable columns too; masses and tables in other orders."""
+    # Frames go by their labels; nullable columns too, masses and tables in other orders.
     pandas = pytest.importorskip("pandas")
     names = [f"spot{k}" for k in range(63)]
     slices = [
