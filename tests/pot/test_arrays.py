@@ -48,8 +48,7 @@ def test_arrays_of_a_library_come_back_as_such(kind, dtype):
     value, log = ours("entropic_gromov_wasserstein2")(*map(kind, plain), log=True)
     pairs = [(value, right), (log["gw_dist"], right), (log["T"], right_log["T"])]
     for found, other in [*pairs, *zip(log["err"], right_log["err"], strict=True)]:
-        assert type(found) is kind and found.dtype == dtype
-        assert found.device == "cpu:7"
+        assert (type(found), found.dtype, found.device) == (kind, dtype, "cpu:7")
         np.testing.assert_array_equal(found.x, other)
 
 
