@@ -69,6 +69,22 @@ def test_some_of_the_points_have_the_mass_of_all(rule):
     np.testing.assert_allclose(part.q, whole.q[1:4] * whole.q.sum() / whole.q[1:4].sum())
 
 
+def test_points_without_mass_have_none():
+    cost, base, p, q = problem(9, 7, 4)
+    p[[0, 5]], q[3] = 0.0, 0.0
+    rho, at = (1.0, 2.0), np.ix_(np.flatnonzero(p), np.flatnonzero(q))
+    for rule in (UnbalancedRule.of(p, q, rho), Semirelaxed(p, q), PartialRule(p, q, 0.5)):
+        relaxation = Relaxation(rho, 0.0, 1.0) if rule.is_relaxed else None
+        plan, _ = solved(cost, base, rule, 0.1, DOUBLE, relaxation=relaxation)
+        assert plan[[0, 5]].max() == 0.0 and plan[:, 3].max() == 0.0
+        if rule.is_relaxed:
+            total = (cost - base.f[:, None] - base.g)[at]
+            expected = unbalanced(total, p[p > 0], q[q > 0], 0.1, rho)
+            assert np.abs(plan[at] - expected / np.sqrt(expected.sum())).sum() < 1e-9
+        else:
+            assert rule.error(plan.sum(axis=1), plan.sum(axis=0)) < 1e-9
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("shift, precision, seconds", [(-1.5, SINGLE, 1e-9), (50.0, DOUBLE, 60)])
 def test_plans_cut_short_and_plans_that_are_too_dear_are_numbers(shift, precision, seconds):

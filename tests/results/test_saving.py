@@ -1,12 +1,13 @@
 """Results that were saved are read as they were; files appear whole or not at all."""
 
 import os
+import signal
 
 import numpy as np
 import pandas
 import pytest
 from helpers.problems import cloud, distances
-from helpers.processes import full_disk
+from helpers.processes import full_disk, run_python
 
 import gwfast
 
@@ -69,3 +70,23 @@ def test_a_full_disk_leaves_the_file_as_it_was_and_is_named(tmp_path):
         result.save(tmp_path / "no/such")
     assert caught.value.filename == str(tmp_path / "no/such")
     result.save("/dev/null")  # a device is written to as it is
+
+
+KILLED = """
+import resource, signal
+import numpy as np, gwfast
+result = gwfast.gromov_wasserstein(np.eye(40), np.eye(40)[::-1], init="product", epsilon=0)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # kills this process amid the file
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+result.save({path!r})
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.name != "posix", reason="limits of files are of POSIX")
+def test_a_killed_process_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    done = run_python(KILLED.format(path=str(path)), check=False)
+    assert done.returncode == -signal.SIGXFSZ
+    assert path.read_bytes() == b"old"
