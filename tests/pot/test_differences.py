@@ -41,6 +41,7 @@ def test_totals_need_not_be_one(name):
     other, log3 = ours(name)(**call(name, thrice, entropy=1.5, mass=2.1, **options))
     np.testing.assert_allclose(other, 3 * plan, atol=1e-12 if name in EXACT else 1e-6)
     assert log3[value(name)] == pytest.approx(9 * log[value(name)], rel=1e-5)
+    assert name in EXACT or log3["err"][0] == pytest.approx(3 * log["err"][0], rel=1e-2)
     if name == EXACT[0]:
         np.testing.assert_allclose(log3["u"], 3 * log["u"], atol=1e-12)
         assert log3["cost"] == pytest.approx(9 * log["cost"])
