@@ -163,7 +163,7 @@ def test_levels_lead_where_all_spots_do(tier, atol):
 
 
 def test_anndata_and_frames_are_read(found):
-    """Genes in common, layers and other representations of what looks like AnnData."""
+    """Take genes in common, layers and other representations, of anything like AnnData."""
     a = anndata_of(COUNTS, SPOTS, var_names=GENES)
     b = anndata_of(OTHERS[1][:, ::-1], OTHERS[0], var_names=GENES[::-1])
     aligned = [pairwise_align(a, b)]
