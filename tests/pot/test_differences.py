@@ -282,6 +282,16 @@ def test_steps_of_batches_are_of_the_function_for_one_problem():
         assert found.value[k] == pytest.approx(log["gw_dist"], rel=1e-12)
 
 
+@pytest.mark.parametrize("n, m", [(1, 1), (1, 3), (2, 2), (9, 4)])
+def test_problems_of_a_batch_are_solved_as_by_themselves(n, m):
+    rng = np.random.default_rng([n, m])
+    Ca, Cb = rng.uniform(size=(3, n, n)), rng.uniform(size=(3, m, m))
+    found = pot.solve_gromov_batch(Ca, Cb, reg=0.2, max_iter=20)
+    alone = pot.solve_gromov_batch(Ca[2:], Cb[2:], reg=0.2, max_iter=20)
+    np.testing.assert_array_equal(alone.plan[0], found.plan[2])
+    assert alone.value[0] == found.value[2]
+
+
 def test_problems_of_a_batch_that_end_badly_are_one_warning(monkeypatch):
     end_as(monkeypatch, Ending.CYCLE)
     with pytest.warns(ConvergenceWarning, match=r"'stalled': 4 of 4 .* 0"):

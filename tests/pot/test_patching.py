@@ -286,3 +286,8 @@ def test_conditional_gradient_of_tensors(dtype):
     f, df = loss_and_gradient(gwfast.pot.init_matrix(cost_x, cost_y, p, q))
     plan, log = gwfast.pot.cg(p, q, cost, 0.5, f, df, log=True)
     assert plan.dtype == log["loss"][-1].dtype == log["u"].dtype == cost.dtype
+    cost.requires_grad_()
+    with gwfast.pot.patched() as calls:
+        value = ot.gromov.fused_gromov_wasserstein2(cost, cost_x, cost_y)
+    value.backward()
+    assert calls == {"fused_gromov_wasserstein2": 1} and cost.grad.dtype == cost.dtype
