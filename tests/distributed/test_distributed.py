@@ -301,7 +301,7 @@ def test_it_goes_on_from_a_checkpoint_on_other_workers(tier, at, tmp_path):
 @pytest.mark.slow
 @pytest.mark.process
 def test_processes_of_dask_may_be_killed_and_restarted(monkeypatch):
-    distributed = pytest.importorskip("distributed")
+    distributed = pytest.importorskip("dask.distributed")
     from gwfast.distributed.engine import DaskEngine
 
     options, killed, asked = dict(spaces=clouds(400, 400), relative=0.004), [], []
@@ -349,7 +349,7 @@ def test_processes_of_dask_may_be_killed_and_restarted(monkeypatch):
 
 
 def test_paused_workers_begin_nothing_and_none_are_waited_for():
-    pytest.importorskip("distributed")
+    pytest.importorskip("dask.distributed")
     from gwfast.distributed.engine import DaskEngine
 
     status = {"a": "running", "b": "paused"}
