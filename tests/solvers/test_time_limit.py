@@ -74,7 +74,7 @@ def test_whenever_time_is_up_there_is_a_plan(name):
 
 @pytest.mark.parametrize("max_iter", [55, 61, 66])
 def test_the_error_of_a_damped_plan_is_its_own(max_iter):
-    """Of the step before it was damped it was a thousand times smaller, or twice as large."""
+    """The error of the step was a thousand times smaller, or twice as large."""
     options = settings(init="product", epsilon=1e-4, max_iter=max_iter, max_inner=60)
     result = gwfast.gromov_wasserstein(*COSTS, **options)
     missed = (result.plan.sum(axis=k, dtype=float) - 1 / (20, 24)[k] for k in (0, 1))

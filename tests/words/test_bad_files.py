@@ -293,7 +293,7 @@ def test_small_files_take_little_memory_in_any_reader(tmp_path, name):
 
 
 def changed(content, rng):
-    """Bytes, some of which are taken out, doubled or replaced."""
+    """Return the bytes after random deletions, repetitions and replacements."""
     content = bytearray(content)
     for _ in range(rng.integers(1, 5)):
         at, n = rng.integers(len(content) + 1), rng.integers(1, 9)
@@ -302,8 +302,8 @@ def changed(content, rng):
 
 
 def variant(reader, content, rng):
-    """A file with random changes, mostly of what it packs."""
-    with contextlib.suppress(Exception):  # of what is not whole
+    """Return a file with random changes, mostly of its unpacked content."""
+    with contextlib.suppress(Exception):  # A damaged file cannot be unpacked.
         if reader in PACKED and rng.random() < 0.75:
             inside = PACKED[reader].decompress(content)
             return PACKED[reader].compress(changed(inside, rng))
@@ -318,7 +318,7 @@ def variant(reader, content, rng):
 
 @pytest.mark.parametrize("reader", readers.READERS)
 def test_any_content_gives_a_value_or_an_error_that_names_the_file(tmp_path, reader, seed):
-    """Files that a fuzzer once found, halves of them, and random changes of those of the reader."""
+    """Files that a fuzzer found, their halves, and random changes of the files of this reader."""
     rng, files = (
         np.random.default_rng(seed),
         sorted(path for path in CORPUS.rglob("*") if path.is_file()),
