@@ -273,7 +273,9 @@ def test_options_are_completed_and_closed_output_is_an_error(monkeypatch, capsys
 
 def test_missing_packages_are_named(files, monkeypatch):
     monkeypatch.syspath_prepend(files)
-    monkeypatch.delitem(sys.modules, "distributed", raising=False)
+    # The first line has the stand-in removed afterwards also if Dask was not imported before.
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "distributed")
     for content, told in (
         ("raise ImportError(\"No module named 'distributed'\")", "gwfast-ot[distributed]"),
         ("def Client(*_, **__): raise ValueError('no port')", "--scheduler foo: no port\n"),
