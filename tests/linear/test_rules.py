@@ -1,6 +1,8 @@
 """Linear problems under every marginal rule, on all entries of a kernel or on few, against plain
 iterations and what defines plans. Imports from inside, where rules and supports are data."""
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers.marks import pairwise
@@ -17,7 +19,7 @@ from gwfast.linear.rules import Balanced, PartialRule, Relaxation, Semirelaxed, 
 from gwfast.linear.sinkhorn_solver import SinkhornSolver
 from gwfast.linear.support import Support, largest_products
 from gwfast.utils.deadline import Deadline
-from gwfast.utils.precision import DOUBLE, SINGLE, as_precision
+from gwfast.utils.precision import DOUBLE, SINGLE
 
 PRECISIONS = pytest.mark.parametrize("precision", [SINGLE, DOUBLE], ids=["32", "64"])
 
@@ -40,24 +42,25 @@ def solved(cost, base, rule, epsilon, precision, start=None, relaxation=None, **
     return kernel.coupling(solution).toarray().astype(np.float64), solution
 
 
-@pairwise(
-    shape=[(1, 1), (1, 5), (4, 1), (7, 9), (65, 130)],
-    rho=[(1.0, 1.0), (0.03, 20.0), (1e3, 5.0), (np.inf, 0.5)],
-    dtype=[np.float32, np.float64],
-)
-def test_unbalanced_plan_is_that_of_plain_iterations(shape, rho, dtype):
+# The masses of the second are so far apart that plans of 65 x 130 points in float64 are lifted.
+RHO = (1.0, 1.0), (0.03, 20.0), (1e3, 5.0), (np.inf, 0.5)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (4, 1), (7, 9), (65, 130)])
+def test_unbalanced_plan_is_that_of_plain_iterations(shape):
     cost, base, p, q = problem(*shape, 1)
-    expected = unbalanced(cost - base.f[:, None] - base.g + 0.1, p, q, 0.1, rho)
-    expected *= np.sqrt(0.8 / expected.sum())
-    args = cost, base, UnbalancedRule.of(p, q, rho), 0.1, as_precision(dtype)
-    _, solution = solved(*args, relaxation=Relaxation(rho, 0.1, 0.8))
-    # Potentials to start from change nothing, nor do potentials of another problem.
-    other = Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q)))
-    for start in (None, solution.potentials, other):
-        plan, (potentials, *_) = solved(*args, start, Relaxation(rho, 0.1, 0.8))
-        made = np.exp((potentials.f[:, None] + potentials.g - cost) / 0.1)
-        np.testing.assert_allclose(plan, made, rtol=1e-4, atol=1e-30)
-        assert np.abs(plan - expected).sum() < (1e-9 if dtype is np.float64 else 3e-5)
+    for rho, precision in itertools.product(RHO, (SINGLE, DOUBLE)):
+        expected = unbalanced(cost - base.f[:, None] - base.g + 0.1, p, q, 0.1, rho)
+        expected *= np.sqrt(0.8 / expected.sum())
+        args = cost, base, UnbalancedRule.of(p, q, rho), 0.1, precision
+        _, solution = solved(*args, relaxation=Relaxation(rho, 0.1, 0.8))
+        # Potentials to start from change nothing, nor do potentials of another problem.
+        other = Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q)))
+        for start in (None, solution.potentials, other):
+            plan, (potentials, *_) = solved(*args, start, Relaxation(rho, 0.1, 0.8))
+            made = np.exp((potentials.f[:, None] + potentials.g - cost) / 0.1)
+            np.testing.assert_allclose(plan, made, rtol=1e-4, atol=1e-30)
+            assert np.abs(plan - expected).sum() < (1e-9 if precision is DOUBLE else 3e-5)
 
 
 @pytest.mark.parametrize("rule", [Balanced, Semirelaxed, PartialRule, UnbalancedRule])
