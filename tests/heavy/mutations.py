@@ -141,7 +141,7 @@ def succeeds(folder, *arguments):
 
 def build(folder, change):
     if not succeeds(folder, "setup.py", "build_ext", "--inplace", "-j2"):
-        raise SystemExit(f"the package must compile with: {change}")
+        raise SystemExit(f"the package must compile (packages: .[dev]) with: {change}")
 
 
 def passes(folder, first, only_first):

@@ -133,6 +133,7 @@ for call in (
         timer.start()
         try:
             call()
+            raise AssertionError("not interrupted")
         except KeyboardInterrupt:
             timer.join()
     assert time.perf_counter() - began < 40.0
