@@ -105,8 +105,8 @@ class Descent:
 
     @property
     def marginal_error(self):
-        """Error of the plan, which may be damped or combined with others since its last step; of
-        an unbalanced problem, how far that step is from solving its linear problem.
+        """Error of the marginals of the plan, which damping or acceleration may have changed after
+        the last step. For an unbalanced problem, the error of the last linear problem.
         """
         rule = self.problem.rule
         return self.steps[-1].marginal_error if rule.is_relaxed else rule.error(*self.marginals)

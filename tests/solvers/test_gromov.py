@@ -118,11 +118,14 @@ def test_units_and_motions_change_no_plan(epsilon, seed):
     rng = np.random.default_rng(seed)
     x, y = (rng.standard_normal((n, 3)) for n in rng.integers(2, 12, size=2))
     weights = masses(len(x), rng), masses(len(y), rng)
-    plans = []
+    plans, pots = [], []
     for z, factor in ((x, 1.0), (x @ orthogonal(3, seed) + 10.0, 10.0 ** rng.uniform(-6, 6))):
-        sides = (factor * distances(side) ** 2 for side in (z, y))
-        plans.append(solve(*sides, *weights, epsilon=epsilon * factor**2, **TIGHT).plan)
+        given = *(factor * distances(side) ** 2 for side in (z, y)), *weights
+        plans.append(solve(*given, epsilon=epsilon * factor**2, **TIGHT).plan)
+        options = dict(epsilon=max(2 * epsilon, 1.0) * factor**2, tol=1e-10, max_iter=300)
+        pots.append(pot.entropic_gromov_wasserstein(*given, **options))
     assert np.abs(plans[1] - plans[0]).sum() <= 1e-6
+    assert np.abs(pots[1] - pots[0]).sum() <= 1e-6
 
 
 def test_clouds_of_more_dimensions_than_points_are_solved_like_their_matrices():
