@@ -16,7 +16,7 @@ from ..kernels import _kernels, _products
 from ..kernels._products import Gibbs, Panels
 from ..kernels._rows import ColumnSums, aligned_empty
 from ..utils.blocks import row_blocks
-from ..utils.types import Float64Array, FloatArray
+from ..utils.types import Float64Array, FloatArray, IntArray
 from ..utils.validation import as_array, as_count
 from .tables import Neighbors, largest
 
@@ -337,6 +337,16 @@ def matches_of(coupling: Coupling, k: int, rows: ArrayLike | None = None) -> Nei
     top = (found.scores if rows is None else coupling.marginals[0]).max()
     # Linear programs leave up to 1e-15 of the largest mass in rows that they leave out.
     return found._replace(indices=np.where(found.scores[:, :1] > 1e-14 * top, found.indices, -1))
+
+
+def are_matches(coupling: Coupling, rows: IntArray, cols: IntArray) -> NDArray[np.bool_]:
+    """Return whether each of these columns is a best match of its row, up to rounding."""
+    own, best = np.empty(len(rows)), np.empty(len(rows))
+    for part in row_blocks(len(rows), coupling.shape[1]):
+        plan = coupling._rows(rows[part])
+        own[part], best[part] = plan[np.arange(len(plan)), cols[part]], plan.max(axis=1)
+    # Plans of points that cannot be told apart are equal up to the tolerance of a solve.
+    return (own >= (1 - 1e-3) * best) & (own > 1e-14 * best.max(initial=0.0))
 
 
 def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:

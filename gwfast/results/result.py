@@ -134,7 +134,11 @@ class GWResult:
     gap : float
         Frank-Wolfe gap if `epsilon` is 0, a certificate of stationarity; else NaN.
     ending, advice : Ending, str
-        The case of the `status`, and what to try unless that is "converged" or "stopped".
+        The case of the `status`; and what to try unless that is "converged" or "stopped", then the
+        `remarks`.
+    remarks : tuple of str
+        What else to know of the plan: that it comes from one start, how many known pairs it keeps,
+        points that cannot be told apart.
     history : tuple of OuterStep
         The outer iterations of the last descent.
     candidates : Candidates
@@ -168,6 +172,7 @@ class GWResult:
     linear_cost: float = 0.0
     gap: float = np.nan
     advice: str = ""
+    remarks: tuple[str, ...] = ()
     candidates: Candidates = dataclasses.field(default_factory=Candidates)
     method: Literal["pgd", "ppa", "bapg", "cg"] = "pgd"
     labels: tuple[Labels, Labels] = (None, None)
@@ -185,10 +190,8 @@ class GWResult:
 
     @property
     def converged(self) -> bool:
-        """True if the tolerances are met and nothing speaks against the plan, though it may be
-        "uncertain" that no other is lower.
-        """
-        return self.status in (Status.CONVERGED, Status.UNCERTAIN)
+        """True if the status is "converged", and only then."""
+        return self.status == Status.CONVERGED
 
     @property
     def n_iter(self) -> int:

@@ -41,6 +41,7 @@ class Ending(enum.Enum):
     advice: str
 
     CONVERGED = Status.CONVERGED, ""
+    SCALES = Status.CONVERGED, ""  # a term of a fused problem decides alone
     MAX_OUTER = Status.MAX_ITER, "try a larger max_iter, or a larger tol"
     MAX_INNER = (
         Status.MAX_ITER,
@@ -60,6 +61,11 @@ class Ending(enum.Enum):
         "the smaller steps of SolverOptions(method='ppa'), the proximal point method",
     )
     NEAR_PRODUCT = Status.DEGENERATE, "the plan hardly differs from the product plan"
+    EQUAL_COSTS = (
+        Status.DEGENERATE,
+        "all plans have the same objective, as all costs of a side are equal up to rounding; "
+        "costs that differ, or a linear_cost, decide",
+    )
     MISSED_ROWS = (
         Status.DEGENERATE,
         "try a larger epsilon, or the proximal point method, SolverOptions(method='ppa')",
@@ -69,8 +75,8 @@ class Ending(enum.Enum):
     UNCERTAIN = Status.UNCERTAIN, "a lower optimum may well exist, see confidence"
     TIE = (
         Status.UNCERTAIN,
-        "another plan has the same objective, see candidates: the spaces are symmetric, or tell "
-        "too little apart; more points or a few known pairs (init=Seeds(...)) decide",
+        "another plan has the same objective: the spaces are symmetric, or tell too little apart; "
+        "more points or a few known pairs (init=Seeds(...)) decide",
     )
 
     def __new__(cls, status, advice):

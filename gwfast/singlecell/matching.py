@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 # `width` is the argument for the width of a plan, `others` are further arguments to change.
 ADVICE = {
     Ending.CONVERGED: "",
+    Ending.SCALES: "",
     Ending.STOPPED: "",
     Ending.CYCLE: "try a larger {width}, or compare other {others}",
     Ending.TIME_LIMIT: "try a larger time_limit, a larger {width}, or fewer points",
     Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller {width}, or other {others}",
+    Ending.EQUAL_COSTS: "all costs of a side are equal, so that nothing tells its points apart",
     Ending.LOST_MASS: "points have lost their mass; try a larger {width}",
     Ending.TRUNCATED: "try a smaller {width}, or options with a larger n_neighbors or tier='tiled'",
     Ending.UNCERTAIN: "a lower optimum may exist; compare other {others}",
@@ -213,7 +215,7 @@ def align(
             n_threads=n_threads, seed=seed, progress=progress,
         )  # fmt: skip
         unbalanced, uneven = gw.marginals.name == "unbalanced", uneven_x or uneven_y
-        if gw.ending == Ending.CONVERGED and (uneven or unbalanced):
+        if gw.converged and (uneven or unbalanced):
             # An unbalanced plan has no confidence.
             gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
         others = "n_neighbors, metric and use_rep"
@@ -294,15 +296,15 @@ def quiet_solve(*args, **kwargs):
 
 
 def advised(gw, width, others):
-    """Return the `GWResult` with advice in the arguments `width` and `others`."""
+    """Return the `GWResult` with advice in the arguments `width` and `others`, and its remarks."""
     known = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
     advice = known.get(gw.ending, "try a larger {width}").format(width=width, others=others)
-    return dataclasses.replace(gw, advice=advice)
+    return dataclasses.replace(gw, advice="; ".join(filter(None, [advice, *gw.remarks])))
 
 
 def warn_of(gw):
     """Warn of a `GWResult` that neither converged nor was stopped."""
-    if gw.ending not in (Ending.CONVERGED, Ending.STOPPED):
+    if gw.status not in (Status.CONVERGED, Status.STOPPED):
         ended = f"ended as {str(gw.status)!r} after {gw.n_iter} outer iterations"
         text = f"Gromov-Wasserstein {ended}, marginal error {gw.marginal_error:.1e}: {gw.advice}"
         warnings.warn(text, ConvergenceWarning, stacklevel=outside())

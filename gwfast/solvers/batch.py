@@ -72,7 +72,8 @@ def gromov_wasserstein_batch(
     Returns
     -------
     list of GWResult
-        In the order of `problems`. If any did not converge, there is one `ConvergenceWarning`.
+        In the order of `problems`. If the status of any is not "converged", there is one
+        `ConvergenceWarning`.
 
     Raises
     ------
@@ -111,9 +112,10 @@ def gromov_wasserstein_batch(
     bad = [f"{k} ({one.status})" for k, one in enumerate(results) if not one.converged]
     if bad:
         shown = ", ".join([*bad[:5], "..."] if len(bad) > 5 else bad)
+        first = next(result for result in results if not result.converged)
         warnings.warn(
-            f"{len(bad)} of {len(results)} problems did not converge: {shown}; see advice in "
-            "their results",
+            f"{len(bad)} of {len(results)} problems did not end as 'converged': {shown}; the "
+            f"first: {first.advice}",
             ConvergenceWarning,
             stacklevel=outside(),
         )

@@ -33,7 +33,7 @@ from .checkpoint import Checkpoint, digest
 from .options import Callback, InitLike, Settings, SolverOptions, in_force
 from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
-from .search.advice import conclude, doubted, other_starts, warn_of
+from .search.advice import conclude, doubted, remarked, warn_of
 from .search.exact import check_exact, solve_exact
 from .search.levels import choose, needs
 from .search.seeds import Seeds
@@ -198,12 +198,14 @@ def solve(problem, options, race=driver.search):
             elif starts is None:
                 found = race(problem, options, report)
                 result = conclude(found.descent, found.is_tie, options.limits)
-                result = doubted(problem, dataclasses.replace(result, candidates=found.candidates))
+                result = dataclasses.replace(result, candidates=found.candidates)
+                result = doubted(problem, result, options.search_time)
             else:
                 report(ProgressEvent("solve", f"solving from {starts[0]}"))
                 found = driver.search(problem, options, report, starts)
-                untried, more = other_starts(options.method), dict(candidates=found.candidates)
-                result = conclude(found.descent, found.is_tie, options.limits, untried, **more)
+                more = dict(starts=starts, candidates=found.candidates)
+                result = conclude(found.descent, found.is_tie, options.limits, **more)
+            result = remarked(problem, result, starts)
         except OutOfTime:
             result = unsolved(problem, options)
     if not options.is_exact:

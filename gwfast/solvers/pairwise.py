@@ -26,7 +26,7 @@ from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, exact_side
 from ..quadratic.judge import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
-from ..results.status import Ending
+from ..results.status import Ending, Status
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order, labels_of
@@ -283,9 +283,12 @@ class _Solver:
             problems = [self.spaces.problem(*pair) for pair in pairs]
             results = solve_all(problems, self.options, self._n_threads, lambda event: None)
             late = [result.ending == Ending.TIME_LIMIT for result in results]
+            # The cost is right also if all plans have it.
+            known = Status.CONVERGED, Status.UNCERTAIN
+            sure = [one.status in known or one.ending == Ending.EQUAL_COSTS for one in results]
             return (
                 np.where(late, np.nan, [result.gw_cost for result in results]),
-                np.array([result.converged for result in results]),
+                np.array(sure),
                 [result.coupling.tocsr() for result in results] if self.plans else [],
             )
         deadline, costs = self.options.limits.deadline, np.full(len(pairs), np.nan)

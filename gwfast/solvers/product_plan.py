@@ -85,8 +85,10 @@ def completed(problem, result, seconds, limit=math.inf):
     if limit < math.inf:
         added["coupling"] = result.coupling.replace(limit=limit)
     if problem.is_fused:
-        advice = filter(None, [result.advice, *_advice_on_scales(problem, result)])
-        added["advice"] = "; ".join(advice)
+        of_scales = [*_advice_on_scales(problem, result)]
+        added["advice"] = "; ".join(filter(None, [*of_scales, result.advice]))
+        if of_scales and result.ending == Ending.CONVERGED:
+            added["ending"] = Ending.SCALES
     return dataclasses.replace(result, **added)
 
 
@@ -127,6 +129,6 @@ def _linear_term(problem, of=np.asarray):
 def warn_of_scales(results):
     """Warn once of results that converged, but whose scales may be wrong."""
     for result in results:
-        if result.status == Status.CONVERGED and result.advice:
+        if result.ending == Ending.SCALES:
             warnings.warn(result.advice, stacklevel=outside())
             return

@@ -7,7 +7,8 @@ from ..quadratic.linearize import is_factored, linearize
 from ..quadratic.methods import as_method
 from ..quadratic.small_descent import descend_small
 from .product_plan import completed
-from .search.advice import conclude, other_starts
+from .search.advice import conclude, remarked
+from .search.starts import PRODUCT
 
 
 def begin_small(problem, options):
@@ -63,8 +64,9 @@ def small_descents(problems, begin, deadline, n_threads):
 
 def small_result(problem, descent, limits, seconds):
     """Return the `GWResult` of the descent of a small problem."""
-    untried = other_starts(descent.linearization.method)
-    result = conclude(descent, False, limits, untried, labels=problem.labels, seconds=seconds)
+    starts = [PRODUCT]  # or a plan, of which there is as little to say
+    more = dict(labels=problem.labels, seconds=seconds)
+    result = remarked(problem, conclude(descent, False, limits, starts, **more), starts)
     return completed(problem, result, seconds) if problem.is_fused else result
 
 

@@ -291,10 +291,10 @@ def _overlapping(solve, alpha, blur, deadline, time_limit):
             seconds += first.seconds + gw.seconds
             found.append(dataclasses.replace(gw, candidates=first.candidates))
         gw = min(found, key=lambda result: result.gw_cost)
-        gw = dataclasses.replace(gw, seconds=seconds)
+        gw = dataclasses.replace(gw, seconds=seconds, remarks=())
     costs = [row.gw_cost for row in gw.candidates[:2]]
     disagree = len(costs) == 2 and costs[1] - costs[0] > 1e-3 * abs(costs[0])
-    if gw.ending == Ending.CONVERGED and (disagree or (blur > 0 and alpha > MOST_ALPHA)):
+    if gw.converged and (disagree or (blur > 0 and alpha > MOST_ALPHA)):
         gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
     return gw
 
@@ -374,10 +374,11 @@ def _by_levels(problem, epsilon, options, deadline, **others):
             gw = solve(part, init=start, epsilon=schedule, time_limit=deadline.left)
             candidates = [*candidates, _row(_winner(candidates), gw, "won")]
         before = rows
-    if gw.ending == Ending.CONVERGED and doubt in (Ending.TIE, Ending.UNCERTAIN):
+    if gw.converged and doubt in (Ending.TIE, Ending.UNCERTAIN):
         gw = dataclasses.replace(gw, ending=doubt)
     seconds = time.perf_counter() - began
-    return dataclasses.replace(gw, candidates=Candidates(candidates, confidence), seconds=seconds)
+    candidates = Candidates(candidates, confidence)
+    return dataclasses.replace(gw, candidates=candidates, seconds=seconds, remarks=())
 
 
 def _first(part, solve, first, last, least, deadline):

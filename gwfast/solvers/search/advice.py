@@ -10,21 +10,25 @@ from ...problems.cross_cost import CrossCost
 from ...problems.geometry import PointCloud
 from ...quadratic.methods import PGD
 from ...results.result import ConvergenceWarning
-from ...results.status import Ending
+from ...results.status import Ending, Status
 from ...results.tables import Candidates
 from ...utils.callers import outside
 from ...utils.progress import log
 from ..product_plan import warn_of_scales
 from .confidence import LEVEL, confidence_of
+from .isomorphism import symmetry, twins
+from .seeds import Seeds
 
+# Ratio of the costs of both sides below which the smaller ones are lost in rounding.
+NOTHING = 1e-13
 SEEDS = "a few known pairs (init=Seeds(...))"
 
 
-def conclude(descent, tie, limits, untried=(), **more):
-    """Return the `GWResult` of a descent within these limits; the advice may name starts that are
-    `untried`, and `more` are fields to set.
+def conclude(descent, tie, limits, starts=None, **more):
+    """Return the `GWResult` of a descent within these limits, from the caller's `starts` or None of
+    a search; `more` are fields to set.
     """
-    ending, advice = _diagnose(descent, tie, untried)
+    ending, advice = _diagnose(descent, tie, starts)
     # On noisy rotations of 30,000 points this moves the objective by 1 %, and no match.
     if descent.left_out > 0.01:
         outside_of = (
@@ -43,12 +47,88 @@ def conclude(descent, tie, limits, untried=(), **more):
     return descent.result(ending=ending, advice=advice, **more)
 
 
-def other_starts(method):
-    """Return what a solve from one start has not tried, for advice."""
-    return ['init="auto"' if method is PGD else "SolverOptions(method='pgd'), which searches"]
+def remarked(problem, result, starts=None):
+    """Return the result with what there is to know beside its ending: that it comes from the
+    caller's `starts` alone, how many known pairs it keeps, and points that cannot be told apart.
+    A plan that loses most known pairs is "uncertain", and so is the plan of a search (`starts` are
+    None) if a symmetry makes another plan as good.
+    """
+    ending, remarks = result.ending, []
+    is_settled = result.status in (Status.CONVERGED, Status.UNCERTAIN)
+    if is_settled and all_tie(problem):
+        ending = Ending.EQUAL_COSTS
+        return dataclasses.replace(result, ending=ending, advice=ending.advice)
+    if starts is not None:
+        if is_settled:
+            count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
+            remarks.append(f"{count}, not searched")
+        kept, n_pairs = _kept_pairs(result, starts)
+        if n_pairs:
+            remarks.append(f"keeps {kept} of {n_pairs} known pair{'s' * (n_pairs != 1)}")
+            if 2 * kept < n_pairs and ending == Ending.CONVERGED:
+                ending = Ending.UNCERTAIN
+                remarks.append('these may be wrong; try init="auto", or other pairs')
+    if is_settled:
+        searched = starts is None or [str(start) for start in starts] == ["exact"]
+        order = symmetry(problem, result.coupling) if searched else None
+        if order is not None:
+            remarks.append(_of_symmetry(*order))
+            if ending == Ending.CONVERGED:
+                ending = Ending.TIE
+        remarks += _of_twins(problem)
+    if not remarks:
+        return result
+    advice = ending.advice if ending == Ending.TIE != result.ending else result.advice
+    advice = "; ".join(filter(None, [advice, *remarks]))
+    return dataclasses.replace(result, ending=ending, advice=advice, remarks=tuple(remarks))
 
 
-def doubted(problem, result):
+def _kept_pairs(result, starts):
+    """Return how many known pairs the plan keeps, and how many pairs the winning start has."""
+    seeds = [start for start in starts if isinstance(start, Seeds)]
+    if len(starts) > 1:
+        won = {row.start for row in result.candidates if row.fate == "won"}
+        seeds = [start for start in seeds if str(start) in won]
+    return max((start.kept_by(result.coupling) for start in seeds), default=(0, 0))
+
+
+def _of_twins(problem):
+    """Return a list of one remark on points that cannot be told apart, or of none."""
+    groups = []
+    linear = problem.between
+    if isinstance(linear, CrossCost):
+        return groups
+    for name, geometry, masses, costs in (
+        ("x", problem.x, problem.p, linear),
+        ("y", problem.y, problem.q, None if linear is None else linear.T),
+    ):
+        classes = sorted(twins(geometry, masses, costs), key=len, reverse=True)
+        if classes:
+            more = f" (and {len(classes) - 1} more groups)" if len(classes) > 1 else ""
+            groups.append(f"points {_listed(classes[0])} of {name}{more}")
+    if not groups:
+        return groups
+    return [f"{', and '.join(groups)} cannot be told apart: they are interchangeable"]
+
+
+def _of_symmetry(name, order):
+    """Return the remark on a symmetry of the side of this name."""
+    moved = np.flatnonzero(order != np.arange(len(order))).tolist()
+    pairs = [f"{k} to {order[k]}" for k in moved[:3]]
+    return (
+        f"{name} is its own mirror image: a symmetry moves {len(moved)} points that cannot be told "
+        f"apart, {', '.join(pairs)}{' and so on' * (len(moved) > 3)}"
+    )
+
+
+def _listed(points):
+    """Return the first numbers of points as a text."""
+    if len(points) > 4:
+        return f"{', '.join(map(str, points[:3]))} and {len(points) - 3} more"
+    return f"{', '.join(map(str, points[:-1]))} and {points[-1]}"
+
+
+def doubted(problem, result, search_time=None):
     """Return the result of a search with its `confidence`, "uncertain" if that is low; problems
     that are not balanced have none.
     """
@@ -58,7 +138,10 @@ def doubted(problem, result):
     result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
     if chance >= LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result
-    remedies = f"SolverOptions(search_time=...), {SEEDS}, or more points"
+    longer = "SolverOptions(search_time=...)"
+    if search_time is not None:
+        longer = "SolverOptions with a larger search_time"
+    remedies = f"{longer}, {SEEDS}, or more points"
     advice = f"{Ending.UNCERTAIN.advice}; try {remedies}"
     return dataclasses.replace(result, ending=Ending.UNCERTAIN, advice=advice)
 
@@ -71,7 +154,7 @@ def warn_of(result, limits):
         *(ended, result.seconds, result.gw_cost, result.marginal_error),
     )
     warn_of_scales([result])
-    if result.ending in (Ending.CONVERGED, Ending.STOPPED):
+    if result.status in (Status.CONVERGED, Status.STOPPED):
         return
     change = result.history[-1].change if result.history else 1.0
     rest = f"change {change:.1e} (tol {limits.tol:.1e})"
@@ -86,7 +169,7 @@ def warn_of(result, limits):
     )
 
 
-def _diagnose(descent, tie, untried):
+def _diagnose(descent, tie, starts):
     """Return status and advice."""
     at, status, rule = descent.linearization, descent.status, descent.problem.rule
     problem, epsilon = at.problem, descent.epsilon
@@ -103,8 +186,7 @@ def _diagnose(descent, tie, untried):
             advice = f"{advice.partition(';')[0]}; {remedy}"
         return status, advice
     if status == Ending.CONVERGED and all_tie(problem):
-        why = "all plans have the same objective, as all costs of a side are equal"
-        return Ending.TIE, f"{why}; costs that differ, or a linear_cost, decide"
+        return Ending.EQUAL_COSTS, Ending.EQUAL_COSTS.advice
     if not problem.is_balanced:
         # Points may have no mass here, and steps may go in cycles.
         cycles = status == Ending.MAX_OUTER and at.method is PGD
@@ -124,7 +206,7 @@ def _diagnose(descent, tie, untried):
     # At 2 % of the largest mutual information a plan matches nothing.
     if at_rest and different and descent.information[0] < 0.02 * most:
         fraction = epsilon / (at.product_cost or at.cost_scale)
-        remedy = f"try {' or '.join([*untried, SEEDS])}, or costs without outliers"
+        remedy = f"try {' or '.join(_untried(at.method, starts))}, or costs without outliers"
         if fraction > 0.03:
             remedy = "try a smaller epsilon"
         sizes = _size(problem.x, problem.p), _size(problem.y, problem.q)
@@ -144,15 +226,38 @@ def _diagnose(descent, tie, untried):
     return status, status.advice
 
 
+def _untried(method, starts):
+    """Return starts to try after the `starts` of the caller, or None of a search."""
+    untried = []
+    if starts is not None:
+        searches = 'init="auto"', "SolverOptions(method='pgd'), which searches"
+        untried.append(searches[method is not PGD])
+    has_pairs = any(isinstance(start, Seeds) for start in starts or ())
+    return [*untried, "other known pairs" if has_pairs else SEEDS]
+
+
 def all_tie(problem):
-    """Return whether all plans of the same mass have the same objective."""
+    """Return whether all plans of the same mass have the same objective, up to rounding."""
     linear = problem.between if problem.is_fused else np.zeros(1)
     n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
     if isinstance(linear, CrossCost) or np.ptp(linear) > 0 or n_points == 1:
         return False
     x, y = problem.x.is_constant, problem.y.is_constant
+    if problem.loss == "square":
+        of_x, of_y = (_extent(side) for side in (problem.x, problem.y))
+        # Rounding of costs of one side is more than the other side adds to an objective.
+        x |= of_x <= NOTHING * of_y
+        y |= of_y <= NOTHING * of_x
     # Without fixed marginals masses of the columns are free, or of both sides.
     return x or y if problem.is_balanced else y and (x or problem.marginals == "semirelaxed")
+
+
+def _extent(geometry):
+    """Return the range of costs given as a matrix, and of a cloud about the largest cost."""
+    if isinstance(geometry, PointCloud):
+        return geometry.scale * float(np.square(geometry.features).max())
+    low, high = geometry.extremes
+    return high - low
 
 
 def missed_rows(linearization, rows, status):

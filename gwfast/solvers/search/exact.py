@@ -28,10 +28,10 @@ from ...utils.deadline import NEVER, OutOfTime, Patience
 from ...utils.memory import as_memory_limit
 from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent, ProgressListener
-from .advice import all_tie, doubted
+from .advice import doubted
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
-from .isomorphism import Canonical, are_apart, has_symmetry, isomorphisms
+from .isomorphism import Canonical, are_apart, isomorphisms
 from .portfolio import Entrant
 from .starts import PRODUCT, Start, as_plan, random
 
@@ -253,13 +253,12 @@ def solve_exact(problem, start, options, report, solve, limit):
 
         seen = search.solver.solve(search.led_by, limits, callback)
         solution = solution if seen.status == Ending.TIME_LIMIT else seen
-    tie = search.is_tie or has_symmetry(search.problem, search.solution.plan)
-    tie = all_tie(problem) or (problem.is_balanced and tie)
+    tie = problem.is_balanced and search.is_tie
     result = canonical.restore(solution).result(threads, candidates=search.candidates)
     if tie and result.ending == Ending.CONVERGED:
         result = dataclasses.replace(result, ending=Ending.TIE, advice=Ending.TIE.advice)
     if whole is None:
-        return doubted(problem, result)
+        return doubted(problem, result, options.search_time)
     candidates = Candidates(result.candidates, whole.confidence)
     result = dataclasses.replace(result, candidates=candidates)
     if whole.ending == Ending.UNCERTAIN and result.ending in SETTLED:

@@ -8,21 +8,29 @@ color, one of either space gets a color of its own (McKay, Practical graph isomo
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from ...linear.rules import Balanced
+from ...problems.cross_cost import CrossCost
+from ...problems.dense_cost import DenseCost
+from ...problems.geometry import PointCloud
 from ...problems.quadratic import QuadraticProblem
+from ...utils.blocks import row_blocks
 
 # Relative differences of costs and of sums of weights that are rounding.
 ROUNDING = 1e-10
+# Points of a side up to which symmetries are looked for, in four float64 matrices.
+MOST_SYMMETRIC = 2000
 
 
-def isomorphisms(problem):
-    """Yield plans (n, m) of objective zero between single points, at most one for each choice of
-    the first partner. Of fused problems, points are matched at a linear cost of zero.
+def isomorphisms(problem, rounding=ROUNDING, most=math.inf):
+    """Yield plans (n, m) of objective zero up to `rounding` between single points, at most one for
+    each choice of the first partner, with at `most` that many choices. Of fused problems, points
+    are matched at a linear cost of zero.
     """
     (n, m), p, q = problem.shape, problem.p, problem.q
     if n != m:
@@ -32,7 +40,7 @@ def isomorphisms(problem):
     costs = [side.to_dense().matrix for side in (problem.x, problem.y)]
     left, right = (np.sort(cost @ mass) for cost, mass in zip(costs, (p, q), strict=True))
     # Most spaces that differ already differ in the mean costs of their points.
-    if abs(left - right).max() > ROUNDING * n * max(abs(left).max(), abs(right).max()):
+    if abs(left - right).max() > rounding * n * max(abs(left).max(), abs(right).max()):
         return
     colors, free = n * np.concatenate([p, q]), np.ones((n, n), dtype=bool)
     if problem.is_fused:
@@ -46,24 +54,139 @@ def isomorphisms(problem):
     masses = problem.p
     if problem.rule.takes_mass:  # of the first points
         masses = np.diff(np.minimum(masses.cumsum(), problem.mass), prepend=0.0)
-    for cols in _Search(np.array(costs, dtype=np.float64)).pairs(colors):
+    search = _Search(np.array(costs, dtype=np.float64), rounding, most)
+    for cols in search.pairs(colors):
         if free[np.arange(n), cols].all():
             plan = np.zeros((n, n))
             plan[np.arange(n), cols] = masses
             yield plan
 
 
-def has_symmetry(problem, plan):
-    """Return whether one of eight symmetries of a space makes another plan as good."""
-    if problem.is_fused or min(np.count_nonzero(problem.p), np.count_nonzero(problem.q)) == 1:
-        return False
-    for geometry, masses, rows in ((problem.x, problem.p, plan), (problem.y, problem.q, plan.T)):
+def symmetry(problem, coupling):
+    """Return the name of a side, "x" or "y", and an order (n,) of its points that makes another
+    plan as good, of up to eight orders of each side; None if there is none, or too many points.
+    """
+    linear = problem.between
+    if isinstance(linear, CrossCost) or max(problem.shape) > MOST_SYMMETRIC:
+        return None
+    sides = ("x", problem.x, problem.p), ("y", problem.y, problem.q)
+    for number, (name, geometry, masses) in enumerate(sides):
+        if not _has_similar(geometry, masses):
+            continue
+        geometry, own = geometry.to_dense(), np.arange(len(masses))
+        rounding = _rounding(geometry)
         same = QuadraticProblem.from_checked(geometry, geometry, Balanced(masses, masses))
-        for order in itertools.islice(isomorphisms(same), 8):
-            order = np.where(masses > 0, order.argmax(axis=1), np.arange(len(masses)))
-            if are_apart(rows[order], rows):
-                return True
-    return False
+        costs = linear if linear is None or number == 0 else linear.T
+        most = max(16, int(1e9 / len(masses) ** 3))
+        for order in itertools.islice(isomorphisms(same, rounding, most), 8):
+            order = np.where(masses > 0, order.argmax(axis=1), own)
+            if costs is not None and not np.allclose(costs[order], costs, rtol=1e-6, atol=0.0):
+                continue
+            plan = coupling.toarray() if number == 0 else coupling.toarray().T
+            if are_apart(plan[order], plan):
+                return name, order
+    return None
+
+
+def _has_similar(geometry, masses):
+    """Return whether a quarter of the mass is of points with equal mean costs to all points."""
+    if isinstance(geometry, PointCloud):
+        features = geometry.features.astype(np.float64)
+        means = features @ (geometry.signature @ (masses @ features))
+        rounding = 1e-5 * np.abs(means).max()
+    else:
+        means = geometry.moments(0.0, masses)[0]
+        rounding = _rounding(geometry) * max(map(abs, geometry.extremes))
+    order = means.argsort()
+    close = np.diff(means[order]) <= rounding
+    similar = np.append(close, False) | np.append(False, close)
+    return masses[order][similar].sum() > 0.25 * masses.sum()
+
+
+def twins(geometry, masses, linear=None):
+    """Return classes of points that cannot be told apart, lists of two or more points with mass
+    each: costs stay as they are if two of them change places. Of a cloud, equal rows; with `linear`
+    costs (n, m), these are equal too.
+    """
+    if isinstance(geometry, PointCloud):
+        return _equal_rows(geometry.features, masses, linear)
+    matrix, n = geometry.matrix, geometry.n
+    size = _rounding(geometry) * max(map(abs, geometry.extremes))
+    sums = matrix.sum(axis=1, dtype=np.float64)
+    order = sums.argsort()
+    steps = np.diff(sums[order])
+    close = steps <= size * n**0.5
+    if not close.any():
+        return []
+    # Of twins i and j the sums of costs, with the weights w, differ by (w_i - w_j) (c_ii - c_ij).
+    weights = np.random.default_rng(0).random(n)
+    weighted, diagonal, classes = matrix @ weights, matrix.diagonal(), []
+    for group in np.split(order, np.flatnonzero(~close) + 1):
+        group = np.sort(group[masses[group] > 0])
+        if len(group) < 2:
+            continue
+        first = np.empty(len(group), dtype=np.intp)
+        for rows in row_blocks(len(group), len(group)):
+            some = group[rows]
+            foreseen = weights[some, None] - weights[group]
+            foreseen *= diagonal[some, None] - matrix[np.ix_(some, group)]
+            foreseen -= weighted[some, None] - weighted[group]
+            first[rows] = (np.abs(foreseen) <= size * n**0.5).argmax(axis=1)
+        for leader in np.unique(first):
+            points = group[first == leader]
+            points = points[_are_twins(geometry, points, size)]
+            points = _with_equal_rows(points, linear)
+            if len(points) > 1:
+                classes.append(points.tolist())
+    return classes
+
+
+def _are_twins(geometry, points, size):
+    """Return whether each point is a twin of the first, up to rounding of this size."""
+    first, here, matrix = points[0], np.arange(len(points)), geometry.matrix
+    equal = np.ones(len(points), dtype=bool)
+    for costs in (matrix,) if geometry.symmetric else (matrix, matrix.T):
+        own = costs[points].astype(np.float64)
+        apart = np.abs(own - costs[first])
+        apart[here, points] = np.abs(own[here, points] - costs[first, first])
+        apart[:, first] = np.abs(own[:, first] - costs[first, points])
+        equal &= apart.max(axis=1) <= size
+    return equal
+
+
+def _with_equal_rows(points, linear):
+    """Return the points whose linear costs are equal to the costs of the first."""
+    if linear is None:
+        return points
+    costs = linear[points]
+    size = 1e-10 * np.abs(costs).max()
+    return points[np.abs(costs - costs[0]).max(axis=1) <= size]
+
+
+def _equal_rows(features, masses, linear):
+    """Return classes of equal rows with mass."""
+    weights = np.random.default_rng(0).random(features.shape[1])
+    values = np.concatenate([features[rows] @ weights for rows in row_blocks(*features.shape)])
+    order = values.argsort(kind="stable")
+    order, classes = order[masses[order] > 0], []
+    close = np.diff(values[order]) <= 1e-12 * np.abs(values).max()
+    close[close] = (features[order[1:][close]] == features[order[:-1][close]]).all(axis=1)
+    if not close.any():
+        return []
+    edges = np.flatnonzero(~close) + 1
+    for points in np.split(order, edges):
+        if len(points) > 1:
+            points = _with_equal_rows(np.sort(points), linear)
+            if len(points) > 1:
+                classes.append(points.tolist())
+    return classes
+
+
+def _rounding(geometry):
+    """Return the relative difference of costs of this matrix that is rounding."""
+    if not isinstance(geometry, DenseCost):
+        return ROUNDING
+    return max(ROUNDING, 8 * float(np.finfo(geometry.matrix.dtype).eps))
 
 
 def are_apart(plan, other):
@@ -121,14 +244,14 @@ def _ordered(geometry, masses, linear):
 class _Search:
     """A search by the costs (k, n, n) of one or two spaces. Colors are numbers (k n,)."""
 
-    def __init__(self, costs):
-        self._costs, n = costs, costs.shape[1]
+    def __init__(self, costs, rounding=ROUNDING, most=math.inf):
+        self._costs, self._rounding, n = costs, rounding, costs.shape[1]
         costs /= max(np.abs(costs).max(), np.finfo(float).tiny)
         # Sums of these times colors are equal for equal multisets of costs and colors.
         self._weights = 1 / (np.e + costs) + 1 / (np.pi + costs.transpose(0, 2, 1))
         self._weights[:, np.arange(n), np.arange(n)] += 1.0  # a point's own color
         self._colors, self._own = np.random.default_rng(0).random((2, n))
-        self._left = 2 * n  # choices; each point needs one at most if none is wrong
+        self._left = min(2 * n, most)  # choices; each point needs one at most if none is wrong
 
     def refine(self, colors, n_colors=0):
         """Refine colors in place. Return points (k, n) by their sums, the rank of each, and the
@@ -141,9 +264,9 @@ class _Search:
             order = sums[..., 0].argsort(axis=1)
             order += n * np.arange(len(order))[:, None]
             ranked = sums.take(order)
-            if abs(ranked - ranked[0]).max() > ROUNDING * n:
+            if abs(ranked - ranked[0]).max() > self._rounding * n:
                 return None
-            np.cumsum(np.diff(ranked[0]) > ROUNDING * n, out=ranks[1:])
+            np.cumsum(np.diff(ranked[0]) > self._rounding * n, out=ranks[1:])
             before, n_colors = n_colors, ranks[-1] + 1
             colors.put(order, self._colors[ranks])
         return order, ranks, ranked
@@ -159,13 +282,13 @@ class _Search:
             cols = np.empty(n, dtype=np.intp)
             cols[order[0]] = order[1]
             apart = self._costs[0] - self._costs[1][np.ix_(cols, cols)]
-            if abs(apart).max() <= ROUNDING:
+            if abs(apart).max() <= self._rounding:
                 yield cols
             return
         rows, cols = order[:, ranks == np.bincount(ranks).argmax()] + [[0], [n]]
         some = self._weights[0, rows]
         # Rows of twins differ at these points only: any order is as good.
-        if (abs(some[1:] - some[0]) > ROUNDING).sum() <= 2 * (len(rows) - 1):
+        if (abs(some[1:] - some[0]) > self._rounding).sum() <= 2 * (len(rows) - 1):
             colors[rows] = colors[cols] = self._own[: len(rows)]
             yield from self.pairs(colors, n_colors)
             return

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ...problems.quadratic import QuadraticProblem
-from ...results.coupling import SparseCoupling
+from ...results.coupling import Coupling, SparseCoupling, are_matches
 from ...utils.callers import outside
 from ...utils.types import IntArray
 from ...utils.validation import as_any_array, as_array, as_mapping, as_translations
@@ -91,7 +91,7 @@ class Seeds:
     def plan(self, problem: QuadraticProblem, n_threads: int) -> SparseCoupling:
         """Return the plan of the pairs whose points take part, of mass one."""
         shape, pairs = problem.shape, np.asarray(self.pairs)
-        within = (pairs < shape).all(axis=1)
+        within = self._take_part(shape)
         of = f"of the {shape[0]} and {shape[1]} points that take part"
         if not within.any():
             least = pairs.min(axis=0).tolist()
@@ -104,6 +104,19 @@ class Seeds:
         weights = (weights / weights.sum()).astype(np.float32)
         plan = sparse.coo_array((weights, (rows, cols)), shape=shape)
         return SparseCoupling(plan.tocsr(), n_threads)
+
+    def kept_by(self, coupling: Coupling) -> tuple[int, int]:
+        """Return how many of the pairs that take part a plan keeps, as the best match of the first
+        or of the second point, and how many there are.
+        """
+        rows, cols = np.asarray(self.pairs)[self._take_part(coupling.shape)].T
+        kept = are_matches(coupling, rows, cols)
+        if not kept.all():
+            kept |= are_matches(coupling.T, cols, rows)
+        return int(kept.sum()), len(kept)
+
+    def _take_part(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
+        return (np.asarray(self.pairs) < shape).all(axis=1)
 
     def __str__(self) -> str:
         return self._counted("seed")
