@@ -200,7 +200,10 @@ def summary(outcome):
             name: {"name": side.name, **counted(side.embeddings)} for name, side in sides.items()
         },
         "plan_shape": gw.coupling.shape, "n_threads": outcome.result.n_threads,
-        "gw": {name: getattr(gw, name) for name in figures} | {"advice": as_options(gw.advice)},
+        "gw": {
+            **{name: getattr(gw, name) for name in figures},
+            "advice": as_options(gw.advice), "remarks": [*map(as_options, gw.remarks)],
+        },
         "candidates": gw.candidates, "refinement": outcome.result.refinement,
         "mutual_pairs": None if mutual is None else int(np.sum(mutual)),
         "translations": {entry.word: entry.best for entry in outcome.entries(outcome.shown)},

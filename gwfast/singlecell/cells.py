@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from ..kernels.threads import resolve_n_threads
+from ..problems.dense_cost import ROUNDING
 from ..problems.graphs import GraphCost
 from ..results.tables import largest
 from ..utils.blocks import row_blocks
@@ -85,6 +86,8 @@ def representation(cells, use_rep, n_components, name):
         called = "X_pca" if use_rep is None and "X_pca" in cells.obsm else use_rep
         table, name = table_of(cells, None if called == "X" else called, name)
     table = as_features(table, name)
+    if table.shape[0] > 1 and are_equal(table):
+        raise ValueError(f"{name} must have cells that differ, got {table.shape[0]} equal rows")
     if n_components == "auto":
         n_components = None if table.shape[1] <= N_COMPONENTS else N_COMPONENTS
     if called is None and n_components is not None:
@@ -94,6 +97,13 @@ def representation(cells, use_rep, n_components, name):
     if len(points) < 2:
         raise ValueError(f"{name} must have at least 2 cells, got {len(points)}")
     return points, called or "X", _warn_of_lengths(table, name)
+
+
+def are_equal(table):
+    """Return whether all rows are equal up to the rounding of float32."""
+    low, high = (filled(extreme(axis=0)) for extreme in (table.min, table.max))
+    size = max(np.abs(low).max(initial=0.0), np.abs(high).max(initial=0.0))
+    return (high - low).max(initial=0.0) <= ROUNDING * size
 
 
 def _warn_of_lengths(table, name):
@@ -191,6 +201,8 @@ def neighbor_costs(
         # A row without direction is equally far from all cells.
         x = x / np.where(lengths > 0, lengths, 1.0)
     x = x - x.mean(axis=0)
+    if metric != "euclidean" and np.abs(x).max() <= 1e-12:
+        raise ValueError(f"points must differ by the metric {metric!r}, got {n} equal rows")
     half_squares = np.einsum("ij,ij->i", x, x) / 2
     neighbors, threads = np.empty((n, k), dtype=np.int64), resolve_n_threads(n_threads)
     for rows in row_blocks(n, n):

@@ -26,6 +26,7 @@ from ..results.coupling import SparseCoupling
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending
 from ..results.tables import Candidate, Candidates
+from ..singlecell.cells import are_equal
 from ..singlecell.matching import advised, quiet_solve, warn_of
 from ..solvers.options import InitLike, SolverOptions, as_options
 from ..utils.callers import outside
@@ -231,6 +232,10 @@ def pairwise_align(
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
     alpha = as_positive(alpha, "alpha", zero=blur == 0)
+    for each in (a, b):
+        if alpha < 1 and are_equal(each.table):
+            differ = f"spots whose features differ, got {len(each.spots)} equal rows"
+            raise ValueError(f"{each.name} must have {differ}; alpha=1 compares places alone")
     if blur or not norm:
         _warn_of_units(a, b, not blur)
     deadline = Deadline.after(time_limit)

@@ -60,7 +60,7 @@ def assert_sound(result, x, y, p, q):
     assert abs(result.gw_cost - objective(plan, x, y)) <= 1e-11 * size
     assert result.reg_cost == result.gw_cost and result.epsilon == 0
     assert result.method == "cg" and result.gap >= 0 and result.n_iter == len(result.history)
-    assert result.status in ("converged", "max_iter", "uncertain")
+    assert result.status in ("converged", "max_iter", "uncertain", "degenerate")
     if result.converged:
         assert result.gap <= 1e-5 * abs(result.gw_cost) + 1e-12 * size
     values = [step.gw_cost for step in result.history]
@@ -93,7 +93,7 @@ def test_rounding_makes_no_cost_asymmetric():
 def test_vertices_are_sparse(options):
     result = solve(*pair(), **options)
     sparse = result.coupling.tocsr(0.0)
-    assert result.converged and sparse.nnz < 20 + 15
+    assert result.gap <= 1e-5 * result.gw_cost and sparse.nnz < 20 + 15
     np.testing.assert_array_equal(sparse.toarray(), result.plan)
     # Equal masses are assigned one to one.
     plan = solve(*pair(25, 25), **options | dict(marginals="balanced")).plan

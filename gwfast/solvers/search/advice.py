@@ -55,11 +55,11 @@ def remarked(problem, result, starts=None):
     """
     ending, remarks = result.ending, []
     is_settled = result.status in (Status.CONVERGED, Status.UNCERTAIN)
-    if is_settled and all_tie(problem):
+    if is_settled and result.method == "cg" and all_tie(problem):
         ending = Ending.EQUAL_COSTS
         return dataclasses.replace(result, ending=ending, advice=ending.advice)
     if starts is not None:
-        if is_settled:
+        if result.status not in (Status.STOPPED, Status.TIME_LIMIT, Status.DEGENERATE):
             count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
             remarks.append(f"{count}, not searched")
         kept, n_pairs = _kept_pairs(result, starts)
@@ -132,9 +132,11 @@ def doubted(problem, result, search_time=None):
     """Return the result of a search with its `confidence`, "uncertain" if that is low; problems
     that are not balanced have none.
     """
-    if not problem.is_balanced or all_tie(problem):
+    is_exact = result.method == "cg"
+    ties = all_tie(problem) if is_exact else result.ending == Ending.EQUAL_COSTS
+    if ties or not problem.is_balanced:
         return result
-    chance = confidence_of(result.candidates, result.ending, exact=result.method == "cg")
+    chance = confidence_of(result.candidates, result.ending, exact=is_exact)
     result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
     if chance >= LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result

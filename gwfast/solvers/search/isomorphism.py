@@ -113,11 +113,11 @@ def twins(geometry, masses, linear=None):
     matrix, n = geometry.matrix, geometry.n
     size = _rounding(geometry) * max(map(abs, geometry.extremes))
     sums = matrix.sum(axis=1, dtype=np.float64)
-    order = sums.argsort()
-    steps = np.diff(sums[order])
-    close = steps <= size * n**0.5
+    ordered = np.sort(sums)
+    close = ordered[1:] - ordered[:-1] <= size * n**0.5
     if not close.any():
         return []
+    order = sums.argsort()
     # Of twins i and j the sums of costs, with the weights w, differ by (w_i - w_j) (c_ii - c_ij).
     weights = np.random.default_rng(0).random(n)
     weighted, diagonal, classes = matrix @ weights, matrix.diagonal(), []
@@ -186,7 +186,7 @@ def _rounding(geometry):
     """Return the relative difference of costs of this matrix that is rounding."""
     if not isinstance(geometry, DenseCost):
         return ROUNDING
-    return max(ROUNDING, 8 * float(np.finfo(geometry.matrix.dtype).eps))
+    return {4: 1e-6, 2: 1e-2}.get(geometry.matrix.itemsize, ROUNDING)
 
 
 def are_apart(plan, other):
