@@ -108,7 +108,7 @@ def align(
     >>> import gwfast
     >>> from gwfast.words import load_sample
     >>> spanish, french, _ = load_sample()
-    >>> alignment = gwfast.align(spanish, french, n_words=500)
+    >>> alignment = gwfast.align(spanish, french, n_words=300)
     >>> alignment.gw.converged
     True
     >>> alignment.translate("noche", k=2).words

@@ -95,7 +95,7 @@ def gromov_wasserstein(
         conditional gradient; `tol` then bounds the Frank-Wolfe gap over the objective.
     init : str, Seeds, plan, GWResult or list of these, default="auto"
         "auto": a search. "product", "profile", "random", "exact": one start. An array or a result:
-        a warm start. A list: starts that race.
+        a warm start. A list: starts that race. Only "auto" leads to a `confidence`.
     tol : float, default=1e-5
         Relative change of objective and plan at which the solver stops.
     max_iter : int, default=1000

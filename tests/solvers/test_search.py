@@ -285,7 +285,7 @@ def test_defaults_translate(shared_data, name):
     x, y, dictionary = pair(shared_data, name)
     *_, n, least_plan, least_csls = PAIRS[name]
     result = gwfast.align(x.vectors, y.vectors, n_words=n)
-    assert result.gw.converged
+    assert result.gw.status in ("converged", "uncertain")
     assert precision(result, dictionary, x.words[:n], y.words[:n], "coupling") >= least_plan
     assert precision(result, dictionary, x.words, y.words, "csls") >= least_csls
 

@@ -26,7 +26,8 @@ Dictionary: TypeAlias = Mapping[str, Known] | list[tuple[str, Known]]
 class Seeds:
     """Start from a few correspondences that are known, or guessed.
 
-    They only say where to start: the solution may leave them.
+    They only say where to start: the solution may leave them. Its `advice` says how many pairs it
+    keeps; if these are less than half, the status is "uncertain".
 
     Parameters
     ----------
