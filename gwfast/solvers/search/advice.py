@@ -54,12 +54,13 @@ def remarked(problem, result, starts=None):
     None) if a symmetry makes another plan as good.
     """
     ending, remarks = result.ending, []
+    says_more = result.status not in (Status.STOPPED, Status.TIME_LIMIT, Status.DEGENERATE)
     is_settled = result.status in (Status.CONVERGED, Status.UNCERTAIN)
     if is_settled and result.method == "cg" and all_tie(problem):
         ending = Ending.EQUAL_COSTS
         return dataclasses.replace(result, ending=ending, advice=ending.advice)
     if starts is not None:
-        if result.status not in (Status.STOPPED, Status.TIME_LIMIT, Status.DEGENERATE):
+        if says_more:
             count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
             remarks.append(f"{count}, not searched")
         kept, n_pairs = _kept_pairs(result, starts)
@@ -75,6 +76,7 @@ def remarked(problem, result, starts=None):
             remarks.append(_of_symmetry(*order))
             if ending == Ending.CONVERGED:
                 ending = Ending.TIE
+    if says_more:
         remarks += _of_twins(problem)
     if not remarks:
         return result
