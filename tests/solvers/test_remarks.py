@@ -1,5 +1,5 @@
-"""What a result says of itself: its status and `converged`, one start that was not searched, known
-pairs that the plan keeps, points that cannot be told apart, and remedies that are new.
+"""Results have remarks: one start that was not searched, known pairs that the plan keeps, points
+that cannot be told apart. Their status and `converged` agree, and remedies are new.
 """
 
 import warnings

@@ -48,10 +48,10 @@ def conclude(descent, tie, limits, starts=None, **more):
 
 
 def remarked(problem, result, starts=None):
-    """Return the result with what there is to know beside its ending: that it comes from the
-    caller's `starts` alone, how many known pairs it keeps, and points that cannot be told apart.
-    A plan that loses most known pairs is "uncertain", and so is the plan of a search (`starts` are
-    None) if a symmetry makes another plan as good.
+    """Add remarks to a result: whether it comes from the `starts` of a caller alone, the number of
+    known pairs that the plan keeps, and points that cannot be told apart. A plan that loses most
+    known pairs is "uncertain", and so is the plan of a search (`starts` are None) if a symmetry
+    makes another plan as good.
     """
     ending, remarks = result.ending, []
     says_more = result.status not in (Status.STOPPED, Status.TIME_LIMIT, Status.DEGENERATE)
