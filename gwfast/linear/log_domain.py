@@ -85,6 +85,8 @@ class LogDomain:
         pairs = (potentials.f, self.log_p), (potentials.g, self.log_q)
         return max(_lost(*pair).sum() / np.isfinite(pair[1]).sum() for pair in pairs)
 
+    # At prices far above the costs potentials leave the range of numbers; the solver sees it.
+    @np.errstate(over="ignore", invalid="ignore")
     def mended(self, cost, potentials, epsilon, terms):
         """Return potentials with finite values for the points with mass that have none, columns
         first, each fitted to the potentials of the other side.
@@ -98,7 +100,6 @@ class LogDomain:
             f = np.where(lost, terms.rows.ruled(self.fit_rows(cost, g, epsilon)), f)
         return Potentials(f, g)
 
-    # At prices far above the costs potentials leave the range of numbers; the solver sees it.
     @np.errstate(over="ignore", invalid="ignore")
     def anneal(self, cost, potentials, epsilon, spread, terms_at, deadline):
         """Return potentials after iterations at epsilons that fall by factors of four, from a part

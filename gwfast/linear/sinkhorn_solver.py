@@ -350,9 +350,13 @@ class _Problem:
         raise lost_to_rounding(self.epsilon, self.solver.precision)
 
 
+class LostToRounding(ValueError):
+    """A plan has no numbers, as its epsilon is too small."""
+
+
 def lost_to_rounding(epsilon, precision):
     """Return the error of a plan that has no numbers."""
-    return ValueError(
+    return LostToRounding(
         "epsilon and rho must be nearer to the costs, and to one another, for this plan: at an "
         f"epsilon of {epsilon:.1e} of the largest costs all is rounding in {precision.dtype}"
     )

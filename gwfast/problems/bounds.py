@@ -38,7 +38,8 @@ def lower_bounds(signatures: list[Float64Array]) -> Float64Array:
         # Rounding must not raise a bound.
         found -= 1e-12 * (squares[:, None] + squares)
         np.maximum(made, found / kind.shape[1], out=made)
-    return made
+    # Some BLAS libraries round both halves of the product differently.
+    return np.minimum(made, made.T)
 
 
 def _means_of_parts(values, weights):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping
@@ -76,7 +77,7 @@ def read_result(path: PathLike) -> dict[str, Any]:
                 saved = {name: read_array(archive, name, budget) for name in archive.files}
             about = json.loads(str(saved["about"]))
             name, mass, rho = about["marginals"]
-            rows = map(Candidate._make, about["candidates"])
+            rows = itertools.starmap(Candidate, about["candidates"])
             p, q, f, g = (_array(saved, key, 1) for key in ("p", "q", "f", "g"))
             if (len(p), len(q)) != (len(f), len(g)):
                 raise ValueError(f"expected {len(p)} and {len(q)} potentials")

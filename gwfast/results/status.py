@@ -72,6 +72,11 @@ class Ending(enum.Enum):
     )
     LOST_MASS = Status.DEGENERATE, "points have lost their mass"
     TRUNCATED = Status.DEGENERATE, "the plan may have much of its mass outside of the neighbors"
+    RIVAL = (
+        Status.UNCERTAIN,
+        "which of them is right cannot be known; more points or a few known pairs "
+        "(init=Seeds(...)) decide",
+    )
     UNCERTAIN = Status.UNCERTAIN, "a lower optimum may well exist, see confidence"
     TIE = (
         Status.UNCERTAIN,

@@ -170,6 +170,10 @@ def largest(x, k, n_threads):
     return Neighbors(indices.astype(np.int64, copy=False), scores)
 
 
+# The kind of escapes, which begin at the best plan so far.
+RESTART = "restart"
+
+
 class Candidate(NamedTuple):
     """One start that was tried.
 
@@ -186,6 +190,18 @@ class Candidate(NamedTuple):
         ``"dropped at 7%"`` (of epsilon, of an exact search), ``"tie"`` (another optimum, as good as
         the winner's), ``"lost"`` (an escape, or a start that an escape has left behind),
         ``"out of time"``.
+    kind : str
+        Starts of one kind may err together: "product", "profile", "random", "clusters", "axes",
+        "anchors", "paths", "exact", "restart" (an escape) and others.
+    optimum : int
+        Candidates with the same number have been found on the way to one optimum; -1 if that is
+        not known.
+    value : float
+        The objective by which candidates are compared: `gw_cost`, with the entropy where marginals
+        are free.
+    gap : float
+        Relative difference of the value from the winner's on as many points at the same epsilon;
+        NaN if the winner was not there.
 
     Examples
     --------
@@ -202,6 +218,29 @@ class Candidate(NamedTuple):
     n_iter: int
     seconds: float
     fate: str
+    kind: str = ""
+    optimum: int = -1
+    value: float = np.nan
+    gap: float = np.nan
+
+    @property
+    def is_restart(self) -> bool:
+        """Whether the descent began at the best plan so far, perturbed."""
+        return self.kind == RESTART
+
+
+def with_gaps(rows: list[Candidate]) -> list[Candidate]:
+    """Return the rows with their gaps to the last row that has won."""
+    winner = next((row for row in reversed(rows) if row.fate == "won"), None)
+    if winner is None:
+        return rows
+    # The last row of an optimum is of the descent that went on.
+    ours = {(r.n_points, r.epsilon): r.value for r in rows if r.optimum == winner.optimum}
+    gaps = []
+    for row in rows:
+        best = ours.get((row.n_points, row.epsilon), np.nan)
+        gaps.append(row._replace(gap=(row.value - best) / (abs(best) or 1.0)))
+    return gaps
 
 
 class Candidates(tuple[Candidate, ...]):
@@ -216,7 +255,9 @@ class Candidates(tuple[Candidate, ...]):
     confidence: float
 
     def __new__(cls, rows: Iterable[Candidate] = (), confidence: float = np.nan) -> Candidates:
-        self = super().__new__(cls, rows)
+        known = {-1: -1}
+        rows = [row._replace(optimum=known.setdefault(row.optimum, len(known) - 1)) for row in rows]
+        self = super().__new__(cls, with_gaps(rows))
         self.confidence = confidence
         return self
 
@@ -226,7 +267,7 @@ class Candidates(tuple[Candidate, ...]):
 
     def __str__(self) -> str:
         # Words to the left, numbers to the right.
-        formats = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<"
+        formats = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<", "<", ">", ">.6g", ">.3f"
         numbers = [f[1:] for f in formats]
         cells = [Candidate._fields, *(tuple(map(format, row, numbers)) for row in self)]
         widths = (max(map(len, column)) for column in zip(*cells, strict=True))

@@ -197,14 +197,14 @@ def solve(problem, options, race=driver.search):
                 result = solve_exact(problem, start, options, report, solve, limit)
             elif starts is None:
                 found = race(problem, options, report)
-                result = conclude(found.descent, found.is_tie, options.limits)
+                result = conclude(found.descent, found.rival, options.limits)
                 result = dataclasses.replace(result, candidates=found.candidates)
                 result = doubted(problem, result, options.search_time)
             else:
                 report(ProgressEvent("solve", f"solving from {starts[0]}"))
                 found = driver.search(problem, options, report, starts)
                 more = dict(starts=starts, candidates=found.candidates)
-                result = conclude(found.descent, found.is_tie, options.limits, **more)
+                result = conclude(found.descent, found.rival, options.limits, **more)
             result = remarked(problem, result, starts)
         except OutOfTime:
             result = unsolved(problem, options)

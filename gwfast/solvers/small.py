@@ -2,6 +2,8 @@
 compiled call, and around each no more Python than its costs and its result need.
 """
 
+import math
+
 from ..quadratic.descend import Descent
 from ..quadratic.linearize import is_factored, linearize
 from ..quadratic.methods import as_method
@@ -66,7 +68,7 @@ def small_result(problem, descent, limits, seconds):
     """Return the `GWResult` of the descent of a small problem."""
     starts = [PRODUCT]  # or a plan, of which there is as little to say
     more = dict(labels=problem.labels, seconds=seconds)
-    result = remarked(problem, conclude(descent, False, limits, starts, **more), starts)
+    result = remarked(problem, conclude(descent, math.inf, limits, starts, **more), starts)
     return completed(problem, result, seconds) if problem.is_fused else result
 
 

@@ -154,27 +154,27 @@ def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_hav
     assert judged(steps, at(change_is_rounded=False, precision=DOUBLE))[-1].settled
 
 
-def tried(start, gw_cost, fate="lost"):
-    return Candidate(start, 50, 0.1, gw_cost, n_iter=9, seconds=0.1, fate=fate)
+def tried(start, kind, optimum, value, fate="lost"):
+    return Candidate(start, 50, 0.1, value, 9, 0.1, fate, kind, optimum, value)
 
 
 SEARCH = [
-    tried("profile 0.02", 1.0, "won"),
-    tried("profile 0.05", 1.0, "same as profile 0.02"),
-    tried("random 0", 1.0, "same as profile 0.05"),
-    tried("product", 1.04),
-    tried("escape 0", 1.0, "same as profile 0.02"),
-    tried("escape 1", 1.2),
+    tried("profile 0.02", "profile", 0, 1.0, "won"),
+    tried("profile 0.05", "profile", 0, 1.0),
+    tried("random 0", "random", 0, 1.0),
+    tried("product", "product", 1, 1.04),
+    tried("escape 0", "restart", 0, 1.0),
+    tried("escape 1", "restart", 2, 1.2),
 ]
 
 
 def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     found = Evidence.of(SEARCH, Ending.CONVERGED)
-    assert found == pytest.approx((2, 2, 0.4, 1 / 3, True))
+    assert found == pytest.approx((2, 1, 0.4, 1 / 3, True))
     known = confidence_of(SEARCH, Ending.CONVERGED)
-    for start in ("random 1", "escape 2"):
-        same = tried(start, 1.0, "same as random 0")
+    for start, kind in (("random 1", "random"), ("escape 2", "restart")):
+        same = tried(start, kind, 0, 1.0)
         assert confidence_of([*SEARCH, same], Ending.CONVERGED) > known
-    for other in (tried("random 1", 1.01), tried("escape 2", 1.3)):
+    for other in (tried("random 1", "random", 3, 1.01), tried("escape 2", "restart", 3, 1.3)):
         assert confidence_of([*SEARCH, other], Ending.CONVERGED) < known
     assert confidence_of(SEARCH, Ending.MAX_OUTER) < known

@@ -158,7 +158,7 @@ PROBLEMS = {
     "copy in float64": ("sure", lambda seed: copied(tree(34, seed), seed, dtype="float64")),
     "semirelaxed copy": ("sure", lambda s: copied(tree(24, s), s, marginals="semirelaxed")),
     "partial copy": ("sure", lambda seed: copied(tree(20, seed), seed, marginals=PARTIAL)),
-    "unbalanced copy": ("sure", lambda seed: copied(tree(12, seed), seed, marginals=UNBALANCED)),
+    "unbalanced copy": ("found", lambda seed: copied(tree(12, seed), seed, marginals=UNBALANCED)),
     "asymmetric copy": ("sure", lengthened),
     "copy under kl": ("sure", lambda seed: lengthened(seed, loss="kl")),
     "exact semirelaxed copy": ("sure", lambda seed: copied(tree(30, seed), seed, **SEMIRELAXED)),
@@ -198,11 +198,14 @@ def test_a_known_match_is_found_or_doubted(name, seed):
     options, starts = options | dict(epsilon=result.epsilon), [match]
     if result.epsilon == 0 and match.size < 10_000:
         starts.append(gromov_wasserstein(x, y, **options | dict(epsilon="auto")).plan)
-    known = min(gromov_wasserstein(x, y, init=start, **options).gw_cost for start in starts)
+    # Where marginals are free, the entropy is a part of what plans are compared by.
+    value = "reg_cost" if "marginals" in options else "gw_cost"
+    known = min(getattr(gromov_wasserstein(x, y, init=one, **options), value) for one in starts)
     # The default epsilon is 1.75 % of the objective of the product plan.
-    found = result.gw_cost <= 1.002 * known + 1e-3 * result.epsilon + 1e-9
+    slack = 0.002 * abs(known) + 1e-3 * result.epsilon + 1e-9
+    found = getattr(result, value) <= known + slack
     assert OUTCOMES[outcome](found, result.status), (found, result)
-    if "marginals" not in options and result.status == "converged":
+    if result.status == "converged":
         assert result.confidence >= 0.93
     if result.status == "uncertain":
         assert result.confidence < 0.93 or "Seeds" in result.advice

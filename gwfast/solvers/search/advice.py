@@ -15,20 +15,24 @@ from ...results.tables import Candidates
 from ...utils.callers import outside
 from ...utils.progress import log
 from ..product_plan import warn_of_scales
-from .confidence import LEVEL, confidence_of
+from .confidence import LEVEL, TIE, confidence_of
 from .isomorphism import symmetry, twins
 from .seeds import Seeds
 
 # Ratio of the costs of both sides below which the smaller ones are lost in rounding.
 NOTHING = 1e-13
+# Relative difference of objectives within which another plan may be the right one: a straight
+# lineage and its reverse differ by 1 to 4 %.
+RIVAL = 0.05
 SEEDS = "a few known pairs (init=Seeds(...))"
 
 
-def conclude(descent, tie, limits, starts=None, **more):
+def conclude(descent, rival, limits, starts=None, **more):
     """Return the `GWResult` of a descent within these limits, from the caller's `starts` or None of
-    a search; `more` are fields to set.
+    a search, which has found a plan with little in common that is above by a part of `rival`;
+    `more` are fields to set.
     """
-    ending, advice = _diagnose(descent, tie, starts)
+    ending, advice = _diagnose(descent, rival, starts)
     # On noisy rotations of 30,000 points this moves the objective by 1 %, and no match.
     if descent.left_out > 0.01:
         outside_of = (
@@ -131,16 +135,16 @@ def _listed(points):
 
 
 def doubted(problem, result, search_time=None):
-    """Return the result of a search with its `confidence`, "uncertain" if that is low; problems
-    that are not balanced have none.
+    """Return the result of a search with its `confidence`, "uncertain" if that is low. There is
+    none if all plans are as good.
     """
     is_exact = result.method == "cg"
     ties = all_tie(problem) if is_exact else result.ending == Ending.EQUAL_COSTS
-    if ties or not problem.is_balanced:
+    if ties:
         return result
-    chance = confidence_of(result.candidates, result.ending, exact=is_exact)
+    chance = confidence_of(result.candidates, result.ending, exact=is_exact, rule=problem.rule)
     result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
-    if chance >= LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
+    if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE, Ending.RIVAL):
         return result
     longer = "SolverOptions(search_time=...)"
     if search_time is not None:
@@ -173,7 +177,7 @@ def warn_of(result, limits):
     )
 
 
-def _diagnose(descent, tie, starts):
+def _diagnose(descent, rival, starts):
     """Return status and advice."""
     at, status, rule = descent.linearization, descent.status, descent.problem.rule
     problem, epsilon = at.problem, descent.epsilon
@@ -225,8 +229,11 @@ def _diagnose(descent, tie, starts):
             f"{epsilon:.3g}, {100 * fraction:.3g} % of the mean linearized cost (1 to 3 % is "
             f"usual); {remedy}"
         )
-    if status == Ending.CONVERGED and tie:
+    if status == Ending.CONVERGED and rival <= TIE:
         status = Ending.TIE
+    elif status == Ending.CONVERGED and rival <= RIVAL:
+        within = f"two plans with little in common are within {max(rival, 0.01):.0%}"
+        return Ending.RIVAL, f"{within}; {Ending.RIVAL.advice}"
     return status, status.advice
 
 

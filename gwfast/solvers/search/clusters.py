@@ -54,7 +54,7 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     density = _distinct(many, plans, most) / np.outer(many[0].masses, many[1].masses)
     at = np.ix_(many[0].groups, many[1].groups)
     return [
-        Start(f"clusters {seed}, {rank}", functools.partial(_spread, at, one))
+        Start(f"clusters {seed}, {rank}", functools.partial(_spread, at, one), f"clusters {seed}")
         for rank, one in enumerate(density)
     ]
 

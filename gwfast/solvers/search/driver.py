@@ -3,7 +3,9 @@ for a lower optimum there, and the best goes on from level to level.
 """
 
 import dataclasses
+import functools
 import itertools
+import math
 import time
 from typing import NamedTuple
 
@@ -19,11 +21,29 @@ from ...results.status import Ending
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import OutOfTime
 from ...utils.progress import ProgressEvent
+from .anchors import anchor_starts
 from .confidence import LEVEL, Evidence, confidence_of
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
 from .levels import ladder
-from .portfolio import WENT_ON, WON, Entrant, Escapes, annealed_early, enter, race, ranked
+from .paths import path_starts
+from .portfolio import (
+    EXACT,
+    TIED,
+    WENT_ON,
+    WON,
+    Entrant,
+    Escapes,
+    annealed_early,
+    bound,
+    enter,
+    is_same,
+    race,
+    ranked,
+    renumbered,
+    rivalry,
+    without,
+)
 from .starts import PRODUCT, Start, given, profile_starts, random_starts
 
 # Limits of the descents that lead to the next level, whose first iterations move plans by 10 to
@@ -34,13 +54,21 @@ FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 UPDATES = 3
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
+# Entries of a plan up to which more starts than two race where marginals are free, on all points.
+MOST_FREE = 4_000_000
+# Relative difference of objectives up to which the next optimum is followed to its end.
+NEAR = 0.06
+# Entrants that were dropped in the race, and go on first if it leaves doubt.
+MAX_RESUMED = 3
 
 
 class Found(NamedTuple):
-    """The descent of the winner, whether another optimum is as good, and all that was tried."""
+    """The descent of the winner, by how much the nearest plan with little in common is above it
+    (infinity if none is known), and all that was tried.
+    """
 
     descent: Descent
-    is_tie: bool
+    rival: float
     candidates: Candidates
 
 
@@ -56,10 +84,10 @@ def search(problem, options, report, starts=None):
     if saved is not None:
         level, higher = (higher or [level])[-1], []
         descent = Descent.restored(level.linearization(options)[0], saved)
-        best, tie = Entrant(saved["label"], descent), saved["tie"]
+        best, rival = Entrant(saved["label"], saved["kind"], descent), saved["rival"]
         done, rows = ([Candidate(*row) for row in saved[part]] for part in ("done", "rows"))
     else:
-        (best, rows, tie), done = _first(level, higher, problem, options, report, starts), []
+        (best, rows, rival), done = _first(level, higher, problem, options, report, starts), []
     number, stopped = 0, False
     while higher:
         far = limits.within(FLOAT32 if level.problem is problem else COARSE)
@@ -83,19 +111,20 @@ def search(problem, options, report, starts=None):
         # One iteration, without the callback, makes a plan of the problem itself.
         best.advance(limits, best.n_outer + 1)
         descent = dataclasses.replace(best.descent, status=Ending.STOPPED)
-        return Found(descent, False, Candidates())
+        return Found(descent, math.inf, Candidates())
     if not best.n_outer:
         _check_time(best.descent, problem, limits)
     report(ProgressEvent("solve", f"solving from {best.label}"))
 
     def save(descent):
-        checkpoint.save(label=best.label, done=done, rows=rows, tie=tie, **descent.export())
+        known = dict(label=best.label, kind=best.kind, done=done, rows=rows, rival=rival)
+        checkpoint.save(**known, **descent.export())
 
     keeps = checkpoint is not None and checkpoint.path is not None
     best.advance(limits, callback=options.callback, save=save if keeps else None)
     won = best.ended(WON).row()._replace(gw_cost=best.descent.objective)
     rows = [*done, *ranked(rows, won)] if several else ()
-    return Found(best.descent, tie, Candidates(rows))
+    return Found(best.descent, rival, Candidates(rows))
 
 
 def descend(problem, start, options):
@@ -104,37 +133,76 @@ def descend(problem, start, options):
 
 
 def _first(level, higher, problem, options, report, starts):
-    """Return the best of the first level, all candidates, and whether another is as good."""
+    """Return the best of the first level, all candidates, and the `rivalry` of the next one."""
     deadline, races, limits = options.limits.deadline, starts is None, options.limits
     at, schedule = level.linearization(options)
     ratio = work(problem) / work(level.problem)
     if races:
         starts, schedule = _default(level, problem, options, report), annealed_early(schedule)
     until = limits.before(UPDATES * ratio) if higher else limits
-    field, rows, starts = [], [], iter(starts)
+    field, rows, unsettled, starts = [], [], [], iter(starts)
     while entering := list(itertools.islice(starts, MAX_FIELD - len(field))):
         field += enter(entering, at, schedule, deadline, report)
         if not field:
             raise OutOfTime
         field, dropped = race(field, until, report)
         rows += [one.row() for one in dropped]
+        unsettled += [one for one in dropped if one.fate == TIED or one.fate.startswith("dropped")]
+        unsettled = sorted(unsettled, key=lambda one: one.value)[:MAX_RESUMED]
         if field[0].is_late:
             break
     best = field[0]
+    if races and unsettled:
+        best, rows, rival = _compared(best, unsettled, rows, until)
+    else:
+        rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
     rows.append(best.row())
-    tie = any(row.fate == "tie" for row in rows)
-    won = ranked(rows, best.ended(WON).row())
+    won, rule = ranked(rows, best.ended(WON).row()), problem.rule
     # The winner is expected to settle.
-    sure = confidence_of(won, Ending.CONVERGED) >= LEVEL and not options.search_time
-    enough = limits.max_outer > 50 and options.tuning.second_look and problem.is_balanced
+    sure = confidence_of(won, Ending.CONVERGED, rule=rule) >= LEVEL and not options.search_time
+    enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
-        return best, rows, tie
+        return best, rows, rival
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
     clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
-    clusters = clusters and Evidence.of(won, None).kinds <= 1
-    escapes = Escapes(best, rows, options, report)
-    escapes.run(0.5 * ratio if higher else 0.0, clusters)
-    return escapes.best, escapes.rows, escapes.is_tie or (tie and escapes.best is best)
+    clusters = clusters and problem.is_balanced and Evidence.of(won, None).kinds <= 1
+    fields = []
+    if plain and not is_factored(at.problem):
+        fields = _doubtful(at.problem, options, report)
+    if is_factored(problem):
+        unsettled = []  # of clouds all but a few starts fall into wide optima
+    escapes = Escapes(best, rows, rival, options, report)
+    escapes.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
+    return escapes.best, escapes.rows, escapes.rival
+
+
+def _compared(best, unsettled, rows, limits):
+    """Return the better one of the winner of a race and the next optimum, if that was near when it
+    was dropped; all other rows, and the `rivalry` of the next optimum.
+    """
+    one = unsettled[0]
+    if best.is_late or one.value > bound(best, NEAR):
+        return best, rows, math.inf
+    unsettled.remove(one)
+    rows = without(rows, one)
+    for each in (best, one):
+        each.advance(limits.within(EXACT), max(limits.max_outer - 1, 1))
+    best, one = sorted((best, one), key=lambda each: each.value)
+    for each in (best, one):
+        each.size = each.descent.linearization.apart(each.descent.state)
+    if is_same(one, best):
+        row = one.joined(best).row()
+        return best, [*renumbered(rows, one), row], math.inf
+    return best, [*rows, one.row()], rivalry(one, best)
+
+
+def _doubtful(problem, options, report):
+    """Return functions that return the starts that race if the default starts leave doubt."""
+    fields = [functools.partial(anchor_starts, problem, deadline=options.limits.deadline)]
+    if problem.is_balanced:
+        solve = functools.partial(_plan_of, options=options, report=report)
+        fields.append(functools.partial(path_starts, problem, solve))
+    return fields
 
 
 def _promoted(best, below, level, options, keeps):
@@ -150,7 +218,8 @@ def _promoted(best, below, level, options, keeps):
     if not keeps:
         schedule = dataclasses.replace(schedule, first=schedule.last)
     new = Descent.at(at, state, schedule, after=descent if keeps else None)
-    return Entrant(best.label, new, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Entrant(best.label, best.kind, new, seconds, optimum=best.optimum)
 
 
 def _check_time(descent, problem, limits):
@@ -162,16 +231,21 @@ def _check_time(descent, problem, limits):
 def _default(level, problem, options, report):
     """Yield the starts that race by default."""
     part, seed, threads = level.problem, options.seed, options.threads(level.problem)
-    if not part.is_balanced:
-        if not NeighborTier.of(options.tier):  # the product plan has no few neighbors to each row
-            yield PRODUCT
-        yield _balanced_start(options, report)
-        return
     n_random, few = options.n_starts, part.shape[0] * part.shape[1] <= MOST_EXACT
+    if not part.is_balanced:
+        if NeighborTier.of(options.tier):  # other plans have no few neighbors to each row
+            yield _balanced_start(options, report)
+            return
+        yield PRODUCT
+        yield _balanced_start(options, report)
+        if level.tier == "dense" and part.shape[0] * part.shape[1] <= MOST_FREE:
+            yield from anchor_starts(part, deadline=options.limits.deadline)
+            yield from random_starts(part, seed, 2 if n_random is None else n_random)
+        return
     if n_random is None and few and part.is_plain:
         plans = list(itertools.islice(isomorphisms(part), 2))
         for number, plan in enumerate(plans, 1):
-            yield given(plan.astype(np.float32), f"isomorphism {number}")
+            yield given(plan.astype(np.float32), f"isomorphism {number}", "isomorphism")
         if plans:
             yield PRODUCT
             return
@@ -183,7 +257,7 @@ def _default(level, problem, options, report):
     deadline = options.limits.deadline
     yield from profile_starts(costs, threads, deadline)
     yield PRODUCT
-    if few:
+    if few and n_random is None:
         yield exact_start(seed, deadline)
     yield from random_starts(part, seed, n_random)
 
@@ -194,24 +268,30 @@ def _balanced_start(options, report):
     """
 
     def plan(problem, n_threads):
-        costs = problem.replace(rule=problem.rule.balanced())
-        changed = dataclasses.replace(
-            options,
-            limits=options.limits.within(FLOAT32),
-            tuning=dataclasses.replace(options.tuning, second_look=False),
-            dtype="float32",
-            placement=None,
-            checkpoint=None,
-            callback=None,
+        coupling = _plan_of(
+            problem.replace(rule=problem.rule.balanced()), options.epsilon, options, report
         )
-        try:
-            found = search(costs, changed, report)
-        except ValueError:  # an epsilon for float64 only
-            auto = dataclasses.replace(changed, epsilon=as_epsilon("auto"))
-            found = search(costs, auto, report)
-        coupling = found.descent.coupling
         if coupling.form == "sparse":
             return SparseCoupling(coupling.csr * np.float32(problem.mass), coupling.n_threads)
         return problem.mass * coupling.toarray()
 
-    return Start("balanced", plan)
+    return Start("balanced", plan, "balanced")
+
+
+def _plan_of(problem, epsilon, options, report):
+    """Return the coupling of the best start of another problem with the same points."""
+    changed = dataclasses.replace(
+        options,
+        epsilon=epsilon,
+        limits=options.limits.within(FLOAT32),
+        tuning=dataclasses.replace(options.tuning, second_look=False),
+        dtype="float32",
+        placement=None,
+        checkpoint=None,
+        callback=None,
+    )
+    try:
+        found = search(problem, changed, report)
+    except ValueError:  # an epsilon for float64 only
+        found = search(problem, dataclasses.replace(changed, epsilon=as_epsilon("auto")), report)
+    return found.descent.coupling

@@ -8,6 +8,7 @@ smooths it, and the lowest of the few minima with much entropy shows the lowest 
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 
@@ -23,12 +24,13 @@ from ...quadratic.small_descent import descend_small
 from ...results.coupling import ArrayCoupling
 from ...results.records import LiveStep
 from ...results.status import Ending
-from ...results.tables import Candidate, Candidates
+from ...results.tables import RESTART, Candidate, Candidates
 from ...utils.deadline import NEVER, OutOfTime, Patience
 from ...utils.memory import as_memory_limit
 from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import doubted
+from .anchors import anchor_starts
 from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, confidence_of
 from .isomorphism import Canonical, are_apart, isomorphisms
@@ -37,8 +39,14 @@ from .starts import PRODUCT, Start, as_plan, random
 
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
-# Starts along eigenvectors, with all signs, and at random.
-N_STARTS = 12
+# Starts along eigenvectors, with all signs, and at random; and the most rounds of as many others
+# that follow if these leave doubt.
+N_STARTS, MAX_ROUNDS = 12, 4
+# Label and kind of the best plan with entropy, and entries of a problem from which on it is a start
+# where others leave doubt: between communities it leads up to a third lower.
+ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 400
+# Descents without entropy around the best plan in each round.
+N_POLISHED = 24
 
 
 # Epsilon as a fraction of the objective of the product plan, the `tol` of descents with it, and how
@@ -52,7 +60,7 @@ def exact_start(seed=0, deadline=NEVER, n_random=None):
     def make(problem, n_threads):
         return exact_plan(problem, n_threads, deadline, seed, n_random).astype(np.float32)
 
-    return Start("exact", make)
+    return Start("exact", make, "exact")
 
 
 def exact_plan(problem, n_threads, deadline, seed, n_random):
@@ -79,23 +87,39 @@ class ExactSearch:
         self._report = report or (lambda event: None)
         self.solver = FrankWolfe(problem, n_threads)
         self.solution, self.led_by, self.is_tie, self._rows, self._best = None, None, False, [], 0
+        self._optima, self._costs, self._n_restarts = itertools.count(), [], 0
         for plan in itertools.islice(isomorphisms(problem), 1):
-            self.polish("isomorphism", plan)
+            self.polish("isomorphism", "isomorphism", plan)
 
-    def polish(self, label, plan):
-        """Take a plan, None for the product plan, to its end; return whether that is the best."""
+    def polish(self, label, kind, plan, optimum=None):
+        """Take a plan, None for the product plan, to its end; return whether that is the best.
+        Starts that led to the plan have an `optimum` if there are some.
+        """
         solution, best = self.solver.solve(plan, self._limits), self.solution
-        leads = best is None or solution.gw_cost < best.gw_cost
+        leads = best is None
         if best is not None and self.solver.are_equal(solution.gw_cost, best.gw_cost):
             self.is_tie |= are_apart(solution.plan, best.plan)
-        elif leads:
-            self.is_tie = False
+        elif leads or solution.gw_cost < best.gw_cost:
+            leads, self.is_tie = True, False
         if leads:
             self.solution, self.led_by, self._best = solution, plan, len(self._rows)
+        known = [number for cost, number in self._costs if self._is_same(cost, solution.gw_cost)]
+        optimum = next(self._optima) if optimum is None else optimum
+        if known:
+            self._rows = [
+                row._replace(optimum=known[0]) if row.optimum == optimum else row
+                for row in self._rows
+            ]
+        optimum = known[0] if known else optimum
+        self._costs.append((solution.gw_cost, optimum))
         effort = len(solution.trace), solution.seconds
-        n_points = max(self.problem.shape)
-        self._note(Candidate(label, n_points, 0.0, solution.gw_cost, *effort, "lost"), leads)
+        cost, n_points = solution.gw_cost, max(self.problem.shape)
+        row = Candidate(label, n_points, 0.0, cost, *effort, "lost", kind, optimum, cost)
+        self._note(row, leads)
         return leads
+
+    def _is_same(self, cost, other):
+        return abs(cost - other) <= SAME * abs(other) or self.solver.are_equal(cost, other)
 
     @property
     def is_done(self):
@@ -110,70 +134,124 @@ class ExactSearch:
         rows[self._best] = rows[self._best]._replace(fate="won")
         return Candidates(rows)
 
-    def anneal(self, n_random=None, search_time=None, looks_on=False):
-        """Anneal the product plan, plans along eigenvectors and `n_random` at random, further ones
-        if the search `looks_on` and these leave doubt, and further ones for the `search_time`.
+    def anneal(self, n_random=None, search_time=None, n_rounds=0, entropic=None):
+        """Anneal the product plan, plans along eigenvectors and `n_random` at random; if these
+        leave doubt, plans from ``entropic()``, and more at random and around the best plan in
+        `n_rounds` rounds; and further ones for the `search_time`.
         """
-        problem = self.problem
         if self.is_done:
             return
         # None breaks ties as Frank-Wolfe does from the product plan alone.
-        self.polish("product", None)
-        rows, cols = problem.rule.product()
-        product = np.multiply.outer(rows, cols / problem.mass)
-        plans, threads, deadline = {"annealed product": product}, self._n_threads, self._deadline
-        if not (problem.is_balanced or self.is_done):
-            balanced = problem.replace(rule=problem.rule.balanced())
-            plan = exact_plan(balanced, threads, deadline, self._seed, n_random)
-            plans["annealed balanced"] = problem.mass * plan
-            self.polish("balanced", problem.mass * plan)
-        # Where the objective falls fastest: of smooth shapes, the mirror images.
-        turned = dict(self.solver.turned())
-        plans |= turned
-        left = N_STARTS - len(turned) if n_random is None else n_random
+        self.polish("product", "product", None)
+        if self.is_done:
+            return
+        plans = list(self._first_plans(n_random))
+        left = N_STARTS - 8 if n_random is None else n_random
         seeds, patience = itertools.count(self._seed), search_time and Patience(search_time)
         while (plans or left) and not self.is_done:
-            for seed in itertools.islice(seeds, min(left, 64)):
-                plans[f"annealed random {seed}"] = _random_plan(seed, product)
-                left -= 1
-            for number, label in enumerate(plans, 1):
-                self._report(ProgressEvent("start", f"start {number}: {label}", number))
-            led = [
-                self.polish(label, plan)
-                for label, plan in self._annealed(plans).items()
-                if not self.is_done
-            ]
-            plans, status = {}, self.solution.status
-            if patience and any(led):
+            self._annealed([*plans, *self._random(seeds, min(left, 64))])
+            plans, left = [], max(left - 64, 0)
+        rng = np.random.default_rng(self._seed)
+        if entropic is not None and not self.is_done and (patience or self._doubts()):
+            plan, _ = entropic()
+            if plan is not None:
+                self.polish(*ENTROPIC, plan)
+        while not self.is_done and (patience.goes_on if patience else n_rounds and self._doubts()):
+            n_rounds -= 1
+            if self._look_around(rng, seeds) and patience:
                 patience.renew()
-            doubts = looks_on and confidence_of(self.candidates, status, exact=True) < LEVEL
-            if not left and (patience.goes_on if patience else doubts):
-                left, looks_on = N_STARTS, False
 
-    def _annealed(self, plans):
-        """Return the plans that are left after all levels by label, the best first."""
-        x, y = self.problem.x.to_dense(), self.problem.y.to_dense()
+    def _doubts(self):
+        rows, status, rule = self.candidates, self.solution.status, self.problem.rule
+        return confidence_of(rows, status, exact=True, rule=rule) < LEVEL
+
+    def _first_plans(self, n_random):
+        """Yield labels, kinds and plans of starts that are not random."""
+        problem, threads, deadline = self.problem, self._n_threads, self._deadline
+        yield "annealed product", "product", self._product
+        if not problem.is_balanced:
+            balanced = problem.replace(rule=problem.rule.balanced())
+            plan = problem.mass * exact_plan(balanced, threads, deadline, self._seed, n_random)
+            yield "annealed balanced", "balanced", plan
+            self.polish("balanced", "balanced", plan)
+            for start in anchor_starts(problem, deadline=deadline):
+                plan = start.plan(problem, threads).astype(np.float64)
+                self.polish(start.label, start.kind, problem.mass * plan / plan.sum())
+        # Where the objective falls fastest: of smooth shapes, the mirror images.
+        for label, plan in self.solver.turned():
+            yield label, "eigenvectors", plan
+
+    @functools.cached_property
+    def _product(self):
+        """The product plan."""
+        rows, cols = self.problem.rule.product()
+        return np.multiply.outer(rows, cols / self.problem.mass)
+
+    def _random(self, seeds, count):
+        """Return starts of independent exponential entries."""
+        return [
+            (f"annealed random {seed}", "random", _random_plan(seed, self._product))
+            for seed in itertools.islice(seeds, count)
+        ]
+
+    def _look_around(self, rng, seeds):
+        """Begin again at random and around the best plan, with less and less entropy; return
+        whether a start leads.
+        """
+        led, half = False, N_STARTS // 2
+        for skipped in range(len(LEVELS)):
+            plans = self._random(seeds, half // 2)
+            plans += [self._restart(rng) for _ in range(half)]
+            led |= self._annealed(plans, LEVELS[skipped:])
+        for _ in range(N_POLISHED):
+            if self.is_done:
+                break
+            led |= self.polish(*self._restart(rng))
+        return led
+
+    def _restart(self, rng):
+        """Return the start from the best plan, a part of it at random."""
+        share, self._n_restarts = rng.uniform(0.3, 0.9), self._n_restarts + 1
+        plan = share * self.solution.plan
+        plan += (1.0 - share) * _random_plan(rng.integers(1 << 31), self._product)
+        return f"restart {self._n_restarts}", RESTART, plan
+
+    def _annealed(self, plans, levels=LEVELS):
+        """Polish the plans that are left of some starts after all levels, the best first; return
+        whether one leads.
+        """
+        for number, (label, *_) in enumerate(plans, 1):
+            self._report(ProgressEvent("start", f"start {number}: {label}", number))
+        x, y, left = self.problem.x.to_dense(), self.problem.y.to_dense(), []
         with contextlib.suppress(OutOfTime):
             at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
-            for fraction, tol, n_left in LEVELS:
+            for fraction, tol, n_left in levels:
                 self._deadline.check()
-                field, left = self._descended(at, plans, fraction, tol), []
-                for one in sorted(field, key=lambda one: one.gw_cost):
-                    if left and one.gw_cost - left[-1].gw_cost <= SAME * abs(left[-1].gw_cost):
-                        self._note(one.ended(f"same as {left[-1].label}").row())
+                if not left:
+                    field = [(*known, plan, next(self._optima)) for *known, plan in plans]
+                else:
+                    field = [(o.label, o.kind, o.descent.state.plan, o.optimum) for o in left]
+                field, left = self._descended(at, field, fraction, tol), []
+                for one in sorted(field, key=lambda one: one.value):
+                    if left and one.value - left[-1].value <= SAME * abs(left[-1].value):
+                        self._note(one.joined(left[-1]).row())
                     elif len(left) < n_left:
                         left.append(one)
                     else:
                         self._note(one.ended(f"dropped at {fraction:.1%}").row())
-                plans = {one.label: one.descent.state.plan for one in left}
-        return plans
+        led = [
+            self.polish(one.label, one.kind, one.descent.state.plan, one.optimum)
+            for one in left
+            if not self.is_done
+        ]
+        return any(led)
 
     def _descended(self, at, plans, fraction, tol):
-        """Return entrants with these plans after rough descents, as the next level moves them
-        further.
+        """Return entrants with these labels, kinds, plans and optima after rough descents, as the
+        next level moves them further.
         """
         limits, field = Limits(25, 100, tol, 1e-3, deadline=self._deadline), []
-        for label, plan in plans.items():
+        for label, _, plan, _ in plans:
             # With more entropy the product plan between words hardly moves.
             share = min(fraction, 0.05) if label == "annealed product" else fraction
             field.append(Descent.at(at, at.initial(plan), at.schedule(Epsilon(relative=share))))
@@ -181,7 +259,10 @@ class ExactSearch:
             field = descend_small(field, [limits] * len(field), self._n_threads)
         # Descents that the compiled loop leaves to others hardly move, or go round.
         field = [one if one.steps else descend(one, limits) for one in field]
-        return [Entrant(label, one) for label, one in zip(plans, field, strict=True)]
+        return [
+            Entrant(label, kind, one, optimum=optimum)
+            for (label, kind, _, optimum), one in zip(plans, field, strict=True)
+        ]
 
     def _note(self, row, leads=False):
         """Keep the row of a descent: of a long search only rows of descents that lead."""
@@ -239,7 +320,11 @@ def solve_exact(problem, start, options, report, solve, limit):
     # Plans and products of the starts that are annealed together.
     annealed = 32 * (16 + (options.n_starts or 16)) * math.prod(problem.shape)
     if math.prod(problem.shape) <= 100_000 and nbytes(problem) + annealed <= limit:
-        search.anneal(options.n_starts, options.search_time, options.n_starts is None)
+        rounds = MAX_ROUNDS if options.n_starts is None else 0
+        known = options, report, solve, limit
+        many = math.prod(problem.shape) >= MIN_ENTROPIC and options.n_starts is None
+        entropic = functools.partial(_with_entropy, search, *known) if many else None
+        search.anneal(options.n_starts, options.search_time, rounds, entropic)
     elif not search.is_done:
         whole = _from_entropy(search, options, report, solve, limit)
     solution = search.solution
@@ -270,7 +355,26 @@ def _from_entropy(search, options, report, solve, limit):
     """Take the plans that large problems begin with to their ends; return the `GWResult` of the
     problem with entropy, if the best plan is from there.
     """
-    problem, whole = search.problem, None
+    problem = search.problem
+    plan, whole = _with_entropy(search, options, report, solve, limit)
+    if plan is not None:
+        search.polish(*ENTROPIC, plan)
+    starts = [random(options.seed + k) for k in range(options.n_starts or 0)]
+    if starts or search.solution is None or not problem.is_balanced:
+        starts = [PRODUCT, *starts]
+    for start in starts:
+        if search.is_done:
+            break
+        if search.polish(str(start), start.kind, start.plan(problem, options.threads(problem))):
+            whole = None
+    return whole
+
+
+def _with_entropy(search, options, report, solve, limit):
+    """Return the plan of the problem with entropy, and its `GWResult`; None if there is no time or
+    memory for it.
+    """
+    problem = search.problem
     with contextlib.suppress(MemoryError, OutOfTime):
         # On few points the race of the problem with entropy goes on with escapes.
         looks_on = math.prod(problem.shape) <= 500_000 or bool(options.search_time)
@@ -296,15 +400,5 @@ def _from_entropy(search, options, report, solve, limit):
                 finer = solve(problem, finer)
                 result = finer if finer.history else result
         if found.history:
-            plan = as_plan(result.plan, "init", problem.shape, float)
-            search.polish("race with entropy", problem.mass * plan)
-            whole = found
-    starts = [random(options.seed + k) for k in range(options.n_starts or 0)]
-    if starts or search.solution is None or not problem.is_balanced:
-        starts = [PRODUCT, *starts]
-    for start in starts:
-        if search.is_done:
-            break
-        if search.polish(str(start), start.plan(problem, options.threads(problem))):
-            whole = None
-    return whole
+            return problem.mass * as_plan(result.plan, "init", problem.shape, float), found
+    return None, None

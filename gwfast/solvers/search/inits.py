@@ -24,7 +24,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
             raise ValueError(
                 f"{name} must have a plan of shape {problem.shape}, got {init.coupling.shape}"
             )
-        return given(init.coupling, "result")
+        return given(init.coupling, "result", "result")
     if isinstance(init, Start | Seeds):
         return init
     if isinstance(init, str):

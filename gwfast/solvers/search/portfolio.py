@@ -14,12 +14,13 @@ import numpy as np
 
 from ...kernels import _kernels
 from ...kernels._rows import aligned_empty
+from ...linear.sinkhorn_solver import LostToRounding
 from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
 from ...quadratic.judge import Limits, Unjudged
 from ...quadratic.linearize import is_factored
 from ...results.status import Ending
-from ...results.tables import Candidate
+from ...results.tables import RESTART, Candidate
 from ...utils.deadline import OutOfTime, Patience
 from ...utils.progress import ProgressEvent
 from .clusters import cluster_starts
@@ -29,15 +30,18 @@ from .confidence import LEVEL, TIE, confidence_of
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
 # states within .2 after four iterations end in one optimum.
 SAME = 0.2
+# Share of the mass that two plans with little in common match alike at most.
+LITTLE = 0.5
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
 N_STARTS, N_ANNEALED = 4, 22
 # Outer iterations after annealing, and relative difference from the best objective above which a
 # descent is then given up.
 LOOK = 13, 0.015
 # Budget of escapes without a search time, for matrices and for clouds: solves of the winner, or
-# entries of plans that are updated, if that is more, but at most 1000 outer iterations.
-SOLVES, ENTRIES = (1.5, 5.0), (2.5e7, 1.5e8)
-WON, WENT_ON, LOST, SKIPPED = "won", "went on", "lost", "out of time"
+# entries of plans that are updated, if that is more, but at most 1000 outer iterations; of free
+# marginals, where these take longer, FREE.
+SOLVES, ENTRIES, FREE = (1.5, 5.0), (2.5e7, 1.5e8), 150.0
+WON, WENT_ON, LOST, SKIPPED, TIED = "won", "went on", "lost", "out of time", "tie"
 
 
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
@@ -52,20 +56,30 @@ ROUNDS = (4, ROUGH), (7, ROUGH), (8, EXACT), (20, EXACT), (40, EXACT), (80, EXAC
 
 @dataclasses.dataclass(eq=False)
 class Entrant:
-    """A start with its descent, the seconds that its plan took, its fate, and the distance of its
-    state from the product plan.
+    """A start with its descent, the seconds that its plan took, its fate, the distance of its
+    state from the product plan, and the number of its optimum, of its own until it is known.
     """
 
     label: str
+    kind: str
     descent: Descent
     seconds: float = 0.0
     fate: str = LOST
     size: float = 0.0
+    optimum: int = dataclasses.field(default_factory=itertools.count().__next__)
+    former: int = -1  # the number before that
 
     @property
-    def gw_cost(self):
-        cost = self.descent.gw_cost
-        return cost if cost == cost else math.inf
+    def value(self):
+        """The objective that candidates are compared by. Under given marginals entropies of plans
+        from different starts hardly differ.
+        """
+        descent = self.descent
+        value, rule = descent.gw_cost, descent.problem.rule
+        if rule.has_free_marginals and descent.steps:
+            terms = descent.epsilon, descent.entropy, *descent.marginals
+            value = rule.regularized(value, *terms)
+        return float(value) if value == value else math.inf
 
     @property
     def n_outer(self):
@@ -93,6 +107,11 @@ class Entrant:
         self.fate = fate
         return self
 
+    def joined(self, other):
+        """Return the entrant, on the way to the optimum of another one."""
+        self.former, self.optimum = self.optimum, other.optimum
+        return self.ended(f"same as {other.label}")
+
     def row(self):
         """Return the `Candidate` of the entrant."""
         at = self.descent
@@ -104,13 +123,16 @@ class Entrant:
             n_iter=self.n_outer,
             seconds=self.seconds + at.seconds,
             fate=self.fate,
+            kind=self.kind,
+            optimum=self.optimum,
+            value=self.value,
         )
 
 
-def entered(label, linearization, schedule, plan, began):
+def entered(label, kind, linearization, schedule, plan, began):
     """Return the entrant that begins with a plan, which has been made since `began`."""
     descent = Descent.at(linearization, linearization.initial(plan), schedule)
-    return Entrant(label, descent, time.perf_counter() - began)
+    return Entrant(label, kind, descent, time.perf_counter() - began)
 
 
 def enter(starts, linearization, schedule, deadline, report):
@@ -122,7 +144,7 @@ def enter(starts, linearization, schedule, deadline, report):
             deadline.check()
             began = time.perf_counter()
             plan = start.plan(problem, n_threads)
-            field.append(entered(str(start), linearization, schedule, plan, began))
+            field.append(entered(str(start), start.kind, linearization, schedule, plan, began))
     return field
 
 
@@ -151,17 +173,20 @@ def race(field, limits, report):
                     field = [each for each in field if each.n_outer]
                     break
         left, same = distinct(field)
+        for one, each in itertools.product(same, dropped):
+            if each.optimum == one.former:
+                each.optimum = one.optimum
         dropped += same
         is_last, keep = number == len(ROUNDS), len(left)
         if late or is_last:
             keep = 1
         elif exactness is EXACT:  # two that are close race on
-            n_close = sum(one.gw_cost <= bound(left[0], 5e-3) for one in left)
+            n_close = sum(one.value <= bound(left[0], 5e-3) for one in left)
             keep = max(len(left) // 2, min(n_close, 2))
         field = left[:keep]
         for one in left[keep:]:
-            tie = is_last and one.gw_cost <= bound(field[0], TIE)
-            fate = "tie" if tie else f"dropped in round {number}"
+            tie = is_last and one.value <= bound(field[0], TIE)
+            fate = TIED if tie else f"dropped in round {number}"
             dropped.append(one.ended(SKIPPED if late else fate))
         if late:
             break
@@ -173,12 +198,12 @@ def distinct(field):
     kept, same = [], []
     for one in field:
         one.size = one.descent.linearization.apart(one.descent.state)
-    for one in sorted(field, key=lambda one: one.gw_cost):
+    for one in sorted(field, key=lambda one: one.value):
         known = next((other for other in kept if is_same(one, other)), None)
         if known is None:
             kept.append(one)
         else:
-            same.append(one.ended(f"same as {known.label}"))
+            same.append(one.joined(known))
     return kept, same
 
 
@@ -192,7 +217,7 @@ def is_same(one, other):
 def bound(best, fraction):
     """Return the objective that exceeds the best one by this fraction, and by rounding."""
     at = best.descent
-    return best.gw_cost + fraction * abs(best.gw_cost) + 1e-6 * at.linearization.magnitude(at.state)
+    return best.value + fraction * abs(best.value) + 1e-6 * at.linearization.magnitude(at.state)
 
 
 def ranked(rows, best):
@@ -203,6 +228,26 @@ def ranked(rows, best):
     return [*rows[:number], best, *rows[number + 1 :]]
 
 
+def without(rows, one):
+    """Return the rows but the row of an entrant."""
+    return [r for r in rows if (r.start, r.optimum) != (one.label, one.optimum)]
+
+
+def renumbered(rows, one):
+    """Return the rows, those of the former optimum of an entrant with the number of its optimum."""
+    return [r._replace(optimum=one.optimum) if r.optimum == one.former else r for r in rows]
+
+
+def rivalry(one, best):
+    """Return by how much an entrant at its end is above the best one, relatively, if their plans
+    have little in common, else infinity.
+    """
+    left, right = (each.descent.coupling.toarray() for each in (one, best))
+    if np.minimum(left, right).sum(dtype=np.float64) > LITTLE * best.descent.problem.mass:
+        return math.inf
+    return max(one.value - best.value, 0.0) / (abs(best.value) or 1.0)
+
+
 class Escapes:
     """The search for an optimum below the best entrant of a race.
 
@@ -211,11 +256,11 @@ class Escapes:
     best : Entrant
     rows : list of Candidate
         Of the race and of all that was tried.
-    is_tie : bool
-        Whether an escape between matrices has found another optimum as good as the best.
+    rival : float
+        The least `rivalry` of another optimum that is as good as the best.
     """
 
-    def __init__(self, best, rows, options, report):
+    def __init__(self, best, rows, rival, options, report):
         self.rows, self._seed, self._report = rows, options.seed, report
         most = options.limits.max_outer - 1
         self._limits = dataclasses.replace(options.limits, max_outer=most)
@@ -226,22 +271,36 @@ class Escapes:
         self._n_outer = best.n_outer
         # At least one iteration: its plan must be the last that was made.
         self._lead(best.advance(self._limits.within(EXACT)))
+        self.rival = rival
 
     def _lead(self, one):
         """Take an entrant for the best."""
-        self.best, self.is_tie = one, False
+        self.best, self.rival = one, math.inf
         self._plan = one.descent.coupling.toarray().copy()
         if self._patience:
             self._patience.renew()
 
-    def run(self, later, clusters):
+    def run(self, later, dropped, fields, clusters):
         """Search on until the confidence, the budget or the search time ends it. An iteration on
-        all points takes `later` times as long; `clusters` says whether to start from clusters.
+        all points takes `later` times as long. Some entrants that were `dropped` go on first, then
+        starts of `fields` race, which are functions, and starts from `clusters`, if these help.
         """
-        few = min(ENTRIES[self._factored] / max(self._at.problem.shape) ** 2, 1000.0)
+        most = FREE if self._at.problem.rule.has_free_marginals else 1000.0
+        few = min(ENTRIES[self._factored] / max(self._at.problem.shape) ** 2, most)
         self._left = max(SOLVES[self._factored] * self._n_outer * (1.0 + later), few)
         seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
-        with contextlib.suppress(OutOfTime):
+        # At the least epsilon some starts are lost to rounding.
+        with contextlib.suppress(OutOfTime, LostToRounding):
+            for one in dropped:
+                if not self._goes_on():
+                    break
+                before = one.n_outer
+                self.rows = without(self.rows, one)
+                self._note(one, self._fate_of_descent(one), one.n_outer - before)
+            for starts in fields:
+                if not self._goes_on():
+                    break
+                self._race(starts(), 1.0)
             for _ in range(5 * clusters):  # Italian and Japanese need the third clustering
                 enough = self._left >= N_STARTS * N_ANNEALED or self._patience
                 if not (enough and self._goes_on()) or self._from_clusters(next(seeds)):
@@ -261,21 +320,31 @@ class Escapes:
             return True
         if self._left <= 0:
             return False
-        rows = ranked(self.rows, self.best.ended(WON).row())
-        return confidence_of(rows, self.best.descent.status) < LEVEL
+        rows, rule = ranked(self.rows, self.best.ended(WON).row()), self._at.problem.rule
+        return confidence_of(rows, self.best.descent.status, rule=rule) < LEVEL
 
     def _from_clusters(self, seed):
         """Race starts from one clustering; return whether they lead to the known optimum."""
-        limits, report = self._limits, self._report
-        report(ProgressEvent("start", f"clusters {seed}", 1))
-        starts = cluster_starts(self._at.problem, self._epsilon, seed, N_STARTS, limits.deadline)
-        schedule = Schedule(self._epsilon, 3.0 * self._epsilon, 3.0 ** (-1 / N_ANNEALED))
-        field = enter(starts, self._at, schedule, limits.deadline, report)
+        self._report(ProgressEvent("start", f"clusters {seed}", 1))
+        starts = cluster_starts(
+            self._at.problem, self._epsilon, seed, N_STARTS, self._limits.deadline
+        )
+        return self._race(starts, 3.0)
+
+    def _race(self, starts, heat):
+        """Race starts, with epsilon lowered from `heat` times its value; return whether they lead
+        to the known optimum.
+        """
+        limits, n_annealed = self._limits, N_ANNEALED if heat > 1.0 else 0
+        schedule = Schedule(self._epsilon, heat * self._epsilon, 3.0 ** (-1 / N_ANNEALED))
+        field = enter(starts, self._at, schedule, limits.deadline, self._report)
         if not field:
             return True
-        (one,), dropped = race(field, limits, report)
-        self._follow(one, N_ANNEALED, dropped)
-        return one.is_late or one.fate.startswith("same")
+        (one,), dropped = race(field, limits, self._report)
+        for other in dropped:
+            self._note(other, other.fate, other.n_outer)
+        self._note(one, self._fate(one, n_annealed), one.n_outer)
+        return one.is_late or one.optimum == self.best.optimum
 
     def _escape(self, number, rng):
         """Descend once more from the best plan, with noise, from a larger epsilon."""
@@ -290,16 +359,18 @@ class Escapes:
         plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         first = max(1.0, np.exp(rng.uniform(-1.0, 2.3))) * self._epsilon
         schedule = annealed_early(Schedule(self._epsilon, first))
-        self._follow(entered(label, self._at, schedule, plan, began), 7)
+        one = entered(label, RESTART, self._at, schedule, plan, began)
+        self._note(one, self._fate(one, 7), one.n_outer)
 
-    def _follow(self, one, n_annealed, dropped=()):
-        """Advance an entrant to its fate, and note it and the entrants dropped before."""
-        one.fate = self._fate(one, n_annealed)
-        if one.fate == WENT_ON:
+    def _note(self, one, fate, n_outer):
+        """Note an entrant with its fate, which took so many iterations."""
+        one.ended(fate)
+        if fate == WENT_ON:
             self._lead(one)
-        self._left -= sum(each.n_outer for each in (*dropped, one))
-        if one.fate == WENT_ON or len(self.rows) < 1000:
-            self.rows += [each.row() for each in (*dropped, one)]
+        self._left -= n_outer
+        self.rows = renumbered(self.rows, one)
+        if fate == WENT_ON or len(self.rows) < 1000:
+            self.rows.append(one.row())
 
     def _fate(self, one, n_annealed):
         """Advance an entrant as long as it may end below the best; return its fate."""
@@ -307,16 +378,23 @@ class Escapes:
         most = min(n_annealed + after, limits.max_outer)
         if one.is_moving and one.n_outer < most:
             one.advance(limits.within(FOLLOWED), most)
-        if one.is_late or not one.gw_cost <= bound(best, above):
+        if one.is_late or not one.value <= bound(best, above):
             return LOST
         one.size = self._at.apart(one.descent.state)
-        if one.gw_cost >= best.gw_cost and is_same(one, best):
-            return f"same as {best.label}"
-        one.advance(limits.within(EXACT))
-        if one.gw_cost <= bound(best, TIE) and best.gw_cost <= bound(one, TIE):
+        if one.value >= best.value and is_same(one, best):
+            return one.joined(best).fate
+        return self._fate_of_descent(one)
+
+    def _fate_of_descent(self, one):
+        """Advance an entrant to the end; return its fate."""
+        best = self.best
+        one.advance(self._limits.within(EXACT))
+        if one.value <= bound(best, TIE) and best.value <= bound(one, TIE):
+            one.size = self._at.apart(one.descent.state)
             if is_same(one, best):
-                return f"same as {best.label}"
+                return one.joined(best).fate
             # Within one wide optimum plans between clouds may differ by this distance.
-            self.is_tie = self.is_tie or not self._factored
-            return "tie"
-        return LOST if one.is_late or one.gw_cost > best.gw_cost else WENT_ON
+            if not self._factored:
+                self.rival = min(self.rival, rivalry(one, best))
+            return TIED
+        return LOST if one.is_late or one.value > best.value else WENT_ON

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,8 @@ class Seeds:
     >>> result.plan.argmax(axis=1)
     array([0, 1, 2, 3])
     """
+
+    kind: ClassVar[str] = "seeds"
 
     pairs: ArrayLike
 

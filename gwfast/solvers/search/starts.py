@@ -34,22 +34,25 @@ RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Start:
-    """A start of this package: its label, the function `plan`, and a caller's plan."""
+    """A start of this package: its label, the function `plan`, its `kind` (starts of one kind may
+    err together), and a caller's plan.
+    """
 
     label: str
     plan: Callable[..., Any]
+    kind: str
     matrix: Any = None
 
     def __str__(self):
         return self.label
 
 
-PRODUCT = Start("product", lambda problem, n_threads: None)
+PRODUCT = Start("product", lambda problem, n_threads: None, "product")
 
 
-def given(plan, label="plan"):
+def given(plan, label="plan", kind="plan"):
     """Return the start of a checked plan, an array or a `Coupling`."""
-    return Start(label, lambda problem, n_threads: plan, plan)
+    return Start(label, lambda problem, n_threads: plan, kind, plan)
 
 
 def random(seed):
@@ -58,7 +61,10 @@ def random(seed):
     def fill(cost):
         np.random.default_rng(seed).standard_exponential(out=cost, dtype=np.float32)
 
-    return Start(f"random {seed}", lambda problem, threads: _couple(problem, fill, 1.0, threads))
+    def plan(problem, n_threads):
+        return _couple(problem, fill, 1.0, n_threads)
+
+    return Start(f"random {seed}", plan, "random")
 
 
 def random_starts(problem, seed, count=None):
@@ -87,7 +93,7 @@ def profile_starts(problem, n_threads, deadline=NEVER):
             plan = functools.partial(
                 _profile_plan, width=width, profiles=profiles, deadline=deadline
             )
-            yield Start(f"{'root ' * root}profile {width:g}", plan)
+            yield Start(f"{'root ' * root}profile {width:g}", plan, "profile")
 
 
 def _profile(problem, n_threads):
@@ -95,7 +101,17 @@ def _profile(problem, n_threads):
     return next(profile_starts(problem, n_threads)).plan(problem, n_threads)
 
 
-PROFILE = Start("profile", _profile)
+PROFILE = Start("profile", _profile, "profile")
+
+
+def is_similarity(costs):
+    """Return whether larger costs (n, n) are between points that are nearer: points are most like
+    themselves, or few pairs have anything in common, as links of a graph.
+    """
+    if np.trace(costs) / len(costs) > costs.mean():
+        return True
+    least = costs.min()
+    return bool(np.median(costs) - least <= 1e-9 * (costs.max() - least))
 
 
 def as_plan(plan, name, shape, dtype=np.float32):

@@ -1,0 +1,58 @@
+"""A start from lengths of paths: similarities that vanish from few steps on, such as links, heat
+kernels or contacts, tell nothing of points that are far apart, and their objective has many optima.
+Lengths of the shortest paths by way of similar points do, and the best plan for these is a start.
+"""
+
+import functools
+
+import numpy as np
+from scipy.sparse.csgraph import shortest_path
+
+from ...problems.dense_cost import DenseCost
+from .starts import Start, is_similarity
+
+# Similarities below this fraction of the largest one are rounding.
+LEAST = 1e-9
+# Epsilon of the sharper plan: between links of trees it leads lower, between contacts higher.
+SHARP = "0.5%"
+
+
+def path_costs(problem):
+    """Return the problem of path lengths in place of similarities, or None of other costs."""
+    costs = [side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)]
+    if not all(is_similarity(cost) and (cost > -LEAST * cost.max()).all() for cost in costs):
+        return None
+    sides = (DenseCost.from_checked(_lengths(cost), "cost", symmetric=True) for cost in costs)
+    x, y = sides
+    return problem.replace(x=x, y=y)
+
+
+def path_starts(problem, solve):
+    """Return starts from the costs of paths, if there are some: the plan ``solve(costs, epsilon)``,
+    and a sharper one.
+    """
+    costs = path_costs(problem)
+    if costs is None:
+        return []
+    return [
+        Start(f"paths {epsilon}", functools.partial(_plan, costs, solve, epsilon), "paths")
+        for epsilon in ("auto", SHARP)
+    ]
+
+
+def _plan(costs, solve, epsilon, problem, n_threads):
+    return solve(costs, epsilon).toarray()
+
+
+def _lengths(similarity):
+    """Return lengths of paths (n, n), with steps as long as the logarithm of the similarity says
+    and one more: more steps are longer.
+    """
+    largest = similarity.max()
+    linked = similarity > LEAST * largest
+    steps = np.where(linked, 1.0 - np.log(np.where(linked, similarity, 1.0) / largest), 0.0)
+    np.fill_diagonal(steps, 0.0)
+    lengths = shortest_path(steps, method="D", directed=False)
+    apart = ~np.isfinite(lengths)
+    lengths[apart] = lengths[~apart].max() + 1.0
+    return lengths
