@@ -124,6 +124,40 @@ def two_slices(n, seed=0):
     return first, second, turned(tissue.bent(first.places))
 
 
+def overlapping_slices(shared, seed=0, grid="hexagonal", side=30, depth=1000.0):
+    """Return two slices of side x side spots, (coordinates, counts) each, and the match (n, m)
+    of the spots of either that share a place: these are a fraction `shared` of each slice. A spot
+    has about `depth` counts of 200 genes.
+    """
+    rng = np.random.default_rng(seed)
+    width = round(side * (2 - shared))
+    column, row = np.meshgrid(np.arange(width), np.arange(side))
+    places = np.stack([column, row], axis=-1).reshape(-1, 2).astype(float)
+    if grid == "hexagonal":
+        places = places * [1.0, 0.75**0.5] + [0.5, 0.0] * (places[:, 1:] % 2)
+    # Programs vary along four waves each, 15 to 120 spots long at 30 spots a side.
+    waves = rng.normal(size=(2, N_PROGRAMS, 4))
+    lengths = side * np.exp(rng.uniform(-1.4, 0.7, (N_PROGRAMS, 4)))
+    waves *= 2 * np.pi / lengths / np.linalg.norm(waves, axis=0)
+    phases = rng.uniform(0, 6, (N_PROGRAMS, 4))
+    genes = rng.gamma(0.3, size=(N_PROGRAMS, 200))
+    slices, ids = [], []
+    for kept in (column.ravel() < side, column.ravel() >= width - side):
+        spots = places[kept]
+        if grid == "jittered":
+            spots = spots + rng.uniform(-0.25, 0.25, spots.shape)
+        heights = np.sin(np.einsum("nd,dpw->npw", spots, waves) + phases).sum(axis=2)
+        rates = np.exp(heights / 1.5) @ genes
+        counts = rng.poisson(depth * rates / rates.sum(axis=1, keepdims=True))
+        slices.append((spots, counts.astype(float)))
+        ids.append(np.flatnonzero(kept))
+    (first, second), order = slices, rng.permutation(len(ids[1]))
+    angle = rng.uniform(0, 2 * np.pi)
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    second = second[0][order] @ turn + SHIFT, second[1][order]
+    return first, second, (ids[0][:, None] == ids[1][order]).astype(float)
+
+
 # --- Large clouds ---------------------------------------------------------------------
 
 

@@ -5,12 +5,13 @@ every solve saw, ``--sizes 20`` takes the first 20), ``confidence`` (how well th
 results is calibrated, from the same file), ``price`` (the default search
 in solves from the product plan, for problems of the list of 500 to 2000 points), ``starts`` (every
 start and ten seeds of the search), ``languages`` (ten pairs, also from 300 known pairs),
-``translations`` (how good they are, and what refinement adds) and ``epsilon`` (accuracy over
-epsilon). Accuracy chooses nothing.
+``translations`` (how good they are, and what refinement adds), ``slices`` (slices of tissue that
+overlap in part, beside the true match; ``--sizes 15`` for 15 x 15 spots in place of 30 x 30) and
+``epsilon`` (accuracy over epsilon). Accuracy chooses nothing.
 """
 
 from ..common import runner
-from . import confidence, optima
+from . import confidence, optima, overlaps
 
 TABLES = {
     "families": confidence.families,
@@ -19,6 +20,7 @@ TABLES = {
     "starts": optima.starts,
     "languages": optima.languages,
     "translations": optima.translations,
+    "slices": overlaps.slices,
     "epsilon": optima.epsilon,
 }
 

@@ -148,11 +148,13 @@ def principal_components(table: ArrayLike, n_components: int = 30) -> Float64Arr
     x = as_features(table, "table")
     n, d = x.shape
     k, means = min(as_count(n_components, "n_components"), n, d), x.mean(axis=0)
-    if n * d <= 1_000_000 or k == min(n, d):
+    # All components of 508 x 1000 entries take .17 s, 30 components .07 s.
+    if n * d * min(n, d) <= 1e8 or k == min(n, d):
         left, values, right = np.linalg.svd(filled(x) - means, full_matrices=False)
     else:
         x, ones, row = map(linalg.aslinearoperator, (x, np.ones((n, 1)), means[None]))
-        start = np.ones(min(n, d))
+        # Ones would vanish: columns are centered.
+        start = np.cos(np.arange(min(n, d)))
         left, values, right = linalg.svds(x - ones @ row, k=k, v0=start, solver="arpack")
     order = np.argsort(-values, kind="stable")[:k]
     left, values, right = left[:, order], values[order], right[order]

@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import operator
 import time
 import warnings
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -20,12 +21,13 @@ from scipy.spatial.distance import cdist
 from scipy.stats import chi2
 
 from ..linear.marginals import Partial
+from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..results.coupling import SparseCoupling
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending
-from ..results.tables import Candidate, Candidates
+from ..results.tables import Candidates
 from ..singlecell.cells import are_equal
 from ..singlecell.matching import advised, quiet_solve, warn_of
 from ..solvers.options import InitLike, SolverOptions, as_options
@@ -35,6 +37,8 @@ from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_positive, one_of
+from .motions import Motions
+from .race import race, row_of
 from .slices import (
     Dissimilarity,
     RigidMotion,
@@ -55,9 +59,6 @@ if TYPE_CHECKING:
 FIRST, GROWTH = 1500, 4
 # Pairs of spots up to which a kernel with all entries is the faster one: 1 GiB.
 MAX_DENSE = 1 << 28
-# Where slices overlap in part, distances mislead until the overlap is known: starts follow their
-# features first, with fractions of `alpha`, or of this if it is smaller.
-MOST_ALPHA = 0.1
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -238,18 +239,12 @@ def pairwise_align(
             raise ValueError(f"{each.name} must have {differ}; alpha=1 compares places alone")
     if blur or not norm:
         _warn_of_units(a, b, not blur)
-    deadline = Deadline.after(time_limit)
-    solve = functools.partial(
-        _solved, a, b, dissimilarity, norm, rare,
+    gw = _solved(
+        a, b, dissimilarity, norm, rare, alpha, blur, init, Deadline.after(time_limit),
         p=in_order(p, "p", a.names, of="slice_a"), q=in_order(q, "q", b.names, of="slice_b"),
         marginals="balanced" if overlap is None else Partial(overlap),
         n_threads=n_threads, seed=seed, progress=progress,
     )  # fmt: skip
-    searches = isinstance(init, str) and init == "auto"
-    if overlap in (None, 1) or not (searches and 0 < alpha < 1):
-        gw = solve(alpha, blur, init, deadline)
-    else:
-        gw = _overlapping(solve, alpha, blur, deadline, time_limit)
     gw = advised(gw, "blur", "alpha, or other seeds")
     gw = dataclasses.replace(gw, labels=(a.names, b.names))
     warn_of(gw)
@@ -260,48 +255,31 @@ def _solved(
     a, b, dissimilarity, norm, rare, alpha, blur, init, deadline, *, p, q, marginals, **more
 ):
     """Return the `GWResult` from a start; `more` are arguments of `gromov_wasserstein`."""
+    spots, features_of = [a.spots, b.spots], functools.partial(features, a, b, dissimilarity)
+    tol, epsilon = (1e-3, alpha * blur**2) if blur else (1e-5, 0.0)
+    searches = isinstance(init, str) and init == "auto"
     if blur:
-        x, y, between = geometries([a.spots, b.spots], [*features(a, b, dissimilarity)])
+        x, y, expressed = geometries(spots, features_of())
+        between = CrossCost(*expressed)
     else:
-        x, y = (cdist(spots, spots) for spots in (a.spots, b.spots))
+        x, y = (cdist(each, each) for each in spots)
         if norm:
-            x, y = (distances / distances[distances > 0].min() for distances in (x, y))
+            units = [distances[distances > 0].min() for distances in (x, y)]
+            x, y, *spots = (z / unit for z, unit in zip((x, y, *spots), units * 2, strict=True))
         between = dissimilarities(a, b, dissimilarity)
     problem = QuadraticProblem(x, y, p, q, linear_cost=between, alpha=alpha, marginals=marginals)
-    tol, epsilon = (1e-3, alpha * blur**2) if blur else (1e-5, 0.0)
     options = dataclasses.replace(rare, marginal_tol=tol)
+    solve = functools.partial(quiet_solve, tol=tol, options=options, **more)
+    if not (searches and (blur or 0 < alpha < 1)):
+        return solve(problem, epsilon=epsilon, init=init, time_limit=deadline.left)
     levels = _level_sizes(max(problem.shape))
-    if blur and isinstance(init, str) and init == "auto" and (levels or not problem.is_balanced):
+    if blur and (levels or not problem.is_balanced):
         options = _with_tier(problem, blur, options) if levels else options
-        return _by_levels(problem, epsilon, options, deadline, **more)
-    return quiet_solve(
-        problem, epsilon=epsilon, init=init, tol=tol, options=options, time_limit=deadline.left,
-        **more,
-    )  # fmt: skip
-
-
-def _overlapping(solve, alpha, blur, deadline, time_limit):
-    """Return the `GWResult` of slices that overlap in part."""
+        return _by_levels(problem, spots, expressed, epsilon, options, deadline, **more)
     if blur:
-        gw = solve(alpha, blur, "auto", deadline)
-    else:
-        # Plans without entropy do not leave a wrong overlap, and with much weight on
-        # distances plans with entropy are wrong. Half of the time is for the starts.
-        weights = sorted({alpha, min(alpha, MOST_ALPHA)})
-        part = time_limit and time_limit / 2 / len(weights)
-        found, seconds = [], 0.0
-        for weight in weights:
-            first = solve(weight, 2.0, "auto", Deadline.after(part))
-            gw = solve(alpha, blur, first.plan, deadline)
-            seconds += first.seconds + gw.seconds
-            found.append(dataclasses.replace(gw, candidates=first.candidates))
-        gw = min(found, key=lambda result: result.gw_cost)
-        gw = dataclasses.replace(gw, seconds=seconds, remarks=())
-    costs = [row.gw_cost for row in gw.candidates[:2]]
-    disagree = len(costs) == 2 and costs[1] - costs[0] > 1e-3 * abs(costs[0])
-    if gw.converged and (disagree or (blur > 0 and alpha > MOST_ALPHA)):
-        gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
-    return gw
+        return solve(problem, epsilon=epsilon, time_limit=deadline.left)
+    motions = Motions(spots, geometries(spots, features_of())[2], problem.rule)
+    return race(problem, motions, functools.partial(solve, epsilon=0.0), deadline, more["seed"])
 
 
 def _warn_of_units(a, b, uses_distances):
@@ -342,9 +320,9 @@ def _with_tier(problem, blur, options):
     return dataclasses.replace(options, tier="neighbors", n_neighbors=math.ceil(volume))
 
 
-def _by_levels(problem, epsilon, options, deadline, **others):
-    """Return the `GWResult` of a fused problem of the spots of two slices, whose clouds have
-    squared distances; `others` are arguments of `gromov_wasserstein`.
+def _by_levels(problem, spots, expressed, epsilon, options, deadline, **others):
+    """Return the `GWResult` of a fused problem of squared distances between spots with features;
+    `others` are arguments of `gromov_wasserstein`.
     """
     began, largest = time.perf_counter(), max(problem.shape)
     sizes = [*_level_sizes(largest), largest]
@@ -357,7 +335,7 @@ def _by_levels(problem, epsilon, options, deadline, **others):
     neighbors = math.ceil(neighbors / GROWTH) if options.tier == "neighbors" else None
     max_inner = min(options.max_inner, 1000)
     coarse = dataclasses.replace(options, n_neighbors=neighbors, max_inner=max_inner)
-    gw, before, candidates = None, None, []
+    gw, before, candidates, remarks = None, None, [], ()
     for size, first, last in zip(sizes, epsilons, epsilons[1:], strict=False):
         rows = [np.sort(order[: -(-size * len(order) // largest)]) for order in orders]
         part, level, max_iter = problem, options, 1000
@@ -367,9 +345,18 @@ def _by_levels(problem, epsilon, options, deadline, **others):
             level = dataclasses.replace(level, tier="dense", n_neighbors=None)
         solve = functools.partial(quiet_solve, tol=1e-3, max_iter=max_iter, options=level, **others)
         if gw is None:
-            least = min(1.0, MOST_ALPHA / problem.alpha) * size / largest
-            gw, candidates = _first(part, solve, first, last, least, deadline)
-            doubt, confidence = gw.ending, gw.confidence
+            schedule = Epsilon(last, anneal_from=first / last)
+            gw = solve(part, epsilon=schedule, time_limit=deadline.left)
+            if not part.is_balanced and part.alpha < 1.0:
+                spots, expressed = (
+                    list(map(operator.getitem, z, rows)) for z in (spots, expressed)
+                )
+                schedule = dataclasses.replace(schedule, anneal_by=0.5)
+                descend = functools.partial(solve, epsilon=schedule)
+                motions = Motions(spots, expressed, part.rule)
+                gw = race(part, motions, descend, deadline, others["seed"], gw)
+                remarks = gw.remarks
+            candidates, ending, confidence = gw.candidates, gw.ending, gw.confidence
         elif deadline.passed():
             gw = quiet_solve(problem, init="product", epsilon=epsilon, time_limit=deadline.left)
             break
@@ -377,46 +364,17 @@ def _by_levels(problem, epsilon, options, deadline, **others):
             start = _extended(gw, part.shape, rows, before)
             schedule = Epsilon(last, anneal_from=first / last, anneal_by=0.5)
             gw = solve(part, init=start, epsilon=schedule, time_limit=deadline.left)
-            candidates = [*candidates, _row(_winner(candidates), gw, "won")]
+            candidates = [*candidates, row_of(_winner(candidates), gw, "won")]
         before = rows
-    if gw.converged and doubt in (Ending.TIE, Ending.UNCERTAIN):
-        gw = dataclasses.replace(gw, ending=doubt)
-    seconds = time.perf_counter() - began
-    candidates = Candidates(candidates, confidence)
-    return dataclasses.replace(gw, candidates=candidates, seconds=seconds, remarks=())
-
-
-def _first(part, solve, first, last, least, deadline):
-    """Return the best `GWResult` of the first level, and the candidates: of a search, and for
-    slices that overlap in part of starts where distances weigh fractions of `least` of their
-    weight.
-    """
-    gw = solve(part, epsilon=Epsilon(last, anneal_from=first / last), time_limit=deadline.left)
-    if part.is_balanced or part.alpha == 1.0:
-        return gw, gw.candidates
-    schedule = Epsilon(last, anneal_from=first / last, anneal_by=0.5)
-    field = [(_winner(gw.candidates), gw)]
-    for factor in (0.1 * least, 0.3 * least):
-        led, epsilon = part.replace(alpha=factor * part.alpha), factor * first
-        start = solve(led, init="product", epsilon=epsilon, time_limit=deadline.left)
-        if deadline.passed():
-            break
-        gw = solve(part, init=start, epsilon=schedule, time_limit=deadline.left)
-        field.append((f"alpha={led.alpha:.2g}", gw))
-    field.sort(key=lambda pair: pair[1].gw_cost)
-    fates = ["won", "lost", "lost"]
-    return field[0][1], [_row(*pair, fate) for pair, fate in zip(field, fates, strict=False)]
+    if gw.converged and ending in (Ending.TIE, Ending.UNCERTAIN):
+        gw = dataclasses.replace(gw, ending=ending)
+    rows, seconds = Candidates(candidates, confidence), time.perf_counter() - began
+    return dataclasses.replace(gw, candidates=rows, seconds=seconds, remarks=remarks)
 
 
 def _winner(candidates):
     """Return the start that has won, or ""."""
     return next((row.start for row in candidates if row.fate == "won"), "")
-
-
-def _row(start, gw, fate):
-    """Return the `Candidate` of a start."""
-    size = max(gw.coupling.shape)
-    return Candidate(start, size, gw.epsilon, gw.gw_cost, gw.n_iter, gw.seconds, fate)
 
 
 def _extended(gw, shape, rows, before):

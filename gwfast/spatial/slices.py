@@ -15,7 +15,6 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
 from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult
@@ -147,8 +146,8 @@ def spacing(spots: list[Float64Array]) -> float:
 
 
 def geometries(spots, rows):
-    """Return squared distances within both slices and between their features, which are means over
-    the 7 nearest spots, in units of the difference of neighbors.
+    """Return squared distances within both slices, and features of both, which are means over the 7
+    nearest spots, in units of the difference of neighbors.
     """
     noise, smooth = [], []
     for places, expressed in zip(spots, rows, strict=True):
@@ -161,7 +160,7 @@ def geometries(spots, rows):
     radius = np.sqrt(x.var(axis=0).sum() + y.var(axis=0).sum())
     first, second = (PointCloud(places / np.sqrt(2 * radius), "sqeuclidean") for places in (x, y))
     size = np.sqrt(np.concatenate(noise).mean()) or 1.0
-    return first, second, CrossCost(smooth[0] / size, smooth[1] / size)
+    return first, second, [features / size for features in smooth]
 
 
 def _check_counts(*slices):

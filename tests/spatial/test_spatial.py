@@ -1,5 +1,7 @@
 """Slices in, plans and one frame out. Slices are simulated, but for PASTE's own."""
 
+import warnings
+
 import numpy as np
 import pytest
 from helpers.problems import anndata_of
@@ -118,18 +120,53 @@ def test_slices_that_overlap_in_part_are_found(blur, bend, alpha):
         np.testing.assert_allclose(found.rigid().rotation, TURN, atol=0.05)
 
 
-@pytest.mark.parametrize("options", [{}, {"blur": 2, "alpha": 0.5}])
-def test_an_overlap_that_starts_disagree_about_is_uncertain(options):
+def test_an_overlap_that_starts_disagree_about_is_uncertain():
     """Spots and counts at random: there is nothing to find."""
     rng = np.random.default_rng(0)
     slices = [(rng.uniform(0, 12, (150, 2)), rng.poisson(3.0, (150, 8))) for _ in "ab"]
     with pytest.warns(gwfast.ConvergenceWarning, match="other alpha"):
-        found = pairwise_align(*slices, overlap=0.5, **options)
-    assert found.gw.status == "uncertain" and len(found.gw.candidates) == 3
-    # Two of the starts are plans of problems in which distances weigh less.
-    starts = [row.start.partition("alpha=")[2] for row in found.gw.candidates]
-    less = [float(weight) < options.get("alpha", 0.1) for weight in starts if weight]
-    assert less == [True, True]
+        found = pairwise_align(*slices, overlap=0.5)
+    assert found.gw.status == "uncertain" and 0 < found.gw.confidence < 0.93
+
+
+@pytest.mark.parametrize("dimensions, blur", [(2, 0), (2, 2), (3, 0)])
+def test_starts_need_no_unit_and_know_reflections_and_masses(dimensions, blur):
+    """Halves of a slab in common, turned over, with other masses and in other units."""
+    rng = np.random.default_rng(1)
+    sides = np.meshgrid(*map(np.arange, (18, 12, 3)[:dimensions]))
+    places = np.stack(sides, axis=-1).reshape(-1, dimensions).astype(float)
+    places += rng.uniform(-0.2, 0.2, places.shape)
+    waves = places @ rng.normal(0, 0.4, (dimensions, 40)) + rng.uniform(0, 6, 40)
+    rates = 20 * np.exp(1.5 * np.sin(waves))
+    a, b = np.flatnonzero(places[:, 0] < 12), np.flatnonzero(places[:, 0] > 5.5)
+    motion = np.linalg.qr(rng.normal(size=(dimensions, dimensions)))[0]
+    motion[:, 0] *= -np.linalg.det(motion)
+    first = places[a], rng.poisson(rates[a])
+    second = 50 + places[b] @ motion, rng.poisson(rates[b])
+    p = rng.uniform(0.5, 1.5, len(a))
+    p[:5] = 0.0
+    match = 1.0 * (a[:, None] == b)
+    how = dict(p=p / p.sum(), overlap=0.4, blur=blur, norm=True)
+    known = pairwise_align(first, second, init=match, **how)
+    for unit in (1.0, 300.0):
+        slices = [(unit * spots, counts) for spots, counts in (first, second)]
+        found = pairwise_align(*slices, **how)
+        assert found.objective <= 1.01 * known.objective
+        assert found.gw.converged and found.gw.confidence > 0.93
+        turned = found.rigid(reflection=True)
+        assert turned.is_reflection
+        np.testing.assert_allclose(turned.rotation, motion, atol=0.1)
+
+
+def test_too_much_overlap_is_remarked():
+    grid = grid_of(20, 12)
+    a, b = grid[grid[:, 0] < 13], grid[grid[:, 0] > 6.5]
+    slices = (a, counts_of(a, 1)), (moved(b), counts_of(b, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
+        found = pairwise_align(*slices, overlap=0.8)
+    assert "overlap=0.8 forces spots to wrong places" in found.gw.advice
+    assert "forces" not in pairwise_align(*slices, overlap=0.4).gw.advice
 
 
 def test_both_methods_agree():
