@@ -236,6 +236,7 @@ def with_gaps(rows: list[Candidate]) -> list[Candidate]:
         return rows
     # The last row of an optimum is of the descent that went on.
     ours = {(r.n_points, r.epsilon): r.value for r in rows if r.optimum == winner.optimum}
+    ours[winner.n_points, winner.epsilon] = winner.value
     gaps = []
     for row in rows:
         best = ours.get((row.n_points, row.epsilon), np.nan)

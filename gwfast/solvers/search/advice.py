@@ -142,7 +142,9 @@ def doubted(problem, result, search_time=None):
     ties = all_tie(problem) if is_exact else result.ending == Ending.EQUAL_COSTS
     if ties:
         return result
-    chance = confidence_of(result.candidates, result.ending, exact=is_exact, rule=problem.rule)
+    chance = confidence_of(
+        result.candidates, result.ending, exact=is_exact, free=problem.rule.has_free_marginals
+    )
     result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
     if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE, Ending.RIVAL):
         return result

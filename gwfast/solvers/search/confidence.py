@@ -9,13 +9,18 @@ import numpy as np
 from ...results.status import Ending
 from ...results.tables import with_gaps
 
-# The constant of the logistic function `confidence`, and the weight of each `Evidence`, fitted to
-# two fifths of the families (``python -m benchmarks.search confidence``).
-WEIGHTS = -5.1, 0.8, 0.15, 1.6, 0.8, 4.9
-# The same for exact searches.
-EXACT_WEIGHTS = 1.0, 0.7, 0.6, 1.8, 0.0, 0.0
-# Units of gaps between optima with entropy, and between vertices, of which many are near.
-GAPS = 0.1, 0.4
+# The constant of the logistic function `confidence`, and the weight of each `Evidence`, by whether
+# the search is exact and marginals are free. They stay between fits to two fifths of the families
+# and to problems made at random, and below these where one kind of start is the only evidence
+# (``python -m benchmarks.search confidence``).
+WEIGHTS = {
+    (False, False): (-5.1, 0.8, 0.15, 1.6, 0.8, 4.9),
+    (False, True): (-5.6, 0.8, 0.15, 1.6, 0.8, 4.9),
+    (True, False): (1.0, 0.7, 0.6, 1.8, 0.0, 0.0),
+    (True, True): (0.2, 0.7, 0.4, 2.5, 0.8, 0.0),
+}
+# Units of gaps between optima: of exact plans many are near, and the most of parts of a whole.
+GAPS = {(False, False): 0.1, (False, True): 0.1, (True, False): 0.4, (True, True): 3.0}
 # Confidence from which on a search looks no further, and a result is not "uncertain".
 LEVEL = 0.93
 # Relative difference of objectives below which two optima are a tie, and of exact optima.
@@ -34,8 +39,10 @@ class Evidence(NamedTuple):
     settled: float  # whether the objective stands still
 
     @classmethod
-    def of(cls, candidates, status, exact=False):
-        """Return the evidence of the candidates of a search that has a winner."""
+    def of(cls, candidates, status, exact=False, free=False):
+        """Return the evidence of the candidates of a search that has a winner, which is exact or
+        has free marginals.
+        """
         candidates = with_gaps(candidates)
         winner = winner_of(candidates)
         group = _optimum(candidates, winner, EXACT_TIE if exact else TIE)
@@ -53,7 +60,7 @@ class Evidence(NamedTuple):
         gaps = [one for one in ends.values() if one == one]
         gap = float(not others and len(race) > 1)
         if gaps:
-            gap = min(max(min(gaps), 0.0) / GAPS[exact], 1.0)
+            gap = min(max(min(gaps), 0.0) / GAPS[exact, free], 1.0)
         return cls(
             kinds=min(len({row.kind for row in ours}), 3),
             met=min(max(len(arrived) - 1, 0), 3),
@@ -63,13 +70,13 @@ class Evidence(NamedTuple):
         )
 
 
-def confidence(evidence, weights=WEIGHTS):
+def confidence(evidence, weights):
     """Return the chance that no lower optimum exists, for evidence (..., 5)."""
     constant, *weights = weights
     return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
 
 
-def confidence_of(candidates, status, exact=False, rule=None):
+def confidence_of(candidates, status, exact=False, free=False):
     """Return `confidence` by the candidates of a search; NaN if nothing has won, or one start
     was alone.
     """
@@ -80,8 +87,8 @@ def confidence_of(candidates, status, exact=False, rule=None):
         return 1.0
     if len(candidates) == 1:
         return np.nan
-    weights = EXACT_WEIGHTS if exact else WEIGHTS
-    return float(confidence(Evidence.of(candidates, status, exact), weights))
+    evidence = Evidence.of(candidates, status, exact, free)
+    return float(confidence(evidence, WEIGHTS[exact, free]))
 
 
 def winner_of(candidates):

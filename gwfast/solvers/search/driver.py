@@ -157,9 +157,9 @@ def _first(level, higher, problem, options, report, starts):
     else:
         rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
     rows.append(best.row())
-    won, rule = ranked(rows, best.ended(WON).row()), problem.rule
+    won, free = ranked(rows, best.ended(WON).row()), problem.rule.has_free_marginals
     # The winner is expected to settle.
-    sure = confidence_of(won, Ending.CONVERGED, rule=rule) >= LEVEL and not options.search_time
+    sure = confidence_of(won, Ending.CONVERGED, free=free) >= LEVEL and not options.search_time
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival
@@ -240,7 +240,8 @@ def _default(level, problem, options, report):
         yield _balanced_start(options, report)
         if level.tier == "dense" and part.shape[0] * part.shape[1] <= MOST_FREE:
             yield from anchor_starts(part, deadline=options.limits.deadline)
-            yield from random_starts(part, seed, 2 if n_random is None else n_random)
+            n_free = 2 + 2 * few if n_random is None else n_random
+            yield from random_starts(part, seed, n_free)
         return
     if n_random is None and few and part.is_plain:
         plans = list(itertools.islice(isomorphisms(part), 2))

@@ -32,7 +32,7 @@ from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import doubted
 from .anchors import anchor_starts
 from .confidence import EXACT_TIE as SAME
-from .confidence import LEVEL, SETTLED, confidence_of
+from .confidence import LEVEL, SETTLED, Evidence, confidence_of
 from .isomorphism import Canonical, are_apart, isomorphisms
 from .portfolio import Entrant
 from .starts import PRODUCT, Start, as_plan, random
@@ -42,9 +42,9 @@ MOST_EXACT = 10_000
 # Starts along eigenvectors, with all signs, and at random; and the most rounds of as many others
 # that follow if these leave doubt.
 N_STARTS, MAX_ROUNDS = 12, 4
-# Label and kind of the best plan with entropy, and entries of a problem from which on it is a start
-# where others leave doubt: between communities it leads up to a third lower.
-ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 400
+# Label and kind of the best plan with entropy, and entries of a problem from which on it is a
+# start, unless one plan stands out: between communities it leads up to a third lower.
+ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 500
 # Descents without entropy around the best plan in each round.
 N_POLISHED = 24
 
@@ -135,9 +135,9 @@ class ExactSearch:
         return Candidates(rows)
 
     def anneal(self, n_random=None, search_time=None, n_rounds=0, entropic=None):
-        """Anneal the product plan, plans along eigenvectors and `n_random` at random; if these
-        leave doubt, plans from ``entropic()``, and more at random and around the best plan in
-        `n_rounds` rounds; and further ones for the `search_time`.
+        """Anneal the product plan, plans along eigenvectors and `n_random` at random; if none
+        stands out, the plan from ``entropic()``; if these leave doubt, more at random and around
+        the best plan in `n_rounds` rounds; and further ones for the `search_time`.
         """
         if self.is_done:
             return
@@ -152,7 +152,9 @@ class ExactSearch:
             self._annealed([*plans, *self._random(seeds, min(left, 64))])
             plans, left = [], max(left - 64, 0)
         rng = np.random.default_rng(self._seed)
-        if entropic is not None and not self.is_done and (patience or self._doubts()):
+        known = self.candidates, self.solution.status, True
+        stands_out = Evidence.of(*known, self.problem.rule.has_free_marginals).gap == 1.0
+        if entropic is not None and not (self.is_done or (stands_out and not patience)):
             plan, _ = entropic()
             if plan is not None:
                 self.polish(*ENTROPIC, plan)
@@ -162,8 +164,8 @@ class ExactSearch:
                 patience.renew()
 
     def _doubts(self):
-        rows, status, rule = self.candidates, self.solution.status, self.problem.rule
-        return confidence_of(rows, status, exact=True, rule=rule) < LEVEL
+        known = self.candidates, self.solution.status, True
+        return confidence_of(*known, self.problem.rule.has_free_marginals) < LEVEL
 
     def _first_plans(self, n_random):
         """Yield labels, kinds and plans of starts that are not random."""

@@ -266,6 +266,7 @@ class Escapes:
         self._limits = dataclasses.replace(options.limits, max_outer=most)
         self._at, self._epsilon = best.descent.linearization, best.descent.epsilons.last
         self._factored = is_factored(self._at.problem)
+        self._free = self._at.problem.rule.has_free_marginals
         self._patience = options.search_time and Patience(options.search_time)
         # The budget is in units of these iterations: settling a plan may take many more.
         self._n_outer = best.n_outer
@@ -285,7 +286,7 @@ class Escapes:
         all points takes `later` times as long. Some entrants that were `dropped` go on first, then
         starts of `fields` race, which are functions, and starts from `clusters`, if these help.
         """
-        most = FREE if self._at.problem.rule.has_free_marginals else 1000.0
+        most = FREE if self._free else 1000.0
         few = min(ENTRIES[self._factored] / max(self._at.problem.shape) ** 2, most)
         self._left = max(SOLVES[self._factored] * self._n_outer * (1.0 + later), few)
         seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
@@ -320,8 +321,8 @@ class Escapes:
             return True
         if self._left <= 0:
             return False
-        rows, rule = ranked(self.rows, self.best.ended(WON).row()), self._at.problem.rule
-        return confidence_of(rows, self.best.descent.status, rule=rule) < LEVEL
+        rows, free = ranked(self.rows, self.best.ended(WON).row()), self._free
+        return confidence_of(rows, self.best.descent.status, free=free) < LEVEL
 
     def _from_clusters(self, seed):
         """Race starts from one clustering; return whether they lead to the known optimum."""
