@@ -1,7 +1,7 @@
 """Searches judged by known matches: ``python -m benchmarks.search TABLE ...``.
 
-Tables: ``families`` (nearly 500 problems with known matches, by family; ``--json FILE`` keeps what
-every solve saw, ``--sizes 20`` takes the first 20), ``confidence`` (how well the confidence of
+Tables: ``families`` (some 640 problems, most with known matches, by family; ``--json FILE`` keeps
+what every solve saw, ``--sizes 5`` takes every fifth), ``confidence`` (how well the confidence of
 results is calibrated, from the same file), ``price`` (the default search
 in solves from the product plan, for problems of the list of 500 to 2000 points), ``starts`` (every
 start and ten seeds of the search), ``languages`` (ten pairs, also from 300 known pairs),

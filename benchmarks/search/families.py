@@ -341,4 +341,64 @@ def cloud_sides(drawn, d, noise, seed, n=500):
     return Sides(*(gwfast.PointCloud(side, metric="sqeuclidean") for side in (x, y)), [known])
 
 
+# --- Without entropy: costs with much noise, and graphs that have little in common -----
+
+
+def exact():
+    for n, noise, seed in itertools.product((100, 120, 160, 200), (0.3, 0.35), range(5)):
+        make = functools.partial(noise_sides, n, noise, seed)
+        yield Problem("exact noise", f"{n} points, noise {noise:g}, sample {seed}", make)
+    for n, kind, seed in itertools.product((12, 20, 30), ("blocks", "tree"), range(5)):
+        make = functools.partial(unlike_sides, GRAPHS[kind], n, seed)
+        yield Problem("exact unlike graphs", f"{kind}, {n} nodes, sample {seed}", make)
+
+
+def noise_sides(n, noise, seed):
+    rng = np.random.default_rng([n, seed])
+    cost = rng.random((n, n))
+    errors = noise * rng.standard_normal((n, n))
+    other, known = shuffled(cost + cost.T + errors + errors.T, rng)
+    return Sides(cost + cost.T, other, [known], dict(epsilon=0))
+
+
+def unlike_sides(edges_of, n, seed):
+    rng = np.random.default_rng([n, seed])
+    sides = (steps(edges_of(size, rng), size) for size in (n, n - n // 6))
+    return Sides(*sides, [], dict(epsilon=0))
+
+
+# --- A part of a space, and all of it ---------------------------------------------------
+
+SPACES = {
+    "plane": lambda n, rng: distances(rng.random((n, 2))),
+    "box": lambda n, rng: distances(rng.random((n, 3)) * [1.0, 2.0, 3.0]),
+    "tree": lambda n, rng: steps(tree(n, rng), n),
+}
+
+
+def parts():
+    rules = "semirelaxed", "partial"
+    for kind, rule, epsilon, noise in itertools.product(SPACES, rules, ("auto", 0), (0.02, 0.2)):
+        for n, seed in itertools.product((30, 60, 120), range(2)):
+            make = functools.partial(part_sides, SPACES[kind], rule, epsilon, noise, n, seed)
+            name = f"{kind}, {n} points, noise {noise:g}, sample {seed}"
+            yield Problem(f"parts, {rule}{', exact' * (epsilon == 0)}", name, make)
+
+
+def part_sides(space, rule, epsilon, noise, n, seed):
+    """Return the nearest points to one, half of all, with noise of a fraction of the typical
+    smallest cost; and all points.
+    """
+    rng = np.random.default_rng([n, seed])
+    cost = space(n, rng)
+    some = rng.permutation(np.argsort(cost[rng.integers(n)], kind="stable")[: n // 2])
+    errors = noise * np.median(np.sort(cost, axis=1)[:, 1]) * rng.standard_normal((len(some),) * 2)
+    part = cost[np.ix_(some, some)] + np.triu(errors, 1) + np.triu(errors, 1).T
+    marginals = rule if rule == "semirelaxed" else gwfast.Partial(0.5)
+    known = np.stack([np.arange(len(some)), some], axis=1)
+    return Sides(part, cost, [known], dict(epsilon=epsilon, marginals=marginals))
+
+
 FAMILIES = graphs, molecules, shapes, clouds
+# Families of problems whose searches have weights of their own.
+OTHER_FAMILIES = exact, parts

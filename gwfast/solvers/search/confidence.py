@@ -16,7 +16,7 @@ from ...results.tables import with_gaps
 WEIGHTS = {
     (False, False): (-5.1, 0.8, 0.15, 1.6, 0.8, 4.9),
     (False, True): (-5.6, 0.8, 0.15, 1.6, 0.8, 4.9),
-    (True, False): (1.0, 0.7, 0.6, 1.8, 0.0, 0.0),
+    (True, False): (0.6, 0.6, 0.5, 2.2, 0.0, 0.0),
     (True, True): (0.2, 0.7, 0.4, 2.5, 0.8, 0.0),
 }
 # Units of gaps between optima: of exact plans many are near, and the most of parts of a whole.
