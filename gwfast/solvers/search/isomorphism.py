@@ -111,18 +111,23 @@ def twins(geometry, masses, linear=None):
     if isinstance(geometry, PointCloud):
         return _equal_rows(geometry.features, masses, linear)
     matrix, n = geometry.matrix, geometry.n
-    size = _rounding(geometry) * max(map(abs, geometry.extremes))
-    sums = matrix.sum(axis=1, dtype=np.float64)
-    ordered = np.sort(sums)
-    close = ordered[1:] - ordered[:-1] <= size * n**0.5
+    most = max(map(abs, geometry.extremes))
+    size = _rounding(geometry) * most
+    # Twins have the same multiset of costs, and so nearly the same sum of any function of these.
+    sums = np.empty(n)
+    for rows in row_blocks(n, n):
+        sums[rows] = (1.0 / (np.e + matrix[rows] / (most or 1.0))).sum(axis=1, dtype=np.float64)
+    order = sums.argsort()
+    close = np.diff(sums[order]) <= 2.0 * _rounding(geometry) * n**0.5
     if not close.any():
         return []
-    order = sums.argsort()
     # Of twins i and j the sums of costs, with the weights w, differ by (w_i - w_j) (c_ii - c_ij).
     weights = np.random.default_rng(0).random(n)
-    weighted, diagonal, classes = matrix @ weights, matrix.diagonal(), []
-    for group in np.split(order, np.flatnonzero(~close) + 1):
-        group = np.sort(group[masses[group] > 0])
+    weighted, diagonal, classes = matrix @ weights.astype(matrix.dtype), matrix.diagonal(), []
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], close, [False]]).astype(np.int8)))
+    for start, end in ends.reshape(-1, 2).tolist():
+        group = np.sort(order[start : end + 1])
+        group = group[masses[group] > 0]
         if len(group) < 2:
             continue
         first = np.empty(len(group), dtype=np.intp)
@@ -132,7 +137,7 @@ def twins(geometry, masses, linear=None):
             foreseen *= diagonal[some, None] - matrix[np.ix_(some, group)]
             foreseen -= weighted[some, None] - weighted[group]
             first[rows] = (np.abs(foreseen) <= size * n**0.5).argmax(axis=1)
-        for leader in np.unique(first):
+        for leader in np.flatnonzero(np.bincount(first, minlength=len(group)) > 1):
             points = group[first == leader]
             points = points[_are_twins(geometry, points, size)]
             points = _with_equal_rows(points, linear)
