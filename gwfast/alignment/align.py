@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import time
 import warnings
@@ -18,9 +19,11 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import Metric, PointCloud
 from ..problems.quadratic import QuadraticProblem
+from ..results.status import Ending
 from ..solvers.gromov import solve
 from ..solvers.options import Callback, InitLike, Settings, SolverOptions, in_force
 from ..solvers.search.advice import warn_of
+from ..solvers.search.seeds import Seeds
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order, labels_of
@@ -28,6 +31,7 @@ from ..utils.progress import log
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_array, as_count, as_weights, one_of
 from .aligned import Alignment, as_words
+from .evidence import agreements, chosen, weighed
 from .maps import orthogonal
 from .normalize import Normalizer, NormalizeStep, Vectors, check_steps, has_words
 
@@ -150,26 +154,48 @@ def align(
     gw = dataclasses.replace(gw, advice=gw.advice.replace("a larger max_iter, or ", ""))
     # A solve that went on from a checkpoint has the seconds of the earlier calls, too.
     began -= max(0.0, gw.seconds - (time.perf_counter() - solving))
-    warn_of(gw, settings.limits)
     n_threads = resolve_n_threads(n_threads)
-    correlation = np.empty((source.rows.shape[1], target.rows.shape[1]))
-    moved = gw.coupling.apply(target.rows[: cloud_y.n])
-    with single_threaded_blas():
-        _products.gram(source.rows[: cloud_x.n], moved, correlation, n_threads)
+    contraction = _contraction(gw.coupling, source.rows, target.rows, n_threads)
+    mapping, evidence = orthogonal(contraction), ()
+    if gw.candidates.rivals and (refine or gw.ending == Ending.UNCERTAIN):
+        compare = functools.partial(
+            agreements, source.rows, target.rows, gw.coupling.shape, seed=seed, n_threads=n_threads
+        )
+        evidence, pairs = compare(mapping, gw.candidates.rivals)
+        if pairs is not None and not deadline.passed():
+            again = dataclasses.replace(settings, init=Seeds(pairs), checkpoint=None, callback=None)
+            other = chosen(gw, solve(problem, again), contraction)
+            if other is not None:
+                gw = other
+                contraction = _contraction(gw.coupling, source.rows, target.rows, n_threads)
+                mapping = orthogonal(contraction)
+                evidence, _ = compare(mapping, gw.candidates.rivals)
+        gw = weighed(gw, evidence)
+    warn_of(gw, settings.limits)
     alignment = Alignment(
-        mapping=orthogonal(correlation),
+        mapping=mapping,
         source=source,
         target=target,
         words=(_words_of(labels_x), _words_of(labels_y)),
         n_words=gw.coupling.shape,
         n_threads=n_threads,
         seconds=time.perf_counter() - began,
+        evidence=evidence,
         _gw=gw,
     )
     if refine:
         alignment = alignment._refined(refine, progress, deadline)
     log.info("aligned in %.2f s: %r", alignment.seconds, alignment)
     return alignment
+
+
+def _contraction(coupling, x, y, n_threads):
+    """Return ``X' T Y`` of the first rows of both sides."""
+    product = np.empty((x.shape[1], y.shape[1]))
+    moved = coupling.apply(y[: coupling.shape[1]])
+    with single_threaded_blas():
+        _products.gram(x[: coupling.shape[0]], moved, product, n_threads)
+    return product
 
 
 def _side(x, name, steps, n_words, metric, statistic):
@@ -184,6 +210,7 @@ def _side(x, name, steps, n_words, metric, statistic):
     if statistic is not None:
         cloud = cloud.scaled_by(statistic)
     cloud.labels = None if labels is None else labels[: cloud.n]
+    cloud.population = side.rows
     return side, cloud, labels
 
 

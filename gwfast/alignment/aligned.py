@@ -21,6 +21,7 @@ from ..utils.deadline import NEVER
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, PathLike, Progress
 from ..utils.validation import as_array, as_count, one_of
+from .evidence import Agreement
 from .maps import RefineStep, refine_maps
 from .normalize import Normalizer, Vectors, vectors_of
 from .retrieval import (
@@ -65,6 +66,10 @@ class Alignment:
     refinement : tuple of RefineStep
         A record for each round of refinement: iteration, n_pairs (mutual matches), objective (mean
         CSLS of the best matches), change (fraction of matches that changed), seconds.
+    evidence : tuple of Agreement
+        How well rows agree under the map of the plan, of other optima of the search and of chance:
+        start, cosine (mean, of mutual nearest neighbors), error, share. Of a search that was
+        refined or in doubt; of rows beyond `n_words` if there are enough. A right map stands out.
     seconds : float
         Time of the alignment.
     n_threads : int
@@ -90,6 +95,7 @@ class Alignment:
     words: tuple[Words, Words] = (None, None)
     n_words: tuple[int, int]
     refinement: tuple[RefineStep, ...] = ()
+    evidence: tuple[Agreement, ...] = ()
     seconds: float
     n_threads: int
     _gw: GWResult | None = None
@@ -399,7 +405,7 @@ class Alignment:
     def save(self, path: PathLike, *, rows: bool = True) -> None:
         """Write a file for `Alignment.load`, whole or not at all.
 
-        The file keeps all but `gw` and `n_threads`; :doc:`/words` describes its arrays.
+        The file keeps all but `gw`, `evidence` and `n_threads`; :doc:`/words` describes its arrays.
 
         Parameters
         ----------

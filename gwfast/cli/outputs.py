@@ -205,6 +205,7 @@ def summary(outcome):
             "advice": as_options(gw.advice), "remarks": [*map(as_options, gw.remarks)],
         },
         "candidates": gw.candidates, "refinement": outcome.result.refinement,
+        "evidence": outcome.result.evidence,
         "mutual_pairs": None if mutual is None else int(np.sum(mutual)),
         "translations": {entry.word: entry.best for entry in outcome.entries(outcome.shown)},
         "accuracy": accuracy(outcome.precision), "seconds": {"align": outcome.result.seconds},

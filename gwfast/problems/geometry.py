@@ -109,6 +109,8 @@ class PointCloud:
     signature: Float64Array
     scale: float
     labels: Labels = None
+    # Points (N, d) of the whole space, the first of which are the cloud's; None if it has no more.
+    population: NDArray[Any] | None = None
 
     def __init__(self, x: ArrayLike, metric: Metric = "cosine") -> None:
         self.labels = labels_of(x)
@@ -205,6 +207,7 @@ class PointCloud:
     def take(self, rows: NDArray[Any]) -> PointCloud:
         """Return the cloud of some rows, in the same units and features."""
         part = copy.copy(self)
+        part.population = None
         part.features = np.ascontiguousarray(self.features[rows])
         part.n = len(part.features)
         return part

@@ -254,12 +254,16 @@ class Candidates(tuple[Candidate, ...]):
     """
 
     confidence: float
+    # Contractions ``X' T Y`` of two clouds on the way to other optima.
+    rivals: tuple[Any, ...]
 
-    def __new__(cls, rows: Iterable[Candidate] = (), confidence: float = np.nan) -> Candidates:
+    def __new__(
+        cls, rows: Iterable[Candidate] = (), confidence: float = np.nan, rivals: Iterable[Any] = ()
+    ) -> Candidates:
         known = {-1: -1}
         rows = [row._replace(optimum=known.setdefault(row.optimum, len(known) - 1)) for row in rows]
         self = super().__new__(cls, with_gaps(rows))
-        self.confidence = confidence
+        self.confidence, self.rivals = confidence, tuple(rivals)
         return self
 
     def to_frame(self) -> pd.DataFrame:

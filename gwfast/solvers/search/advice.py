@@ -145,7 +145,8 @@ def doubted(problem, result, search_time=None):
     chance = confidence_of(
         result.candidates, result.ending, exact=is_exact, free=problem.rule.has_free_marginals
     )
-    result = dataclasses.replace(result, candidates=Candidates(result.candidates, chance))
+    candidates = Candidates(result.candidates, chance, result.candidates.rivals)
+    result = dataclasses.replace(result, candidates=candidates)
     if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE, Ending.RIVAL):
         return result
     longer = "SolverOptions(search_time=...)"

@@ -22,10 +22,11 @@ from ...results.tables import Candidate, Candidates
 from ...utils.deadline import OutOfTime
 from ...utils.progress import ProgressEvent
 from .anchors import anchor_starts
+from .axes import axis_starts
 from .confidence import LEVEL, Evidence, confidence_of
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
-from .levels import ladder
+from .levels import fewer_points, ladder
 from .paths import path_starts
 from .portfolio import (
     EXACT,
@@ -42,6 +43,7 @@ from .portfolio import (
     ranked,
     renumbered,
     rivalry,
+    rivals_of,
     without,
 )
 from .starts import PRODUCT, Start, given, profile_starts, random_starts
@@ -52,6 +54,8 @@ COARSE = Limits(max_outer=1000, max_inner=1000, tol=5e-3, marginal_tol=1e-3)
 FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # Time of the first plan of a problem after another level, in updates of its plan.
 UPDATES = 3
+# Points a side on which starts along axes are pruned; estimates of the axes; and starts that race.
+AXES_POINTS, N_ESTIMATES, N_AXES = 600, 3, 6
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
 # Entries of a plan up to which more starts than two race where marginals are free, on all points.
@@ -87,7 +91,8 @@ def search(problem, options, report, starts=None):
         best, rival = Entrant(saved["label"], saved["kind"], descent), saved["rival"]
         done, rows = ([Candidate(*row) for row in saved[part]] for part in ("done", "rows"))
     else:
-        (best, rows, rival), done = _first(level, higher, problem, options, report, starts), []
+        first = _first(level, higher, problem, options, report, starts)
+        best, rows, rival, done, level, higher = first
     number, stopped = 0, False
     while higher:
         far = limits.within(FLOAT32 if level.problem is problem else COARSE)
@@ -124,7 +129,7 @@ def search(problem, options, report, starts=None):
     best.advance(limits, callback=options.callback, save=save if keeps else None)
     won = best.ended(WON).row()._replace(gw_cost=best.descent.objective)
     rows = [*done, *ranked(rows, won)] if several else ()
-    return Found(best.descent, rival, Candidates(rows))
+    return Found(best.descent, rival, Candidates(rows, rivals=best.rivals))
 
 
 def descend(problem, start, options):
@@ -133,7 +138,9 @@ def descend(problem, start, options):
 
 
 def _first(level, higher, problem, options, report, starts):
-    """Return the best of the first level, all candidates, and the `rivalry` of the next one."""
+    """Return the best of the first level, or of the second if clouds are in doubt, all candidates
+    there, the `rivalry` of the next one, candidates below, that level and the higher levels.
+    """
     deadline, races, limits = options.limits.deadline, starts is None, options.limits
     at, schedule = level.linearization(options)
     ratio = work(problem) / work(level.problem)
@@ -156,13 +163,38 @@ def _first(level, higher, problem, options, report, starts):
         best, rows, rival = _compared(best, unsettled, rows, until)
     else:
         rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
+    if is_factored(at.problem):
+        best.rivals = rivals_of(dropped)
     rows.append(best.row())
     won, free = ranked(rows, best.ended(WON).row()), problem.rule.has_free_marginals
     # The winner is expected to settle.
     sure = confidence_of(won, Ending.CONVERGED, free=free) >= LEVEL and not options.search_time
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
-        return best, rows, rival
+        return best, rows, rival, [], level, higher
+    done, dropped = [], []
+    if is_factored(problem) and problem.is_balanced:
+        axes = _along_axes(problem, options, schedule.last)
+        if axes and higher and max(higher[0].problem.shape) > max(level.problem.shape):
+            # The right optimum of hard pairs may not be the lowest on few points.
+            far = limits.within(COARSE).before(UPDATES * ratio)
+            best.advance(far, max(limits.max_outer - 1, 1))
+            done = ranked(rows, best.ended(WENT_ON).row())
+            below, level, higher = level.rows, higher[0], higher[1:]
+            best = _promoted(best, below, level, options, keeps=False)
+            rows, (at, schedule) = [best.row()], level.linearization(options)
+            ratio = work(problem) / work(level.problem)
+        if axes:
+            known = best.rivals
+            field = enter(axes, at, annealed_early(schedule), deadline, report)
+            (best,), dropped = race([best, *field], limits, report)
+            best.rivals = rivals_of(dropped) or known
+            rows = [*rows[:-1], *(one.row() for one in dropped), best.row()]
+            rival = min((rivalry(x, best) for x in dropped if x.fate == TIED), default=math.inf)
+            won = [*done, *ranked(rows, best.ended(WON).row())]
+            sure = confidence_of(won, Ending.CONVERGED, rule=rule) >= LEVEL
+            if (sure and not options.search_time) or best.is_late:
+                return best, rows, rival, done, level, higher
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
     clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
     clusters = clusters and problem.is_balanced and Evidence.of(won, None).kinds <= 1
@@ -173,7 +205,10 @@ def _first(level, higher, problem, options, report, starts):
         unsettled = []  # of clouds all but a few starts fall into wide optima
     escapes = Escapes(best, rows, rival, options, report)
     escapes.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
-    return escapes.best, escapes.rows, escapes.rival
+    if is_factored(at.problem):
+        others = [] if escapes.best is best else [best]
+        escapes.best.rivals = (*rivals_of(others), *best.rivals)
+    return escapes.best, escapes.rows, escapes.rival, done, level, higher
 
 
 def _compared(best, unsettled, rows, limits):
@@ -219,7 +254,8 @@ def _promoted(best, below, level, options, keeps):
         schedule = dataclasses.replace(schedule, first=schedule.last)
     new = Descent.at(at, state, schedule, after=descent if keeps else None)
     seconds = time.perf_counter() - began
-    return Entrant(best.label, best.kind, new, seconds, optimum=best.optimum)
+    more = dict(optimum=best.optimum, rivals=best.rivals)
+    return Entrant(best.label, best.kind, new, seconds, **more)
 
 
 def _check_time(descent, problem, limits):
@@ -261,6 +297,14 @@ def _default(level, problem, options, report):
     if few and n_random is None:
         yield exact_start(seed, deadline)
     yield from random_starts(part, seed, n_random)
+
+
+def _along_axes(problem, options, epsilon):
+    """Return the starts along axes of two clouds, pruned on few points."""
+    parts = fewer_points(problem, options, AXES_POINTS)
+    few, rows = next(parts, (problem, [np.arange(n) for n in problem.shape]))
+    seeds = range(options.seed, options.seed + N_ESTIMATES)
+    return axis_starts(problem, few, rows, epsilon, seeds, N_AXES, options.limits.deadline)
 
 
 def _balanced_start(options, report):

@@ -44,6 +44,8 @@ SOLVES, ENTRIES, FREE = (1.5, 5.0), (2.5e7, 1.5e8), 150.0
 WON, WENT_ON, LOST, SKIPPED, TIED = "won", "went on", "lost", "out of time", "tie"
 
 
+# Other optima that evidence from outside of the problem is asked about.
+N_RIVALS = 2
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
 # problems are rough, as small marginal errors take most of all inner iterations.
 ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged(), damps=False)
@@ -68,6 +70,7 @@ class Entrant:
     size: float = 0.0
     optimum: int = dataclasses.field(default_factory=itertools.count().__next__)
     former: int = -1  # the number before that
+    rivals: tuple = ()  # of a winner, see `rivals_of`
 
     @property
     def value(self):
@@ -212,6 +215,13 @@ def is_same(one, other):
     size, at = max(one.size, other.size), one.descent.linearization
     # Smaller distances from the product plan may be rounding.
     return size <= 1e-5 or at.apart(one.descent.state, other.descent.state) < SAME * size
+
+
+def rivals_of(dropped):
+    """Return contractions ``X' T Y`` of two clouds on the way to other optima, the lowest first."""
+    others = [one for one in dropped if one.n_outer and not one.fate.startswith("same")]
+    others.sort(key=lambda one: (-one.descent.problem.shape[0], one.value))
+    return tuple(one.descent.state.moments for one in others[:N_RIVALS])
 
 
 def bound(best, fraction):

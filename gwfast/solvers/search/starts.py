@@ -62,7 +62,7 @@ def random(seed):
         np.random.default_rng(seed).standard_exponential(out=cost, dtype=np.float32)
 
     def plan(problem, n_threads):
-        return _couple(problem, fill, 1.0, n_threads)
+        return couple(problem, fill, 1.0, n_threads)
 
     return Start(f"random {seed}", plan, "random")
 
@@ -137,10 +137,10 @@ def _profile_plan(problem, n_threads, *, width, profiles, deadline):
         return None
     left, panels = compared[0], Panels(compared[1], True, n_threads=n_threads)
     fill = functools.partial(_products.matmul, left, panels, n_threads=n_threads)
-    return _couple(problem, fill, width, n_threads, deadline)
+    return couple(problem, fill, width, n_threads, deadline)
 
 
-def _couple(problem, fill, epsilon, n_threads, deadline=NEVER):
+def couple(problem, fill, epsilon, n_threads, deadline=NEVER):
     """Return the rough plan of a linear problem whose cost `fill` writes."""
     solver = SinkhornSolver(Balanced(problem.p, problem.q), n_threads)
     kernel = StoredKernel(aligned_empty(problem.shape), fill, n_threads)

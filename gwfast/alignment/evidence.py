@@ -1,0 +1,133 @@
+"""Evidence for an alignment from rows that took no part in the transport problem: how well they
+agree under its map, beside maps from other optima of the search and a map from chance.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from ..problems.geometry import unit_rows
+from ..results.status import Ending
+from ..results.tables import Candidates
+from ..utils.deadline import NEVER
+from .maps import orthogonal, refine_maps
+from .retrieval import best_matches, hubness
+
+# Rows of a side that maps are refined on, and compared on; the least that say anything; rounds.
+MOST_ROWS, COMPARED, LEAST_ROWS, ROUNDS = 3000, 2000, 300, 5
+# Share of equal matches from which on two maps are one.
+SAME = 0.5
+# Standard errors by which the plan's map must exceed all others to be right, and below which it is
+# no better than they are; and the confidence in either.
+STANDS_OUT, IS_ALIKE = 5.0, 2.0
+RIGHT, DOUBTED = 0.99, 0.5
+# Relative difference of objectives up to which agreement decides between two plans.
+NEARLY = 0.01
+
+
+class Agreement(NamedTuple):
+    """How well rows of both sides agree under refined maps.
+
+    Attributes
+    ----------
+    start : str
+        "plan" of the map that the transport plan led to, "other optimum", or "chance" of a random
+        orthogonal map; all are refined alike.
+    cosine, error : float
+        Mean cosine of mutual nearest neighbors by CSLS (Conneau et al., ICLR 2018, section 2.4),
+        and its standard error.
+    share : float
+        Share of the rows that have a mutual nearest neighbor.
+    """
+
+    start: str
+    cosine: float
+    error: float
+    share: float
+
+
+def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
+    """Return the `Agreement` of a map, of different maps by the contractions of `rivals`, and of a
+    random map, on rows beyond `n_words` if there are enough, none if there are few rows; and mutual
+    matches of the first rows under another map that agrees clearly better than the first, or None.
+    """
+    parts = [side[: min(n, MOST_ROWS)] for side, n in zip((x, y), n_words, strict=True)]
+    if min(map(len, parts)) < LEAST_ROWS:
+        return (), None
+    asked = [side[n : n + COMPARED] for side, n in zip((x, y), n_words, strict=True)]
+    if min(map(len, asked)) < LEAST_ROWS:
+        asked = [side[:COMPARED] for side in (x, y)]
+    d, e = mapping.shape
+    chance = np.random.default_rng(seed).standard_normal((d, e))
+    starts = [("plan", mapping)]
+    starts += [("other optimum", orthogonal(rival[:d, :e])) for rival in rivals]
+    found, known, better, most = [], [], None, 0.0
+    for name, start in [*starts, ("chance", orthogonal(chance))]:
+        maps = refine_maps(*parts, start, None, ROUNDS, n_threads, lambda event: None, NEVER)[:2]
+        figures, matches, _ = _agreement(*asked, *maps, n_threads)
+        if name == "chance" or all(np.mean(matches == other) < SAME for other in known):
+            found.append(Agreement(name, *figures))
+            known.append(matches)
+            gap = _gap(found[-1], found[0])
+            if gap >= max(STANDS_OUT, most):
+                _, matches, rows = _agreement(*parts, *maps, n_threads)
+                better, most = np.column_stack([rows, matches[rows]]), gap
+    return tuple(found), better
+
+
+def _gap(one, other):
+    """Return the difference of mean cosines in standard errors."""
+    return (one.cosine - other.cosine) / max(np.hypot(one.error, other.error), 1e-12)
+
+
+def _agreement(x, y, mapping, target_mapping, n_threads):
+    """Return mean cosine of mutual nearest neighbors, its error, and the share of rows with one;
+    the best match of each row; and rows whose match is mutual.
+    """
+    x, y = x @ mapping, y if target_mapping is None else y @ target_mapping
+    matches = best_matches(x, y, hubness(y, x, "csls", n_threads), 1, n_threads)
+    rows, best = np.flatnonzero(matches.mutual), matches.forward.indices[:, 0]
+    left, right = (unit_rows(side, "rows", np.float32) for side in (x[rows], y[best[rows]]))
+    cosines = np.einsum("ij,ij->i", left, right)
+    error = float(cosines.std() / np.sqrt(len(rows)))
+    return (float(cosines.mean()), error, len(rows) / min(len(x), len(y))), best, rows
+
+
+def chosen(gw, other, contraction):
+    """Return the other result instead of that of a search if its objective is nearly as low; the
+    plan of the search, of this `contraction`, is then its rival.
+    """
+    if not other.gw_cost <= gw.gw_cost + NEARLY * abs(gw.gw_cost):
+        return None
+    rows = list(gw.candidates)
+    number = max(k for k, row in enumerate(rows) if row.fate == "won")
+    figures = dict(gw_cost=other.gw_cost, n_iter=other.n_iter, seconds=other.seconds)
+    rows.append(rows[number]._replace(start="agreement", **figures))
+    rows[number] = rows[number]._replace(fate="lost")
+    candidates = Candidates(rows, gw.confidence, [contraction])
+    return dataclasses.replace(other, candidates=candidates, remarks=gw.remarks)
+
+
+def weighed(gw, evidence):
+    """Return the result of a search with the confidence that the evidence leaves, and its status.
+
+    Wrong optima agree alike, a right one stands out. The comparison is within the same data, so
+    that nothing depends on how near neighbors are there. Without another optimum nothing changes.
+    """
+    others = [one for one in evidence if one.start == "other optimum"]
+    if not others or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
+        return gw
+    plan, chance = evidence[0], gw.confidence
+    gap = min(_gap(plan, one) for one in others)
+    if gap >= STANDS_OUT and chance < RIGHT:
+        candidates = Candidates(gw.candidates, RIGHT, gw.candidates.rivals)
+        return dataclasses.replace(gw, candidates=candidates, ending=Ending.CONVERGED, advice="")
+    if gap < IS_ALIKE and chance > DOUBTED:
+        candidates = Candidates(gw.candidates, DOUBTED, gw.candidates.rivals)
+        advice = "rows agree no better than under another optimum of the search"
+        advice = f"{advice}; try SolverOptions(search_time=...), known pairs, or more n_words"
+        return dataclasses.replace(
+            gw, candidates=candidates, ending=Ending.UNCERTAIN, advice=advice
+        )
+    return gw
