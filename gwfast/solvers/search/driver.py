@@ -88,7 +88,8 @@ def search(problem, options, report, starts=None):
     if saved is not None:
         level, higher = (higher or [level])[-1], []
         descent = Descent.restored(level.linearization(options)[0], saved)
-        best, rival = Entrant(saved["label"], saved["kind"], descent), saved["rival"]
+        best = Entrant(saved["label"], saved["kind"], descent, optimum=saved["optimum"])
+        rival = saved["rival"]
         done, rows = ([Candidate(*row) for row in saved[part]] for part in ("done", "rows"))
     else:
         first = _first(level, higher, problem, options, report, starts)
@@ -122,8 +123,8 @@ def search(problem, options, report, starts=None):
     report(ProgressEvent("solve", f"solving from {best.label}"))
 
     def save(descent):
-        known = dict(label=best.label, kind=best.kind, done=done, rows=rows, rival=rival)
-        checkpoint.save(**known, **descent.export())
+        known = dict(label=best.label, kind=best.kind, optimum=best.optimum, rival=rival)
+        checkpoint.save(**known, done=done, rows=rows, **descent.export())
 
     keeps = checkpoint is not None and checkpoint.path is not None
     best.advance(limits, callback=options.callback, save=save if keeps else None)
