@@ -113,9 +113,12 @@ def weighed(gw, evidence):
     """Return the result of a search with the confidence that the evidence leaves, and its status.
 
     Wrong optima agree alike, a right one stands out. The comparison is within the same data, so
-    that nothing depends on how near neighbors are there. Without another optimum nothing changes.
+    that nothing depends on how near neighbors are there. If two other optima have led to the map of
+    the plan, it is compared with chance; with one nothing changes.
     """
     others = [one for one in evidence if one.start == "other optimum"]
+    if evidence and not others and len(gw.candidates.rivals) > 1:
+        others = [evidence[-1]]
     if not others or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
         return gw
     plan, chance = evidence[0], gw.confidence

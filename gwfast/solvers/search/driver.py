@@ -54,8 +54,9 @@ COARSE = Limits(max_outer=1000, max_inner=1000, tol=5e-3, marginal_tol=1e-3)
 FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # Time of the first plan of a problem after another level, in updates of its plan.
 UPDATES = 3
-# Points a side on which starts along axes are pruned; estimates of the axes; and starts that race.
-AXES_POINTS, N_ESTIMATES, N_AXES = 600, 3, 6
+# Batches of starts along axes, and estimates of the axes and starts that race of each; and points a
+# side on which they are pruned.
+N_BATCHES, N_ESTIMATES, N_AXES, AXES_POINTS = 2, 3, 6, 600
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
 # Entries of a plan up to which more starts than two race where marginals are free, on all points.
@@ -173,10 +174,12 @@ def _first(level, higher, problem, options, report, starts):
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival, [], level, higher
-    done, dropped = [], []
-    if is_factored(problem) and problem.is_balanced:
-        axes = _along_axes(problem, options, schedule.last)
-        if axes and higher and max(higher[0].problem.shape) > max(level.problem.shape):
+    done = []
+    for batch in range(N_BATCHES if is_factored(problem) and problem.is_balanced else 0):
+        axes = _along_axes(problem, options, schedule.last, batch)
+        if not axes:
+            break
+        if not batch and higher and max(higher[0].problem.shape) > max(level.problem.shape):
             # The right optimum of hard pairs may not be the lowest on few points.
             far = limits.within(COARSE).before(UPDATES * ratio)
             best.advance(far, max(limits.max_outer - 1, 1))
@@ -185,17 +188,16 @@ def _first(level, higher, problem, options, report, starts):
             best = _promoted(best, below, level, options, keeps=False)
             rows, (at, schedule) = [best.row()], level.linearization(options)
             ratio = work(problem) / work(level.problem)
-        if axes:
-            known = best.rivals
-            field = enter(axes, at, annealed_early(schedule), deadline, report)
-            (best,), dropped = race([best, *field], limits, report)
-            best.rivals = rivals_of(dropped) or known
-            rows = [*rows[:-1], *(one.row() for one in dropped), best.row()]
-            rival = min((rivalry(x, best) for x in dropped if x.fate == TIED), default=math.inf)
-            won = [*done, *ranked(rows, best.ended(WON).row())]
-            sure = confidence_of(won, Ending.CONVERGED, rule=rule) >= LEVEL
-            if (sure and not options.search_time) or best.is_late:
-                return best, rows, rival, done, level, higher
+        known = best.rivals
+        field = enter(axes, at, annealed_early(schedule), deadline, report)
+        (best,), dropped = race([best, *field], limits, report)
+        best.rivals = rivals_of(dropped) or known
+        rows = [*rows[:-1], *(one.row() for one in dropped), best.row()]
+        rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
+        won = [*done, *ranked(rows, best.ended(WON).row())]
+        sure = confidence_of(won, Ending.CONVERGED, rule=rule) >= LEVEL
+        if (sure and not options.search_time) or best.is_late:
+            return best, rows, rival, done, level, higher
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
     clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
     clusters = clusters and problem.is_balanced and Evidence.of(won, None).kinds <= 1
@@ -300,11 +302,11 @@ def _default(level, problem, options, report):
     yield from random_starts(part, seed, n_random)
 
 
-def _along_axes(problem, options, epsilon):
-    """Return the starts along axes of two clouds, pruned on few points."""
+def _along_axes(problem, options, epsilon, batch):
+    """Return a batch of starts along axes of two clouds, pruned on few points."""
     parts = fewer_points(problem, options, AXES_POINTS)
     few, rows = next(parts, (problem, [np.arange(n) for n in problem.shape]))
-    seeds = range(options.seed, options.seed + N_ESTIMATES)
+    seeds = options.seed + batch * N_ESTIMATES + np.arange(N_ESTIMATES)
     return axis_starts(problem, few, rows, epsilon, seeds, N_AXES, options.limits.deadline)
 
 
