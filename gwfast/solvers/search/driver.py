@@ -166,7 +166,7 @@ def _first(level, higher, problem, options, report, starts):
     else:
         rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
     if is_factored(at.problem):
-        best.rivals = rivals_of(dropped)
+        best.rivals = rivals_of(one for one in dropped if one.optimum != best.optimum)
     rows.append(best.row())
     won, free = ranked(rows, best.ended(WON).row()), problem.rule.has_free_marginals
     # The winner is expected to settle.
@@ -195,7 +195,7 @@ def _first(level, higher, problem, options, report, starts):
         rows = [*rows[:-1], *(one.row() for one in dropped), best.row()]
         rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
         won = [*done, *ranked(rows, best.ended(WON).row())]
-        sure = confidence_of(won, Ending.CONVERGED, rule=rule) >= LEVEL
+        sure = confidence_of(won, Ending.CONVERGED, free=free) >= LEVEL
         if (sure and not options.search_time) or best.is_late:
             return best, rows, rival, done, level, higher
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
