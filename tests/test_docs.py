@@ -49,7 +49,7 @@ PRINTED = {
     "docs/spatial.md": ["turned by 90 degrees\n0.99 of the labels right"],
 }
 PACKAGES = "anndata", "dask", "ot", "sklearn", "torch"
-MOST_PARAMETERS = {"gwfast.gromov_wasserstein": 21, "gwfast.align": 19}
+MOST_PARAMETERS = {"gwfast.gromov_wasserstein": 21, "gwfast.align": 19, "gwfast.GWResult": 17}
 PUBLIC = {f"gwfast.{name}": getattr(gwfast, name) for name in gwfast.__all__}
 for room in ROOMS:
     with contextlib.suppress(ImportError):  # gwfast.plot without matplotlib

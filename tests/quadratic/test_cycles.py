@@ -58,7 +58,7 @@ def test_a_noisy_cycle_of_a_race_is_ended(mass):
     """Its linear problems end with marginals off by 1e-5, which moves potentials as steps do."""
     costs = steps(KARATE)
     result = solve(costs, costs[::-1, ::-1].copy(), marginals=gwfast.Partial(mass))
-    assert result.status == "stalled" and result.n_iter < 150
+    assert result.status == "stalled" and result.n_iter < 200
     assert "ppa" in result.advice
 
 

@@ -39,9 +39,9 @@ from .portfolio import (
     bound,
     enter,
     is_same,
+    noted,
     race,
     ranked,
-    renumbered,
     rivalry,
     rivals_of,
     without,
@@ -155,7 +155,7 @@ def _first(level, higher, problem, options, report, starts):
         if not field:
             raise OutOfTime
         field, dropped = race(field, until, report)
-        rows += [one.row() for one in dropped]
+        rows = noted(rows, dropped)
         unsettled += [one for one in dropped if one.fate == TIED or one.fate.startswith("dropped")]
         unsettled = sorted(unsettled, key=lambda one: one.value)[:MAX_RESUMED]
         if field[0].is_late:
@@ -192,7 +192,7 @@ def _first(level, higher, problem, options, report, starts):
         field = enter(axes, at, annealed_early(schedule), deadline, report)
         (best,), dropped = race([best, *field], limits, report)
         best.rivals = rivals_of(dropped) or known
-        rows = [*rows[:-1], *(one.row() for one in dropped), best.row()]
+        rows = [*noted(rows[:-1], dropped), best.row()]
         rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
         won = [*done, *ranked(rows, best.ended(WON).row())]
         sure = confidence_of(won, Ending.CONVERGED, free=free) >= LEVEL
@@ -229,8 +229,8 @@ def _compared(best, unsettled, rows, limits):
     for each in (best, one):
         each.size = each.descent.linearization.apart(each.descent.state)
     if is_same(one, best):
-        row = one.joined(best).row()
-        return best, [*renumbered(rows, one), row], math.inf
+        one.joined(best)
+        return best, noted(rows, [one]), math.inf
     return best, [*rows, one.row()], rivalry(one, best)
 
 

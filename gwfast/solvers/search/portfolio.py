@@ -219,7 +219,7 @@ def is_same(one, other):
 
 def rivals_of(dropped):
     """Return contractions ``X' T Y`` of two clouds on the way to other optima, the lowest first."""
-    others = [one for one in dropped if one.n_outer and not one.fate.startswith("same")]
+    others = [one for one in dropped if one.n_outer and one.former < 0]
     others.sort(key=lambda one: (-one.descent.problem.shape[0], one.value))
     return tuple(one.descent.state.moments for one in others[:N_RIVALS])
 
@@ -243,9 +243,17 @@ def without(rows, one):
     return [r for r in rows if (r.start, r.optimum) != (one.label, one.optimum)]
 
 
-def renumbered(rows, one):
-    """Return the rows, those of the former optimum of an entrant with the number of its optimum."""
-    return [r._replace(optimum=one.optimum) if r.optimum == one.former else r for r in rows]
+def noted(rows, entrants):
+    """Return the rows and those of more entrants; rows of the former optimum of an entrant get the
+    number of its optimum.
+    """
+    for one in entrants:
+        if one.former >= 0:
+            rows = [
+                row._replace(optimum=one.optimum) if row.optimum == one.former else row
+                for row in rows
+            ]
+    return [*rows, *(one.row() for one in entrants)]
 
 
 def rivalry(one, best):
@@ -379,9 +387,8 @@ class Escapes:
         if fate == WENT_ON:
             self._lead(one)
         self._left -= n_outer
-        self.rows = renumbered(self.rows, one)
         if fate == WENT_ON or len(self.rows) < 1000:
-            self.rows.append(one.row())
+            self.rows = noted(self.rows, [one])
 
     def _fate(self, one, n_annealed):
         """Advance an entrant as long as it may end below the best; return its fate."""
