@@ -112,8 +112,8 @@ def solved(problem):
 
 
 def calibration(options):
-    """Print how the confidence of results agrees with what they have found, by kind of search, as
-    `families` has kept it; and weights of a fit to the evidence of each kind.
+    """Print by kind of search the stated confidence beside the share of problems found, of the
+    results that `families` has kept; and weights of a fit to the evidence of each kind.
     """
     if not options.json or not options.json.exists():
         raise FileNotFoundError("--json FILE, as of `families`")

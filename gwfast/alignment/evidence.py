@@ -95,8 +95,8 @@ def _agreement(x, y, mapping, target_mapping, n_threads):
 
 
 def chosen(gw, other, contraction):
-    """Return the other result instead of that of a search if its objective is nearly as low; the
-    plan of the search, of this `contraction`, is then its rival.
+    """Return the other result if its objective is nearly as low as the objective of the search,
+    with the plan of the search, of this `contraction`, as its rival; else None.
     """
     if not other.gw_cost <= gw.gw_cost + NEARLY * abs(gw.gw_cost):
         return None

@@ -109,7 +109,7 @@ class PointCloud:
     signature: Float64Array
     scale: float
     labels: Labels = None
-    # Points (N, d) of the whole space, the first of which are the cloud's; None if it has no more.
+    # Points (N, d) of the whole space, which begin with the points of the cloud, or None.
     population: NDArray[Any] | None = None
 
     def __init__(self, x: ArrayLike, metric: Metric = "cosine") -> None:

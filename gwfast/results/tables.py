@@ -200,8 +200,8 @@ class Candidate(NamedTuple):
         The objective by which candidates are compared: `gw_cost`, with the entropy where marginals
         are free.
     gap : float
-        Relative difference of the value from the winner's on as many points at the same epsilon;
-        NaN if the winner was not there.
+        Relative difference of the value from the value of the winner on as many points at the same
+        epsilon; NaN if the winner was not there.
 
     Examples
     --------
@@ -225,7 +225,7 @@ class Candidate(NamedTuple):
 
     @property
     def is_restart(self) -> bool:
-        """Whether the descent began at the best plan so far, perturbed."""
+        """True if the descent began at the best plan so far, perturbed."""
         return self.kind == RESTART
 
 

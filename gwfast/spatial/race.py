@@ -23,8 +23,8 @@ MAX_MOTIONS = 3
 SAME = 3e-3
 # Relative difference of objectives below which plans of distinct motions leave doubt.
 NEAR = 0.02
-# Weight of distances above which partial problems need a loosened plan to be sure: at .3, of some
-# 34 tissues 4 were "converged" without, 1 to 5 % above the loosened plan.
+# Weight of distances above which partial problems need a loosened plan to be sure: at .3 four
+# simulated tissues were "converged" without, 1 to 5 % above the loosened plan.
 MAX_ALPHA = 0.1
 # Log odds that no optimum is lower: for one kind of start, each further kind that led there (two
 # count), a gap of `NEAR`, and a plan of more mass than its motion lays upon spots. Of 670 simulated

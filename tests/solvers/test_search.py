@@ -230,7 +230,7 @@ def test_a_known_match_is_found_or_doubted(name, seed):
     options, starts = options | dict(epsilon=result.epsilon), [match]
     if result.epsilon == 0 and match.size < 10_000:
         starts.append(gromov_wasserstein(x, y, **options | dict(epsilon="auto")).plan)
-    # Where marginals are free, the entropy is a part of what plans are compared by.
+    # Where marginals are free, plans are compared by the objective with the entropy.
     value = "reg_cost" if "marginals" in options else "gw_cost"
     known = min(getattr(gromov_wasserstein(x, y, init=one, **options), value) for one in starts)
     # The default epsilon is 1.75 % of the objective of the product plan.

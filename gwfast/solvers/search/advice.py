@@ -28,8 +28,8 @@ SEEDS = "a few known pairs (init=Seeds(...))"
 
 
 def conclude(descent, rival, limits, starts=None, **more):
-    """Return the `GWResult` of a descent within these limits, from the caller's `starts` or None of
-    a search, which has found a plan with little in common that is above by a part of `rival`;
+    """Return the `GWResult` of a descent within these limits, from the `starts` of the caller,
+    None if a search chose. The nearest plan with little in common is above by a part of `rival`.
     `more` are fields to set.
     """
     ending, advice = _diagnose(descent, rival, starts)

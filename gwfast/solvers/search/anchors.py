@@ -59,9 +59,7 @@ def _as_plan(plan, problem, n_threads):
 
 
 def _placed(x, y, linear, share, most, deadline):
-    """Return densities (n, m) of matches, by the costs of both sides, of which the first is the
-    smaller one.
-    """
+    """Return densities (n, m) of matches, by the costs (n, n) and (m, m) of both sides, n <= m."""
     near, unit = zip(*map(_nearest, (x, y)), strict=True)
     unit = max(unit)
     if not unit > 0:

@@ -19,8 +19,8 @@ from .starts import Start, couple
 MAX_AXES, MAX_SAMPLE, POINTS_OF_AXIS = 64, 6000, 8
 # Iterations of FastICA at most (.1 % of rotation is reached in 25 to 60), and that rotation.
 MAX_ROTATIONS, ROTATION = 150, 1e-3
-# Starts of a match of axes, and its local optima that go on to points: of ten hard pairs of words
-# the best optimum of axes led to the best optimum of words in 1 of 3, the third in 1 of 6.
+# Starts of a match of axes, and its local optima that go on to points: the lowest optimum of axes
+# does not always lead to the lowest optimum of words.
 N_MATCHES, N_KEPT = 20, 4
 # Inverse temperature of the scores of points, in units of their standard deviation; iterations on
 # few points; and epsilon there, in units of the problem's: plans of fewer points are sharper.

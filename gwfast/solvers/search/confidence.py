@@ -55,7 +55,7 @@ class Evidence(NamedTuple):
             restarts = restarts[restarts.index(winner) + 1 :]
         back = sum(row.optimum in group for row in restarts)
         others = [row for row in candidates if row.optimum not in group]
-        # Of each optimum the last row, of the descent that went farthest.
+        # The last row of an optimum is the row of the descent that went farthest.
         ends = {row.optimum: row.gap for row in others if (row.epsilon == 0) == exact}
         gaps = [one for one in ends.values() if one == one]
         gap = float(not others and len(race) > 1)

@@ -39,11 +39,11 @@ from .starts import PRODUCT, Start, as_plan, random
 
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
-# Starts along eigenvectors, with all signs, and at random; and the most rounds of as many others
-# that follow if these leave doubt.
+# Starts along eigenvectors, with all signs, and at random; and the most rounds of further starts if
+# the first starts leave doubt.
 N_STARTS, MAX_ROUNDS = 12, 4
 # Label and kind of the best plan with entropy, and entries of a problem from which on it is a
-# start, unless one plan stands out: between communities it leads up to a third lower.
+# start, unless a plan stands out: between communities it leads up to a third lower.
 ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 500
 # Descents without entropy around the best plan in each round.
 N_POLISHED = 24

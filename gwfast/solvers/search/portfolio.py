@@ -244,8 +244,8 @@ def without(rows, one):
 
 
 def noted(rows, entrants):
-    """Return the rows and those of more entrants; rows of the former optimum of an entrant get the
-    number of its optimum.
+    """Return the rows, and a row of each entrant. Rows of the former optimum of an entrant get the
+    number of its present optimum.
     """
     for one in entrants:
         if one.former >= 0:
@@ -382,7 +382,7 @@ class Escapes:
         self._note(one, self._fate(one, 7), one.n_outer)
 
     def _note(self, one, fate, n_outer):
-        """Note an entrant with its fate, which took so many iterations."""
+        """Note an entrant, and its fate after `n_outer` iterations."""
         one.ended(fate)
         if fate == WENT_ON:
             self._lead(one)
