@@ -18,7 +18,7 @@ SHARP = "0.5%"
 
 
 def path_costs(problem):
-    """Return the problem of path lengths in place of similarities; None if costs are not similarities."""
+    """Return the problem of lengths of paths, or None if costs are not similarities."""
     costs = [side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)]
     if not all(is_similarity(cost) and (cost > -LEAST * cost.max()).all() for cost in costs):
         return None
