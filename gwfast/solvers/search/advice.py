@@ -147,7 +147,7 @@ def doubted(problem, result, search_time=None):
     )
     candidates = Candidates(result.candidates, chance, result.candidates.rivals)
     result = dataclasses.replace(result, candidates=candidates)
-    if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE, Ending.RIVAL):
+    if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result
     longer = "SolverOptions(search_time=...)"
     if search_time is not None:

@@ -41,10 +41,12 @@ from .starts import PRODUCT, Start, as_plan, random
 MOST_EXACT = 10_000
 # Starts along eigenvectors, with all signs, and at random; and the most rounds of further starts if
 # the first starts leave doubt.
-N_STARTS, MAX_ROUNDS = 12, 4
+N_STARTS, MAX_ROUNDS = 12, 3
 # Label and kind of the best plan with entropy, and entries of a problem from which on it is a
 # start, unless a plan stands out: between communities it leads up to a third lower.
 ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 500
+# Entries of a plan up to which plans are annealed.
+MOST_ANNEALED = 100_000
 # Descents without entropy around the best plan in each round.
 N_POLISHED = 24
 
@@ -321,7 +323,7 @@ def solve_exact(problem, start, options, report, solve, limit):
     search = ExactSearch(canonical.problem, at_once, limits, options.seed, report)
     # Plans and products of the starts that are annealed together.
     annealed = 32 * (16 + (options.n_starts or 16)) * math.prod(problem.shape)
-    if math.prod(problem.shape) <= 100_000 and nbytes(problem) + annealed <= limit:
+    if math.prod(problem.shape) <= MOST_ANNEALED and nbytes(problem) + annealed <= limit:
         rounds = MAX_ROUNDS if options.n_starts is None else 0
         known = options, report, solve, limit
         many = math.prod(problem.shape) >= MIN_ENTROPIC and options.n_starts is None

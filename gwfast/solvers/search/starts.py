@@ -93,7 +93,8 @@ def profile_starts(problem, n_threads, deadline=NEVER):
             plan = functools.partial(
                 _profile_plan, width=width, profiles=profiles, deadline=deadline
             )
-            yield Start(f"{'root ' * root}profile {width:g}", plan, "profile")
+            kind = "root profile" if root else "profile"
+            yield Start(f"{kind} {width:g}", plan, kind)
 
 
 def _profile(problem, n_threads):
