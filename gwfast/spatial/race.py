@@ -94,10 +94,12 @@ def race(
         )
     ends.sort(key=lambda end: end.gw.gw_cost)
     gw, same = ends[0].gw, _bound(ends[0].gw, SAME)
-    fates = [f"same as {ends[0].start}" if end.gw.gw_cost <= same else "lost" for end in ends[1:]]
-    rows = [
-        row_of(end.start, end.gw, fate) for end, fate in zip(ends, ["won", *fates], strict=True)
-    ]
+    rows = []
+    for number, end in enumerate(ends):
+        is_same = end.gw.gw_cost <= same
+        fate = f"same as {ends[0].start}" if is_same else "lost"
+        optimum = 0 if is_same else number
+        rows.append(row_of(end.start, end.gw, fate if number else "won", end.kind, optimum))
     if not chance >= LEVEL and gw.ending == Ending.CONVERGED:
         gw = dataclasses.replace(gw, ending=Ending.UNCERTAIN)
     return dataclasses.replace(
@@ -108,10 +110,12 @@ def race(
     )
 
 
-def row_of(start: str, gw: GWResult, fate: str) -> Candidate:
+def row_of(
+    start: str, gw: GWResult, fate: str, kind: str = "search", optimum: int = -1
+) -> Candidate:
     """Return the `Candidate` of a start."""
-    size = max(gw.coupling.shape)
-    return Candidate(start, size, gw.epsilon, gw.gw_cost, gw.n_iter, gw.seconds, fate)
+    known = start, max(gw.coupling.shape), gw.epsilon, gw.gw_cost, gw.n_iter, gw.seconds
+    return Candidate(*known, fate, kind, optimum, gw.gw_cost)
 
 
 def _confidence(ends, motions, problem):

@@ -119,7 +119,7 @@ class Seeds:
         return int(kept.sum()), len(kept)
 
     def _take_part(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
-        return (np.asarray(self.pairs) < shape).all(axis=1)
+        return np.asarray((np.asarray(self.pairs) < shape).all(axis=1))
 
     def __str__(self) -> str:
         return self._counted("seed")
