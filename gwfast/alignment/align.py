@@ -112,11 +112,11 @@ def align(
     >>> import gwfast
     >>> from gwfast.words import load_sample
     >>> spanish, french, _ = load_sample()
-    >>> alignment = gwfast.align(spanish, french, n_words=300)
+    >>> alignment = gwfast.align(spanish, french, n_words=2000)
     >>> alignment.gw.converged
     True
     >>> alignment.translate("noche", k=2).words
-    [['nuit', 'soir']]
+    [['nuit', 'journée']]
     """
     began = time.perf_counter()
     deadline = Deadline.after(time_limit)

@@ -79,9 +79,9 @@ class Alignment:
     >>> import gwfast
     >>> from gwfast.words import load_sample
     >>> spanish, french, dictionary = load_sample()
-    >>> alignment = gwfast.align(spanish, french, n_words=500)
+    >>> alignment = gwfast.align(spanish, french, n_words=2000)
     >>> alignment.translate(["madre", "noche"], k=2).words
-    [['mère', 'sœur'], ['nuit', 'soir']]
+    [['mère', 'sœur'], ['nuit', 'journée']]
     >>> alignment.translate("nuit", k=1, direction="backward").words
     [['noche']]
     >>> alignment.evaluate(dictionary)["csls"].n_queries

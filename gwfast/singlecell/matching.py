@@ -41,6 +41,7 @@ ADVICE = {
     Ending.TRUNCATED: "try a smaller {width}, or options with a larger n_neighbors or tier='tiled'",
     Ending.UNCERTAIN: "a lower optimum may exist; compare other {others}",
     Ending.TIE: "another plan has the same objective, see gw.candidates; compare other {others}",
+    Ending.RIVAL: "{found}; compare other {others}",
 }
 UNBALANCED = ADVICE | {
     Ending.UNCERTAIN: (
@@ -298,7 +299,9 @@ def quiet_solve(*args, **kwargs):
 def advised(gw, width, others):
     """Return the `GWResult` with advice in the arguments `width` and `others`, and its remarks."""
     known = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
-    advice = known.get(gw.ending, "try a larger {width}").format(width=width, others=others)
+    found = gw.advice.partition(";")[0]
+    advice = known.get(gw.ending, "try a larger {width}")
+    advice = advice.format(width=width, others=others, found=found)
     return dataclasses.replace(gw, advice="; ".join(filter(None, [advice, *gw.remarks])))
 
 

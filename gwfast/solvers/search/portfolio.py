@@ -30,8 +30,9 @@ from .confidence import LEVEL, TIE, confidence_of
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
 # states within .2 after four iterations end in one optimum.
 SAME = 0.2
-# Share of the mass that two plans with little in common match alike at most.
-LITTLE = 0.5
+# Share of the mass that two plans with little in common match alike at most; and two plans that are
+# as good.
+LITTLE = 0.5, 0.8
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
 N_STARTS, N_ANNEALED = 4, 22
 # Outer iterations after annealing, and relative difference from the best objective above which a
@@ -261,9 +262,9 @@ def rivalry(one, best):
     have little in common, else infinity.
     """
     left, right = (each.descent.coupling.toarray() for each in (one, best))
-    if np.minimum(left, right).sum(dtype=np.float64) > LITTLE * best.descent.problem.mass:
-        return math.inf
-    return max(one.value - best.value, 0.0) / (abs(best.value) or 1.0)
+    common = np.minimum(left, right).sum(dtype=np.float64) / best.descent.problem.mass
+    gap = max(one.value - best.value, 0.0) / (abs(best.value) or 1.0)
+    return math.inf if common > LITTLE[gap <= TIE] else gap
 
 
 class Escapes:
