@@ -83,8 +83,8 @@ print(f"genes: {genes.n_obs} cells x {genes.n_vars}; openness: {dna.n_obs} cells
 # Principal components, graphs of nearest neighbors, steps in these as costs, and the
 # plan: one call. Of several numbers of neighbors it takes the one with the lowest
 # objective, for which no type is needed. The types of the genes' cells are not looked
-# at; those of the other data set are carried over. The result is "uncertain", as a plan in
-# which the two kinds of grown cells change places is nearly as good.
+# at; those of the other data set are carried over. The result is "uncertain", as another plan
+# with little in common is nearly as good: `found.gw.advice` says so.
 
 truth = genes.obs.pop("type")
 with warnings.catch_warnings():
