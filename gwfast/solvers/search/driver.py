@@ -54,9 +54,9 @@ COARSE = Limits(max_outer=1000, max_inner=1000, tol=5e-3, marginal_tol=1e-3)
 FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # Time of the first plan of a problem after another level, in updates of its plan.
 UPDATES = 3
-# Batches of starts along axes, and estimates of the axes and starts that race of each; and points a
-# side on which they are pruned.
-N_BATCHES, N_ESTIMATES, N_AXES, AXES_POINTS = 2, 3, 6, 600
+# Batches of starts along axes, of few points and of MANY points a side; estimates of the axes and
+# starts that race of each batch; and points a side on which starts are pruned.
+N_BATCHES, MANY, N_ESTIMATES, N_AXES, AXES_POINTS = (1, 2), 2000, 3, 6, 600
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
 # Entries of a plan up to which more starts than two race where marginals are free, on all points.
@@ -175,7 +175,8 @@ def _first(level, higher, problem, options, report, starts):
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival, [], level, higher
     done = []
-    for batch in range(N_BATCHES if is_factored(problem) and problem.is_balanced else 0):
+    n_batches = N_BATCHES[max(problem.shape) >= MANY] if is_factored(problem) else 0
+    for batch in range(n_batches if problem.is_balanced else 0):
         axes = _along_axes(problem, options, schedule.last, batch)
         if not axes:
             break
