@@ -182,7 +182,7 @@ OUTCOMES = {
 PROBLEMS = {
     "copy": ("sure", lambda seed: copied(random_cost(30, seed), seed)),
     "copy in float64": ("sure", lambda seed: copied(tree(34, seed), seed, dtype="float64")),
-    "semirelaxed copy": ("found", lambda s: copied(tree(24, s), s, marginals="semirelaxed")),
+    "semirelaxed copy": ("sure", lambda s: copied(tree(24, s), s, marginals="semirelaxed")),
     "partial copy": ("sure", lambda seed: copied(tree(20, seed), seed, marginals=PARTIAL)),
     "unbalanced copy": ("found", lambda seed: copied(tree(12, seed), seed, marginals=UNBALANCED)),
     "asymmetric copy": ("sure", lengthened),
