@@ -241,7 +241,7 @@ def _diagnose(descent, rival, starts):
 
 
 def _untried(method, starts):
-    """Return starts to try after the `starts` of the caller, or None of a search."""
+    """Return starts to try after the `starts` of the caller; None if a search chose."""
     untried = []
     if starts is not None:
         searches = 'init="auto"', "SolverOptions(method='pgd'), which searches"

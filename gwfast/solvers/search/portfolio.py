@@ -71,7 +71,7 @@ class Entrant:
     size: float = 0.0
     optimum: int = dataclasses.field(default_factory=itertools.count().__next__)
     former: int = -1  # the number before that
-    rivals: tuple = ()  # of a winner, see `rivals_of`
+    rivals: tuple = ()  # of the winner of a race, by `rivals_of`
 
     @property
     def value(self):
