@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 
 import gwfast
 from gwfast.results.status import Ending
-from gwfast.results.tables import Candidate
+from gwfast.results.tables import Candidate, Candidates
 from gwfast.solvers.search.confidence import LEVEL, WEIGHTS, Evidence
 
 from ..common import runner
@@ -104,6 +104,7 @@ def solved(problem):
         status=str(result.status),
         seconds=seconds,
         confidence=result.confidence,
+        product=result.candidates.product,
         candidates=[candidate._asdict() for candidate in result.candidates],
     )
     above = f"{100 * (objective - reference) / (abs(reference) or 1.0):+.2f} %"
@@ -139,6 +140,7 @@ def calibration(options):
 def _evidence(row, key):
     """Return the `Evidence` of a row of `families`, of a search of this kind."""
     tried = [Candidate(**candidate) for candidate in row["candidates"]]
+    tried = Candidates(tried, product=row["product"])
     settled = Ending.CONVERGED if row["status"] in ("converged", "uncertain") else None
     return Evidence.of(tried, settled, *key)
 

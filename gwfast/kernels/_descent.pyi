@@ -1,7 +1,7 @@
 from typing import Any
 
 from ._products import Panels
-from .arrays import Float64Array, FloatArray
+from .arrays import Float64Array, FloatArray, IntArray
 
 FIELDS: tuple[str, ...]
 MORE: int
@@ -46,3 +46,9 @@ class Descent:
     def steps(self) -> Float64Array: ...
     @staticmethod
     def each(descents: list[Descent], n_threads: int = 1) -> list[int]: ...
+
+class Descents:
+    steps: Float64Array
+    done: IntArray
+    def __init__(self, first: Descent, plans: FloatArray) -> None: ...
+    def advance(self, n_threads: int = 1) -> bool: ...

@@ -43,7 +43,7 @@ cdef extern from "gwfast.h" nogil:
         void *cost
         double *steps
         double change
-        int has_potentials, is_away
+        int has_potentials, has_cost, is_away
 
 # Columns of `Descent.steps`.
 FIELDS = "value", "change", "moved", "error", "n_inner"
@@ -132,6 +132,7 @@ cdef class Descent:
         self.given = left, left_t, linear, losses, p, q, terms, col_terms
         self.d.n, self.d.m, self.d.stride = n, m, stride
         self.d.change, self.d.has_potentials = change, potentials is not None
+        self.d.has_cost = True
         self.d.sides[0].masses, self.d.sides[1].masses = &p[0], &q[0]
         self.d.sides[0].own, self.d.sides[1].own = address(self.f), address(self.g)
         self.d.sides[0].sums, self.d.sides[1].sums = address(self.rows), address(self.cols)
@@ -216,16 +217,118 @@ cdef class Descent:
         cdef const gwf_kernels *table = isa.f64 if self.is_float64 else isa.f32
         cdef int ended
         if self.memory == NULL:
-            self.memory = <unsigned char *>malloc(table.lay_out(&self.d, NULL) + 64)
+            self.memory = room_for(&self.d, table)
             if self.memory == NULL:
                 return -1
-            # Whole cache lines.
-            table.lay_out(&self.d, self.memory + (64 - <uintptr_t>self.memory % 64))
         ended = table.descend(&self.d, self.room)
         if ended != GWF_MORE:
             free(self.memory)
             self.memory = NULL
         return ended
+
+
+cdef class Descents:
+    """Descents of the problem of a `Descent` that has made no iteration, from plans (k, n, m) of its
+    type, which become their last plans. The descent is read alone.
+
+    Attributes
+    ----------
+    steps : (k, most, 5) ndarray
+        As `Descent.steps`, of each; the first `done` of these are numbers.
+    done : (k,) ndarray
+    """
+
+    cdef readonly object steps, done
+    cdef Descent first
+    cdef object kept
+    cdef gwf_descent_any *each
+    cdef unsigned char **rooms
+    cdef int *ended
+    cdef ptrdiff_t count, most
+
+    def __cinit__(self, Descent first, plans):
+        cdef ptrdiff_t k, n = first.d.n, m = first.d.m
+        cdef double[:, :, ::1] vectors, steps
+        count, kind = len(plans), np.float64 if first.is_float64 else np.float32
+        if plans.shape[1:] != (n, m) or plans.dtype != kind or not plans.flags.c_contiguous:
+            raise ValueError(
+                f"plans must be C-contiguous ({n}, {m}) of {np.dtype(kind)}, got {plans.shape[1:]} "
+                f"of {plans.dtype}"
+            )
+        first.get_ready()
+        self.first, self.count, self.most = first, count, first.most
+        self.each = <gwf_descent_any *>calloc(max(count, 1), sizeof(gwf_descent_any))
+        self.rooms = <unsigned char **>calloc(max(count, 1), sizeof(unsigned char *))
+        self.ended = <int *>calloc(max(count, 1), sizeof(int))
+        if self.each == NULL or self.rooms == NULL or self.ended == NULL:
+            raise MemoryError(f"no room for {count} descents")
+        self.steps, costs = np.empty((count, first.most, GWF_STEP_FIELDS)), np.empty_like(plans)
+        # Potentials, sums, and the terms of the cost that depend on one index.
+        lines = np.zeros((count, 3, n + m))
+        lines[:, 2, :n], lines[:, 2, n:] = first.given[6:8]
+        self.kept, vectors, steps = (plans, costs, lines), lines, self.steps
+        addresses = plans.ctypes.data, costs.ctypes.data
+        for k in range(count):
+            self.each[k], self.ended[k] = first.d, GWF_MORE
+            self.each[k].has_potentials = self.each[k].has_cost = False
+            self.each[k].plan = <void *><uintptr_t>(addresses[0] + k * plans.strides[0])
+            self.each[k].cost = <void *><uintptr_t>(addresses[1] + k * plans.strides[0])
+            self.each[k].steps = &steps[k, 0, 0]
+            for side in range(2):
+                self.each[k].sides[side].own = &vectors[k, 0, side * n]
+                self.each[k].sides[side].sums = &vectors[k, 1, side * n]
+                self.each[k].sides[side].cost = &vectors[k, 2, side * n]
+
+    def __dealloc__(self):
+        cdef ptrdiff_t k
+        for k in range(self.count if self.rooms != NULL else 0):
+            free(self.rooms[k])
+        free(self.rooms)
+        free(self.each)
+        free(self.ended)
+
+    def advance(self, int n_threads=1):
+        """Iterate for some tenths of a second, each descent on one thread; return whether all have
+        ended.
+        """
+        cdef ptrdiff_t k
+        cdef double until = seconds() + SECONDS
+        cdef uint64_t before
+        with nogil:
+            for k in prange(
+                self.count, num_threads=team(n_threads, self.count), schedule="dynamic"
+            ):
+                before = begin_flush()
+                if self.ended[k] == GWF_MORE and seconds() <= until:
+                    self.iterate(k)
+                end_flush(before)
+        self.done = np.array([self.each[k].done for k in range(self.count)])
+        ended = [self.ended[k] for k in range(self.count)]
+        if min(ended, default=0) < 0:
+            raise MemoryError("no room for a descent")
+        return GWF_MORE not in ended
+
+    cdef void iterate(self, ptrdiff_t k) noexcept nogil:
+        cdef const gwf_kernels *table = isa.f64 if self.first.is_float64 else isa.f32
+        if self.rooms[k] == NULL:
+            self.rooms[k] = room_for(&self.each[k], table)
+            if self.rooms[k] == NULL:
+                self.ended[k] = -1
+                return
+        self.ended[k] = table.descend(&self.each[k], self.most)
+        if self.ended[k] == GWF_MORE and self.each[k].done >= self.most:
+            self.ended[k] = GWF_OTHERWISE
+        if self.ended[k] != GWF_MORE:
+            free(self.rooms[k])
+            self.rooms[k] = NULL
+
+
+cdef unsigned char *room_for(gwf_descent_any *d, const gwf_kernels *table) noexcept nogil:
+    """Return scratch for a descent, which is laid out in whole cache lines; NULL without memory."""
+    cdef unsigned char *room = <unsigned char *>malloc(table.lay_out(d, NULL) + 64)
+    if room != NULL:
+        table.lay_out(d, room + (64 - <uintptr_t>room % 64))
+    return room
 
 
 cdef double *address(double[::1] vector) except NULL:

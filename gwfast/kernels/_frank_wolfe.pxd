@@ -32,7 +32,7 @@ cdef class FrankWolfe:
     cdef readonly ptrdiff_t n, m, n_steps
     cdef readonly double value, gap, step_size, change
     cdef double at_plan, linear_at_plan, largest, unit
-    cdef bint partial, one_sided, has_product
+    cdef bint partial, one_sided, has_product, is_under_way
     cdef double *plan_
     cdef double *gradient_
     cdef double *product

@@ -42,4 +42,17 @@ class FrankWolfe:
         most_seconds: float = ...,
         trace: Float64Array | None = None,
     ) -> int: ...
+    def descend_each(
+        self,
+        plans: Float64Array,
+        ends: Float64Array,
+        first: int,
+        most: int,
+        tol: float = 0.0,
+        floor: float = 0.0,
+        least_change: float = 0.0,
+        least_relative: float = 0.0,
+        constant: float = 0.0,
+        most_seconds: float = ...,
+    ) -> int: ...
     def potentials(self) -> tuple[Float64Array, Float64Array]: ...

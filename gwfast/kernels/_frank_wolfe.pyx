@@ -154,6 +154,7 @@ cdef class FrankWolfe:
         are given, the plan must have them.
         """
         cdef uint64_t before
+        self.is_under_way = False
         if plan is not None:
             np.maximum(plan, 0.0, out=np.asarray(<double[:self.n, :self.m]>self.plan_))
         with nogil:
@@ -194,6 +195,44 @@ cdef class FrankWolfe:
                     k += 1
             end_flush(outside)
         return status
+
+    def descend_each(
+        self, double[:, :, ::1] plans, double[:, ::1] ends, ptrdiff_t first, ptrdiff_t most,
+        double tol=0.0, double floor=0.0, double least_change=0.0, double least_relative=0.0,
+        double constant=0.0, double most_seconds=INFINITY,
+    ):
+        """Take plans (k, n, m) one by one to their ends, `most` steps away at most, from the
+        `first` on, for about `most_seconds`. Return the number of plans that have ended; the next
+        call goes on with the next one where it is. `ends` (k, 2) gets E and the number of steps.
+        For the rest see `start` and `advance`.
+        """
+        cdef ptrdiff_t size = self.n * self.m
+        cdef int status
+        cdef Stop stop = Stop(tol, floor, least_change, least_relative, constant)
+        cdef double began = seconds()
+        cdef uint64_t outside
+        check_matrix("a plan", plans.shape[1], plans.shape[2], self.n, self.m)
+        check_matrix("ends", ends.shape[0], ends.shape[1], plans.shape[0], 2)
+        with nogil:
+            outside = begin_flush()
+            while first < plans.shape[0]:
+                if not self.is_under_way:
+                    memcpy(self.plan_, &plans[first, 0, 0], size * sizeof(double))
+                    self.begin_at_plan()
+                    self.is_under_way = True
+                status = 0
+                while not status and self.n_steps < most:
+                    if seconds() - began >= most_seconds:
+                        break
+                    status = self.step(&stop)
+                memcpy(&plans[first, 0, 0], self.plan_, size * sizeof(double))
+                ends[first, 0], ends[first, 1] = self.value, self.n_steps
+                if not status and self.n_steps < most:
+                    break
+                self.is_under_way = False
+                first += 1
+            end_flush(outside)
+        return first
 
     cdef void begin_at_product(self) noexcept nogil:
         """Begin at the product plan, with products of vectors alone."""

@@ -114,6 +114,7 @@ class FrankWolfe:
         free = np.arange(y.n)
         self._points = rule.p.nonzero()[0], rule.q.nonzero()[0] if rule.takes_q else free
         self._has_all = problem.shape == tuple(map(len, self._points))
+        self._entries = (Ellipsis, *np.ix_(*self._points))
         self._masses = p, q = rule.p[self._points[0]], rule.q[self._points[1]]
         self._constants, self._constant, losses = [], 0.0, []
         fixed = not rule.takes_mass, problem.is_balanced
@@ -179,11 +180,11 @@ class FrankWolfe:
         return directions(x, p, 3), directions(-y, q, 3)
 
     def _whole(self, plan):
-        """Return a plan with the points that have no mass."""
+        """Return plans (..., n, m) with the points that have no mass."""
         if self._has_all:
             return plan
-        whole = np.zeros(self.problem.shape)
-        whole[np.ix_(*self._points)] = plan
+        whole = np.zeros(plan.shape[:-2] + self.problem.shape)
+        whole[self._entries] = plan
         return whole
 
     def is_least(self, cost):
@@ -205,12 +206,7 @@ class FrankWolfe:
         """Return the `ExactSolution` of one descent."""
         problem, steps, traces, status = self.problem, self._steps, [], None
         rounding = ROUNDING * self._magnitude
-        if plan is not None and not problem.rule.takes_q:  # rows are scaled to their masses
-            plan = np.where(plan.sum(axis=1, keepdims=True) > 0, plan, 1.0).astype(np.float64)
-            plan *= problem.p[:, None] / plan.sum(axis=1, keepdims=True)
-        if plan is not None and not self._has_all:
-            plan = plan[np.ix_(*self._points)]
-        steps.start(plan)
+        steps.start(None if plan is None else self._part(plan))
         first = steps.value + self._constant
         while status is None:
             # Most descents of small problems have fewer steps.
@@ -243,8 +239,7 @@ class FrankWolfe:
         for whole, points, made, constants in sides:
             whole[points] = made + constants
         coupling, gw_cost = self._coupling(), steps.value + self._constant
-        if not (problem.is_fused or self._one_sided):  # a mean of losses
-            gw_cost = max(gw_cost, 0.0)
+        gw_cost = self._not_negative(gw_cost)
         if rounding > MAX_ERROR * abs(gw_cost) and not self._one_sided:
             linear = problem.linear_cost
             linear = 0.0 if linear is None else float(np.vdot(linear, coupling.toarray()))
@@ -253,6 +248,35 @@ class FrankWolfe:
             problem, coupling.toarray(), potentials, gw_cost, max(steps.gap, 0.0), status, first,
             np.concatenate(traces), time.perf_counter() - began,
         )  # fmt: skip
+
+    def descend_each(self, plans, limits):
+        """Return the plans that descents from some plans (k, n, m) lead to, their objectives with
+        the rounding of the loop, and the numbers of steps. There are fewer at the deadline.
+        """
+        starts = np.ascontiguousarray(self._part(plans), np.float64)
+        np.maximum(starts, 0.0, out=starts)
+        ends, done = np.zeros((len(starts), 2)), 0
+        while done < len(starts) and not limits.deadline.passed():
+            done = self._steps.descend_each(
+                starts, ends, done, limits.max_outer, limits.tol, ROUNDING * self._magnitude,
+                limits.min_change, limits.min_relative, self._constant, SLICE,
+            )  # fmt: skip
+        costs = self._not_negative(ends[:done, 0] + self._constant)
+        return self._whole(starts[:done]), costs, ends[:done, 1].astype(int)
+
+    def _part(self, plans):
+        """Return plans (..., n, m), of points with mass alone; rows are scaled to their masses if
+        only these are given.
+        """
+        if not self.problem.rule.takes_q:
+            plans = np.where(plans.sum(axis=-1, keepdims=True) > 0, plans, 1.0).astype(np.float64)
+            plans *= self.problem.p[:, None] / plans.sum(axis=-1, keepdims=True)
+        return plans if self._has_all else plans[self._entries]
+
+    def _not_negative(self, costs):
+        """Return objectives, which are means of losses unless there are linear costs."""
+        is_mean = not (self.problem.is_fused or self._one_sided)
+        return np.maximum(costs, 0.0) if is_mean else costs
 
     def _coupling(self):
         return ArrayCoupling(self._whole(self._steps.plan), self.n_threads)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent
+from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent, Descents
 from ..kernels._products import Panels
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
@@ -66,6 +66,23 @@ def descend_small(descents, limits, n_threads=1):
         for k, one in compiled.items():
             descents[k] = _after(descents[k], one, ended[k], limits[k], seconds)
     return descents
+
+
+def descend_each(first, plans, limits, n_threads=1):
+    """Descend from several plans (k, n, m), the first of which is that of `first`, a `Descent`
+    without an iteration, in the compiled loop; their last plans replace them. Return the objective
+    of each, NaN where that loop can make no iteration, and the numbers of iterations.
+    """
+    at, values, done = first.linearization, np.full(len(plans), np.nan), np.zeros(len(plans), int)
+    compiled = _in_own_type(first, limits) if at.is_small else None
+    if compiled is None:
+        return values, done
+    together = Descents(compiled, plans)
+    while not together.advance(n_threads):
+        limits.deadline.check()
+    done, [made] = together.done, together.done.nonzero()
+    values[made] = at.cost_scale * together.steps[made, done[made] - 1, VALUE]
+    return values, done
 
 
 def suits_descent(at):

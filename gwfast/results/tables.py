@@ -256,14 +256,20 @@ class Candidates(tuple[Candidate, ...]):
     confidence: float
     # Contractions ``X' T Y`` of two clouds on the way to other optima.
     rivals: tuple[Any, ...]
+    # The objective of the product plan, if the search was exact.
+    product: float
 
     def __new__(
-        cls, rows: Iterable[Candidate] = (), confidence: float = np.nan, rivals: Iterable[Any] = ()
+        cls,
+        rows: Iterable[Candidate] = (),
+        confidence: float = np.nan,
+        rivals: Iterable[Any] = (),
+        product: float = np.nan,
     ) -> Candidates:
         known = {-1: -1}
         rows = [row._replace(optimum=known.setdefault(row.optimum, len(known) - 1)) for row in rows]
         self = super().__new__(cls, with_gaps(rows))
-        self.confidence, self.rivals = confidence, tuple(rivals)
+        self.confidence, self.rivals, self.product = confidence, tuple(rivals), product
         return self
 
     def to_frame(self) -> pd.DataFrame:

@@ -170,7 +170,7 @@ SEARCH = [
 
 def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     found = Evidence.of(SEARCH, Ending.CONVERGED)
-    assert found == pytest.approx((2, 1, 0.4, 1 / 3, True))
+    assert found == pytest.approx((2, 1, 0.4, 1 / 3, True, 0, 0))
     known = confidence_of(SEARCH, Ending.CONVERGED)
     for start, kind in (("random 1", "random"), ("escape 2", "restart")):
         same = tried(start, kind, 0, 1.0)

@@ -145,7 +145,8 @@ def doubted(problem, result, search_time=None):
     chance = confidence_of(
         result.candidates, result.ending, exact=is_exact, free=problem.rule.has_free_marginals
     )
-    candidates = Candidates(result.candidates, chance, result.candidates.rivals)
+    known = result.candidates
+    candidates = Candidates(known, chance, known.rivals, known.product)
     result = dataclasses.replace(result, candidates=candidates)
     if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result

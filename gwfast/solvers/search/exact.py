@@ -6,21 +6,24 @@ smooths it, and the lowest of the few minima with much entropy shows the lowest 
 (deterministic annealing: Rose, Gurewitz and Fox, Physical Review Letters 1990).
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
 import itertools
 import math
+import time
 
 import numpy as np
 
+from ...kernels._kernels import entropy
 from ...kernels.threads import resolve_n_threads
 from ...problems.epsilon import Epsilon, as_epsilon
 from ...quadratic.descend import Descent, descend
 from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
-from ...quadratic.small_descent import descend_small
+from ...quadratic.small_descent import descend_each
 from ...results.coupling import ArrayCoupling
 from ...results.records import LiveStep
 from ...results.status import Ending
@@ -31,24 +34,26 @@ from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import doubted
 from .anchors import anchor_starts
-from .confidence import EXACT_TIE as SAME
 from .confidence import LEVEL, SETTLED, Evidence, confidence_of
 from .isomorphism import Canonical, are_apart, isomorphisms
-from .portfolio import Entrant
 from .starts import PRODUCT, Start, as_plan, random
 
+# Relative difference of objectives below which two exact plans are of one optimum.
+SAME = 1e-4
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
-# Starts along eigenvectors, with all signs, and at random; and the most rounds of further starts if
-# the first starts leave doubt.
-N_STARTS, MAX_ROUNDS = 12, 3
+# Starts along eigenvectors, with all signs, and at random; the most rounds of further starts if the
+# first starts leave doubt, and the most of small problems, for as many entries of plans.
+N_STARTS, MAX_ROUNDS, MOST_ROUNDS, ROUNDED = 12, 6, 24, 12_000
 # Label and kind of the best plan with entropy, and entries of a problem from which on it is a
 # start, unless a plan stands out: between communities it leads up to a third lower.
 ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 500
+PRODUCT_START, ANNEALED_PRODUCT = ("product", "product"), ("annealed product", "product")
 # Entries of a plan up to which plans are annealed.
 MOST_ANNEALED = 100_000
-# Descents without entropy around the best plan in each round.
-N_POLISHED = 24
+# Deviations of the noise in logarithms of the best plan, from which descents begin again: from .3
+# to 2 they lead back to it.
+NOISE = 2.0, 12.0
 
 
 # Epsilon as a fraction of the objective of the product plan, the `tol` of descents with it, and how
@@ -69,7 +74,7 @@ def exact_plan(problem, n_threads, deadline, seed, n_random):
     """Return the best plan without regularization, by its search."""
     search = ExactSearch(problem, n_threads, ExactLimits(deadline=deadline), seed)
     search.anneal(n_random)
-    return search.solution.plan
+    return search.plan
 
 
 class ExactSearch:
@@ -77,8 +82,10 @@ class ExactSearch:
 
     Attributes
     ----------
-    solution : ExactSolution
-        The best so far, from the plan `led_by`.
+    plan : (n, m) ndarray
+        The best so far, None before the first.
+    led_by : (n, m) ndarray
+        The plan whose descent led there, None for the product plan.
     is_tie : bool
         Whether another plan has the same objective.
     """
@@ -87,54 +94,83 @@ class ExactSearch:
         self.problem, self._n_threads, self._limits = problem, n_threads, limits
         self._deadline, self._seed = limits.deadline, seed
         self._report = report or (lambda event: None)
+        self._rng = np.random.default_rng(seed)
         self.solver = FrankWolfe(problem, n_threads)
-        self.solution, self.led_by, self.is_tie, self._rows, self._best = None, None, False, [], 0
-        self._optima, self._costs, self._n_restarts = itertools.count(), [], 0
+        self.plan, self.led_by, self.is_tie, self._cost = None, None, False, math.inf
+        self._solution, self._rows, self._best, self._product_cost = None, [], 0, math.nan
+        self._optima, self._costs, self._counts = itertools.count(), [], collections.Counter()
         for plan in itertools.islice(isomorphisms(problem), 1):
-            self.polish("isomorphism", "isomorphism", plan)
+            self.polish([("isomorphism", "isomorphism")], plan[None])
 
-    def polish(self, label, kind, plan, optimum=None):
-        """Take a plan, None for the product plan, to its end; return whether that is the best.
-        Starts that led to the plan have an `optimum` if there are some.
+    def polish(self, starts, plans, optima=None):
+        """Take plans (k, n, m) to their ends; return whether one of these is the best. Starts that
+        led to the plans have `optima` if there are some.
         """
-        solution, best = self.solver.solve(plan, self._limits), self.solution
-        leads = best is None
-        if best is not None and self.solver.are_equal(solution.gw_cost, best.gw_cost):
-            self.is_tie |= are_apart(solution.plan, best.plan)
-        elif leads or solution.gw_cost < best.gw_cost:
-            leads, self.is_tie = True, False
-        if leads:
-            self.solution, self.led_by, self._best = solution, plan, len(self._rows)
-        known = [number for cost, number in self._costs if self._is_same(cost, solution.gw_cost)]
-        optimum = next(self._optima) if optimum is None else optimum
-        if known:
-            self._rows = [
-                row._replace(optimum=known[0]) if row.optimum == optimum else row
-                for row in self._rows
-            ]
-        optimum = known[0] if known else optimum
-        self._costs.append((solution.gw_cost, optimum))
-        effort = len(solution.trace), solution.seconds
-        cost, n_points = solution.gw_cost, max(self.problem.shape)
-        row = Candidate(label, n_points, 0.0, cost, *effort, "lost", kind, optimum, cost)
-        self._note(row, leads)
+        began, leads = time.perf_counter(), False
+        ends, costs, counts = self.solver.descend_each(plans, self._limits)
+        seconds = (time.perf_counter() - began) / max(len(ends), 1)
+        for k, end in enumerate(ends):
+            optimum = optima[k] if optima else next(self._optima)
+            known = float(costs[k]), int(counts[k]), seconds
+            leads |= self._take(starts[k], optimum, plans[k], end, *known)
+            if self.is_done:
+                break
         return leads
 
-    def _is_same(self, cost, other):
-        return abs(cost - other) <= SAME * abs(other) or self.solver.are_equal(cost, other)
+    def polish_product(self):
+        """Take the product plan to its end, with ties broken as Frank-Wolfe does."""
+        self._solution = solution = self.solver.solve(None, self._limits)
+        self._product_cost = solution.first
+        known = solution.gw_cost, len(solution.trace), solution.seconds
+        self._take(PRODUCT_START, next(self._optima), None, solution.plan, *known)
+        if self.led_by is not None:
+            self._solution = None
+
+    def _take(self, start, optimum, plan, end, cost, n_iter, seconds):
+        """Take note of the plan that the descent from another plan ended at."""
+        is_equal = self.plan is not None and self.solver.are_equal(cost, self._cost)
+        leads = not is_equal and cost < self._cost
+        if is_equal:
+            self.is_tie = self.is_tie or are_apart(end, self.plan)
+        elif leads:
+            if plan is not None:
+                self._solution, plan = None, plan.copy()
+            self.plan, self.led_by, self._cost, self.is_tie = end.copy(), plan, cost, False
+            self._best = len(self._rows)
+        for other, number in self._costs:
+            if abs(cost - other) <= SAME * abs(other) or self.solver.are_equal(cost, other):
+                for k, row in enumerate(self._rows):
+                    if row.optimum == optimum:
+                        self._rows[k] = row._replace(optimum=number)
+                optimum = number
+                break
+        else:
+            self._costs.append((cost, optimum))
+        self._note(start, optimum, 0.0, cost, n_iter, seconds, "lost", leads)
+        return leads
+
+    @property
+    def solution(self):
+        """The `ExactSolution` that the best start leads to."""
+        if self._solution is None:
+            for plan in self.led_by, self.plan:  # there may be no time for the first
+                self._solution = self.solver.solve(plan, self._limits)
+                if self._solution.status != Ending.TIME_LIMIT:
+                    break
+        return self._solution
 
     @property
     def is_done(self):
         """Return whether there is no time for more, or none is better."""
-        if self.solution is None:
+        if self.plan is None:
             return False
-        return self.solver.is_least(self.solution.gw_cost) or self._deadline.passed()
+        return self.solver.is_least(self._cost) or self._deadline.passed()
 
     @property
     def candidates(self):
         rows = list(self._rows)
         rows[self._best] = rows[self._best]._replace(fate="won")
-        return Candidates(rows)
+        return Candidates(rows, product=self._product_cost)
 
     def anneal(self, n_random=None, search_time=None, n_rounds=0, entropic=None):
         """Anneal the product plan, plans along eigenvectors and `n_random` at random; if none
@@ -143,47 +179,54 @@ class ExactSearch:
         """
         if self.is_done:
             return
-        # None breaks ties as Frank-Wolfe does from the product plan alone.
-        self.polish("product", "product", None)
+        self.polish_product()
         if self.is_done:
             return
-        plans = list(self._first_plans(n_random))
+        starts, plans = zip(*self._first_plans(n_random), strict=True)
         left = N_STARTS - 8 if n_random is None else n_random
-        seeds, patience = itertools.count(self._seed), search_time and Patience(search_time)
-        while (plans or left) and not self.is_done:
-            self._annealed([*plans, *self._random(seeds, min(left, 64))])
-            plans, left = [], max(left - 64, 0)
-        rng = np.random.default_rng(self._seed)
-        known = self.candidates, self.solution.status, True
-        stands_out = Evidence.of(*known, self.problem.rule.has_free_marginals).gap == 1.0
+        patience = search_time and Patience(search_time)
+        while (starts or left) and not self.is_done:
+            several = self._at_random(min(left, 64))
+            self._annealed([*starts, *several[0]], np.concatenate([*plans, several[1]]))
+            starts, plans, left = (), (), max(left - 64, 0)
+        stands_out = Evidence.of(*self._known).gap == 1.0
         if entropic is not None and not (self.is_done or (stands_out and not patience)):
             plan, _ = entropic()
             if plan is not None:
-                self.polish(*ENTROPIC, plan)
-        while not self.is_done and (patience.goes_on if patience else n_rounds and self._doubts()):
-            n_rounds -= 1
-            if self._look_around(rng, seeds) and patience:
-                patience.renew()
+                self.polish([ENTROPIC], plan[None])
+        with contextlib.suppress(OutOfTime):
+            while not self.is_done:
+                if not (patience.goes_on if patience else n_rounds and self._doubts()):
+                    break
+                n_rounds -= 1
+                if self._look_around() and patience:
+                    patience.renew()
+
+    @property
+    def _known(self):
+        """Arguments of `Evidence.of` and `confidence_of`."""
+        free = self.problem.rule.has_free_marginals
+        return self.candidates, Ending.CONVERGED, True, free
 
     def _doubts(self):
-        known = self.candidates, self.solution.status, True
-        return confidence_of(*known, self.problem.rule.has_free_marginals) < LEVEL
+        return confidence_of(*self._known) < LEVEL
 
     def _first_plans(self, n_random):
-        """Yield labels, kinds and plans of starts that are not random."""
+        """Yield labels and kinds, and plans (1, n, m), of starts that are not random."""
         problem, threads, deadline = self.problem, self._n_threads, self._deadline
-        yield "annealed product", "product", self._product
+        yield ANNEALED_PRODUCT, self._product[None]
         if not problem.is_balanced:
             balanced = problem.replace(rule=problem.rule.balanced())
             plan = problem.mass * exact_plan(balanced, threads, deadline, self._seed, n_random)
-            yield "annealed balanced", "balanced", plan
-            self.polish("balanced", "balanced", plan)
+            yield ("annealed balanced", "balanced"), plan[None]
+            self.polish([("balanced", "balanced")], plan[None])
             for start in anchor_starts(problem, deadline=deadline):
                 plan = start.plan(problem, threads).astype(np.float64)
-                self.polish(start.label, start.kind, problem.mass * plan / plan.sum())
+                plan *= problem.mass / plan.sum()
+                self.polish([(start.label, start.kind)], plan[None])
         # Where the objective falls fastest: of smooth shapes, the mirror images.
         for label, plan in self.solver.turned():
-            yield label, "eigenvectors", plan
+            yield (label, "eigenvectors"), plan[None]
 
     @functools.cached_property
     def _product(self):
@@ -191,93 +234,119 @@ class ExactSearch:
         rows, cols = self.problem.rule.product()
         return np.multiply.outer(rows, cols / self.problem.mass)
 
-    def _random(self, seeds, count):
-        """Return starts of independent exponential entries."""
-        return [
-            (f"annealed random {seed}", "random", _random_plan(seed, self._product))
-            for seed in itertools.islice(seeds, count)
-        ]
+    @functools.cached_property
+    def _linearized(self):
+        x, y = self.problem.x.to_dense(), self.problem.y.to_dense()
+        return linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
 
-    def _look_around(self, rng, seeds):
+    def _at_random(self, count):
+        """Return labels and kinds of starts, and plans (count, n, m) of independent exponential
+        entries with about the marginals of the product plan.
+        """
+        shape = count, *self.problem.shape
+        plans = self._rng.standard_exponential(shape, dtype=np.float32)
+        plans *= self._product.astype(np.float32)
+        plans *= (self.problem.mass / plans.sum(axis=(1, 2)))[:, None, None]
+        return [self._named("annealed random", "random") for _ in range(count)], plans
+
+    def _restarts(self, count, fraction, tol):
+        """Return the same of the best plan at this level, with noise."""
+        at = self._linearized
+        start = self.plan[None].astype(at.precision.dtype)
+        [plan], *_ = self._descended(at, start, fraction, tol)
+        noise = self._rng.standard_normal((count, *plan.shape), dtype=np.float32)
+        noise *= self._rng.uniform(*NOISE, (count, 1, 1)).astype(np.float32)
+        noise -= noise.max(axis=(1, 2), keepdims=True)
+        plans = plan * np.exp(noise)
+        plans *= (self.problem.mass / plans.sum(axis=(1, 2)))[:, None, None]
+        return [self._named("restart", RESTART) for _ in range(count)], plans
+
+    def _named(self, name, kind):
+        self._counts[name] += 1
+        return f"{name} {self._counts[name]}", kind
+
+    def _look_around(self):
         """Begin again at random and around the best plan, with less and less entropy; return
         whether a start leads.
         """
         led, half = False, N_STARTS // 2
         for skipped in range(len(LEVELS)):
-            plans = self._random(seeds, half // 2)
-            plans += [self._restart(rng) for _ in range(half)]
-            led |= self._annealed(plans, LEVELS[skipped:])
-        for _ in range(N_POLISHED):
-            if self.is_done:
-                break
-            led |= self.polish(*self._restart(rng))
+            several = self._at_random(half // 2), self._restarts(half, *LEVELS[skipped][:2])
+            names, plans = zip(*several, strict=True)
+            led |= self._annealed([*names[0], *names[1]], np.concatenate(plans), LEVELS[skipped:])
         return led
 
-    def _restart(self, rng):
-        """Return the start from the best plan, a part of it at random."""
-        share, self._n_restarts = rng.uniform(0.3, 0.9), self._n_restarts + 1
-        plan = share * self.solution.plan
-        plan += (1.0 - share) * _random_plan(rng.integers(1 << 31), self._product)
-        return f"restart {self._n_restarts}", RESTART, plan
-
-    def _annealed(self, plans, levels=LEVELS):
-        """Polish the plans that are left of some starts after all levels, the best first; return
-        whether one leads.
+    def _annealed(self, starts, plans, levels=LEVELS):
+        """Polish the plans that are left of some starts (k, n, m) after all levels, the best first;
+        return whether one leads.
         """
-        for number, (label, *_) in enumerate(plans, 1):
+        for number, (label, _) in enumerate(starts, 1):
             self._report(ProgressEvent("start", f"start {number}: {label}", number))
-        x, y, left = self.problem.x.to_dense(), self.problem.y.to_dense(), []
+        left, optima = [], [next(self._optima) for _ in starts]
         with contextlib.suppress(OutOfTime):
-            at = linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
+            at = self._linearized
+            plans = plans.astype(at.precision.dtype)
+            field = list(range(len(starts)))
             for fraction, tol, n_left in levels:
                 self._deadline.check()
-                if not left:
-                    field = [(*known, plan, next(self._optima)) for *known, plan in plans]
-                else:
-                    field = [(o.label, o.kind, o.descent.state.plan, o.optimum) for o in left]
-                field, left = self._descended(at, field, fraction, tol), []
-                for one in sorted(field, key=lambda one: one.value):
-                    if left and one.value - left[-1].value <= SAME * abs(left[-1].value):
-                        self._note(one.joined(left[-1]).row())
+                levels_of = {k: fraction for k in field}
+                if ANNEALED_PRODUCT in starts[:1] and 0 in field:
+                    # With more entropy the product plan between words hardly moves.
+                    levels_of[0] = min(fraction, 0.05)
+                began, ends = time.perf_counter(), {}
+                for share in sorted(set(levels_of.values())):
+                    these = [k for k in field if levels_of[k] == share]
+                    made, *numbers = self._descended(at, plans[these], share, tol)
+                    plans[these] = made
+                    ends |= dict(zip(these, zip(*numbers, strict=True), strict=True))
+                seconds = (time.perf_counter() - began) / len(field)
+                left, last = [], None
+                for k in sorted(field, key=lambda k: ends[k][0]):
+                    value, gw_cost, n_iter, epsilon = ends[k]
+                    if last is not None and value - ends[last][0] <= SAME * abs(ends[last][0]):
+                        fate, optimum = f"same as {starts[last][0]}", optima[last]
                     elif len(left) < n_left:
-                        left.append(one)
+                        left.append(k)
+                        last = k
+                        continue
                     else:
-                        self._note(one.ended(f"dropped at {fraction:.1%}").row())
-        led = [
-            self.polish(one.label, one.kind, one.descent.state.plan, one.optimum)
-            for one in left
-            if not self.is_done
-        ]
-        return any(led)
+                        fate, optimum = f"dropped at {fraction:.1%}", optima[k]
+                    self._note(
+                        starts[k], optimum, epsilon, gw_cost, n_iter, seconds, fate, value=value
+                    )
+                field = left
+        if self.is_done or not left:
+            return False
+        return self.polish([starts[k] for k in left], plans[left], [optima[k] for k in left])
 
     def _descended(self, at, plans, fraction, tol):
-        """Return entrants with these labels, kinds, plans and optima after rough descents, as the
-        next level moves them further.
+        """Return the plans after rough descents, as the next level moves them further, and the
+        values that they are compared by, objectives, numbers of iterations and epsilon of each.
         """
-        limits, field = Limits(25, 100, tol, 1e-3, deadline=self._deadline), []
-        for label, _, plan, _ in plans:
-            # With more entropy the product plan between words hardly moves.
-            share = min(fraction, 0.05) if label == "annealed product" else fraction
-            field.append(Descent.at(at, at.initial(plan), at.schedule(Epsilon(relative=share))))
-        if at.is_small:
-            field = descend_small(field, [limits] * len(field), self._n_threads)
-        # Descents that the compiled loop leaves to others hardly move, or go round.
-        field = [one if one.steps else descend(one, limits) for one in field]
-        return [
-            Entrant(label, kind, one, optimum=optimum)
-            for (label, kind, _, optimum), one in zip(plans, field, strict=True)
-        ]
+        limits, schedule = Limits(25, 100, tol, 1e-3, deadline=self._deadline), None
+        schedule = at.schedule(Epsilon(relative=fraction))
+        first = Descent.at(at, at.initial(plans[0]), schedule)
+        costs, counts = descend_each(first, plans, limits, self._n_threads)
+        for k in np.flatnonzero(counts == 0):
+            # The compiled loop leaves these to the other one.
+            one = descend(Descent.at(at, at.initial(plans[k]), schedule), limits)
+            plans[k], costs[k], counts[k] = one.state.plan, one.gw_cost, len(one.steps)
+        values, rule = costs, self.problem.rule
+        if rule.has_free_marginals:
+            entropies = [entropy(plan, self._n_threads) for plan in plans]
+            values = rule.regularized(costs, schedule.last, np.array(entropies), None, None)
+        epsilons = [schedule.last] * len(plans)
+        return plans, values.tolist(), costs.tolist(), counts.tolist(), epsilons
 
-    def _note(self, row, leads=False):
+    def _note(self, start, optimum, epsilon, cost, n_iter, seconds, fate, leads=False, value=None):
         """Keep the row of a descent: of a long search only rows of descents that lead."""
-        if leads or len(self._rows) < 1000:
-            self._rows.append(row)
-
-
-def _random_plan(seed, product):
-    """Return independent exponential entries, with about the marginals of the product plan."""
-    plan = product * np.random.default_rng(seed).standard_exponential(product.shape)
-    return plan * (product.sum() / plan.sum())
+        if not leads and len(self._rows) >= 1000:
+            return
+        (label, kind), value = start, cost if value is None else value
+        n_points = max(self.problem.shape)
+        self._rows.append(
+            Candidate(label, n_points, epsilon, cost, n_iter, seconds, fate, kind, optimum, value)
+        )
 
 
 def check_exact(problem, options):
@@ -324,7 +393,8 @@ def solve_exact(problem, start, options, report, solve, limit):
     # Plans and products of the starts that are annealed together.
     annealed = 32 * (16 + (options.n_starts or 16)) * math.prod(problem.shape)
     if math.prod(problem.shape) <= MOST_ANNEALED and nbytes(problem) + annealed <= limit:
-        rounds = MAX_ROUNDS if options.n_starts is None else 0
+        rounds = min(max(MAX_ROUNDS, ROUNDED // math.prod(problem.shape)), MOST_ROUNDS)
+        rounds *= options.n_starts is None
         known = options, report, solve, limit
         many = math.prod(problem.shape) >= MIN_ENTROPIC and options.n_starts is None
         entropic = functools.partial(_with_entropy, search, *known) if many else None
@@ -362,14 +432,17 @@ def _from_entropy(search, options, report, solve, limit):
     problem = search.problem
     plan, whole = _with_entropy(search, options, report, solve, limit)
     if plan is not None:
-        search.polish(*ENTROPIC, plan)
+        search.polish([ENTROPIC], plan[None])
     starts = [random(options.seed + k) for k in range(options.n_starts or 0)]
-    if starts or search.solution is None or not problem.is_balanced:
+    if starts or search.plan is None or not problem.is_balanced:
         starts = [PRODUCT, *starts]
     for start in starts:
         if search.is_done:
             break
-        if search.polish(str(start), start.kind, start.plan(problem, options.threads(problem))):
+        plan = start.plan(problem, options.threads(problem))
+        if plan is None:
+            search.polish_product()
+        if plan is None or search.polish([(str(start), start.kind)], plan[None]):
             whole = None
     return whole
 
@@ -381,7 +454,8 @@ def _with_entropy(search, options, report, solve, limit):
     problem = search.problem
     with contextlib.suppress(MemoryError, OutOfTime):
         # On few points the race of the problem with entropy goes on with escapes.
-        looks_on = math.prod(problem.shape) <= 500_000 or bool(options.search_time)
+        annealed, size = options.n_starts is None and MOST_ANNEALED, math.prod(problem.shape)
+        looks_on = annealed < size <= 500_000 or bool(options.search_time)
         changed = dataclasses.replace(
             options,
             epsilon=as_epsilon("auto"),
