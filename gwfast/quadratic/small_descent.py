@@ -69,9 +69,9 @@ def descend_small(descents, limits, n_threads=1):
 
 
 def descend_each(first, plans, limits, n_threads=1):
-    """Descend from several plans (k, n, m), the first of which is that of `first`, a `Descent`
-    without an iteration, in the compiled loop; their last plans replace them. Return the objective
-    of each, NaN where that loop can make no iteration, and the numbers of iterations.
+    """Descend from several plans (k, n, m) in the compiled loop; their last plans replace them. The
+    `Descent` `first` is at the first plan and has made no iteration. Return the objective of each,
+    NaN where that loop can make no iteration, and the numbers of iterations.
     """
     at, values, done = first.linearization, np.full(len(plans), np.nan), np.zeros(len(plans), int)
     compiled = _in_own_type(first, limits) if at.is_small else None

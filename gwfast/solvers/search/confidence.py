@@ -22,7 +22,7 @@ WEIGHTS = {
 }
 # Units of gaps between optima: of exact plans many are near, and the most of parts of a whole.
 GAPS = {(False, False): 0.1, (False, True): 0.1, (True, False): 0.4, (True, True): 3.0}
-# Escapes that come back of which one more is evidence.
+# Number of escapes that come back, from which on each further one is evidence.
 FEW = 5
 # Shares of the objective of the product plan by which a winner is hardly and clearly below it.
 BELOW = 0.3, 0.5

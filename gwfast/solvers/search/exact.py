@@ -42,8 +42,8 @@ from .starts import PRODUCT, Start, as_plan, random
 SAME = 1e-4
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
-# Starts along eigenvectors, with all signs, and at random; the most rounds of further starts if the
-# first starts leave doubt, and the most of small problems, for as many entries of plans.
+# Starts along eigenvectors, with all signs, and at random. If these leave doubt, the most rounds of
+# further starts; for small problems the most, and entries of the plans of all rounds.
 N_STARTS, MAX_ROUNDS, MOST_ROUNDS, ROUNDED = 12, 6, 24, 12_000
 # Label and kind of the best plan with entropy, and entries of a problem from which on it is a
 # start, unless a plan stands out: between communities it leads up to a third lower.
