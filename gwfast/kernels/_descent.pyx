@@ -228,8 +228,8 @@ cdef class Descent:
 
 
 cdef class Descents:
-    """Descents of the problem of a `Descent` that has made no iteration, from plans (k, n, m) of its
-    type, which become their last plans. The descent is read alone.
+    """Descents of the problem of a `Descent` that has made no iteration, and is only read, from
+    plans (k, n, m) of its type, which become their last plans.
 
     Attributes
     ----------
