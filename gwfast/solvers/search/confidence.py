@@ -17,7 +17,7 @@ from ...results.tables import with_gaps
 WEIGHTS = {
     (False, False): (-6.3, 0.8, 0.2, 3.0, 0.7, 4.9, 0.0, 0.0),
     (False, True): (-6.5, 0.8, 0.2, 3.0, 0.7, 4.9, 0.0, 0.0),
-    (True, False): (-0.5, 0.0, 0.0, 3.35, 0.0, 0.0, 0.9, 2.3),
+    (True, False): (-0.5, 0.0, 0.0, 3.35, 0.0, 0.0, 1.05, 2.3),
     (True, True): (0.2, 0.7, 0.4, 2.5, 0.8, 0.0, 0.0, 0.0),
 }
 # Units of gaps between optima: of exact plans many are near, and the most of parts of a whole.
