@@ -24,6 +24,7 @@ from ...utils.progress import ProgressEvent
 from .anchors import anchor_starts
 from .axes import axis_starts
 from .confidence import LEVEL, Evidence, confidence_of
+from .diffusion import diffusion_starts
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
 from .levels import fewer_points, ladder
@@ -241,6 +242,7 @@ def _doubtful(problem, options, report):
     if problem.is_balanced:
         solve = functools.partial(_plan_of, options=options, report=report)
         fields.append(functools.partial(path_starts, problem, solve))
+        fields.append(functools.partial(diffusion_starts, problem, solve))
     return fields
 
 
