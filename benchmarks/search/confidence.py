@@ -10,7 +10,15 @@ from scipy.optimize import minimize
 import gwfast
 from gwfast.results.status import Ending
 from gwfast.results.tables import Candidate, Candidates
-from gwfast.solvers.search.confidence import LEVEL, WEIGHTS, Evidence
+from gwfast.solvers.search.confidence import (
+    CLOUDS,
+    DISTANCES,
+    LEVEL,
+    SIMILARITIES,
+    WEIGHTS,
+    Evidence,
+    costs_of,
+)
 
 from ..common import runner
 from . import families as made
@@ -21,9 +29,11 @@ FAMILIES = (*made.FAMILIES, *real.FAMILIES, *made.OTHER_FAMILIES)
 # of the objective of the product plan.
 NEAR, NOTHING = 5e-3, 1e-6
 NAMES = "constant", *Evidence._fields
-# Kinds of searches, and whether they are exact and marginals are free.
+# Kinds of searches, and the keys of their weights.
 KINDS = {
-    "entropic": (False, False),
+    "entropic, clouds": CLOUDS,
+    "entropic, distances": DISTANCES,
+    "entropic, similarities": SIMILARITIES,
     "entropic, free marginals": (False, True),
     "exact": (True, False),
     "exact, free marginals": (True, True),
@@ -97,7 +107,7 @@ def solved(problem):
     row = dict(
         family=problem.family,
         name=problem.name,
-        kind=("exact" if result.epsilon == 0 else "entropic") + ", free marginals" * is_free,
+        kind=_kind(x, y, how, result),
         reference=reference,
         objective=objective,
         found=bool(objective <= reference + NEAR * abs(reference) + NOTHING * product),
@@ -137,8 +147,19 @@ def calibration(options):
         runner.show("weights of a fit to these", ("evidence", "fitted", "in use"), shown)
 
 
+def _kind(x, y, how, result):
+    """Return which of the `KINDS` a search is."""
+    is_exact, is_free = result.epsilon == 0, "marginals" in how
+    key = is_exact, is_free
+    if not any(key):
+        terms = {name: how[name] for name in ("linear_cost", "alpha") if name in how}
+        key = costs_of(gwfast.QuadraticProblem(x, y, **terms))
+    return next(kind for kind, other in KINDS.items() if other == key)
+
+
 def _evidence(row, key):
     """Return the `Evidence` of a row of `families`, of a search of this kind."""
+    key = key if isinstance(key, tuple) else (False, False, key)
     tried = [Candidate(**candidate) for candidate in row["candidates"]]
     tried = Candidates(tried, product=row["product"])
     settled = Ending.CONVERGED if row["status"] in ("converged", "uncertain") else None

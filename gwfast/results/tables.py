@@ -192,7 +192,7 @@ class Candidate(NamedTuple):
         ``"out of time"``.
     kind : str
         Starts of one kind may err together: "product", "profile", "random", "clusters", "axes",
-        "anchors", "paths", "exact", "restart" (an escape) and others.
+        "anchors", "paths", "diffusion", "exact", "restart" (an escape) and others.
     optimum : int
         Candidates with the same number have been found on the way to one optimum; -1 if that is
         not known.

@@ -22,7 +22,7 @@ from gwfast.quadratic.judge import (
 from gwfast.quadratic.methods import PGD
 from gwfast.results.status import Ending
 from gwfast.results.tables import Candidate
-from gwfast.solvers.search.confidence import Evidence, confidence_of
+from gwfast.solvers.search.confidence import CLOUDS, DISTANCES, LEVEL, Evidence, confidence_of
 from gwfast.utils.precision import DOUBLE, SINGLE
 
 FLOOR = 1e-3
@@ -170,7 +170,7 @@ SEARCH = [
 
 def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     found = Evidence.of(SEARCH, Ending.CONVERGED)
-    assert found == pytest.approx((2, 1, 0.4, 1 / 3, True, 0, 0))
+    assert found == pytest.approx((2, 1, 0.4, 0, 1 / 3, True, 0, 0))
     known = confidence_of(SEARCH, Ending.CONVERGED)
     for start, kind in (("random 1", "random"), ("escape 2", "restart")):
         same = tried(start, kind, 0, 1.0)
@@ -178,3 +178,17 @@ def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     for other in (tried("random 1", "random", 3, 1.01), tried("escape 2", "restart", 3, 1.3)):
         assert confidence_of([*SEARCH, other], Ending.CONVERGED) < known
     assert confidence_of(SEARCH, Ending.MAX_OUTER) < known
+
+
+@pytest.mark.parametrize("costs", [CLOUDS, DISTANCES])
+def test_a_clustering_that_leads_to_a_lone_winner_makes_a_search_sure(costs):
+    lone = [
+        tried("clusters 0, 0", "clusters 0", 0, 1.0, "won"),
+        tried("random 0", "random", 1, 1.03),
+    ]
+    met = [*lone, tried("clusters 1, 0", "clusters 1", 0, 1.0)]
+    back = [*lone, *(tried(f"escape {k}", "restart", 0, 1.0) for k in range(2))]
+    assert Evidence.of(lone, Ending.CONVERGED).clusterings == 0
+    assert Evidence.of(met, Ending.CONVERGED).clusterings == 1
+    chances = [confidence_of(rows, Ending.CONVERGED, costs=costs) for rows in (lone, back, met)]
+    assert chances[0] < LEVEL <= chances[2] and chances == sorted(chances)

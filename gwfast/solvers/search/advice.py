@@ -15,7 +15,7 @@ from ...results.tables import Candidates
 from ...utils.callers import outside
 from ...utils.progress import log
 from ..product_plan import warn_of_scales
-from .confidence import LEVEL, TIE, confidence_of
+from .confidence import LEVEL, TIE, confidence_of, costs_of
 from .isomorphism import symmetry, twins
 from .seeds import Seeds
 
@@ -143,7 +143,11 @@ def doubted(problem, result, search_time=None):
     if ties:
         return result
     chance = confidence_of(
-        result.candidates, result.ending, exact=is_exact, free=problem.rule.has_free_marginals
+        result.candidates,
+        result.ending,
+        exact=is_exact,
+        free=problem.rule.has_free_marginals,
+        costs=costs_of(problem),
     )
     known = result.candidates
     candidates = Candidates(known, chance, known.rivals, known.product)

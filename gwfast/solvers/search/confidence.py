@@ -1,27 +1,42 @@
 """Confidence in the winner of a search: by how many independent starts lead to that optimum, by
-how far every other objective is above it, and by how many escapes come back to it.
+how far every other objective is above it, and by how many later descents come back to it.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from ...quadratic.linearize import is_factored
 from ...results.status import Ending
 from ...results.tables import with_gaps
+from .starts import is_similarity
 
-# The constant of the logistic function `confidence`, and the weight of each `Evidence`, by whether
-# the search is exact and whether marginals are free. The third row is rounded from fits to either
-# half of 402 problems, at every round at which their searches may end; a sixth of them have their
-# best plan hidden by noise. The others are set by hand. With the first row, one of some 50 misses
-# among 290 problems of the families was above `LEVEL`, and its constant was lowered for that one.
+# Kinds of costs of balanced searches with entropy, by what their evidence is worth. Escapes from a
+# plan of clouds come back from wrong optima as well; few optima of distances are wrong.
+CLOUDS, DISTANCES, SIMILARITIES = "clouds", "distances", "similarities"
+# The constant of the logistic function `confidence`, and the weight of each `Evidence`, by the
+# kind of costs, or by whether the search is exact and whether marginals are free. The row (True,
+# False) is rounded from fits to either half of 402 problems, at every round at which their searches
+# may end; a sixth of them have their best plan hidden by noise. The others are set by hand, the
+# first three by 290 problems of the families.
 WEIGHTS = {
-    (False, False): (-6.3, 0.8, 0.2, 3.0, 0.7, 4.9, 0.0, 0.0),
-    (False, True): (-6.5, 0.8, 0.2, 3.0, 0.7, 4.9, 0.0, 0.0),
-    (True, False): (-0.5, 0.0, 0.0, 3.35, 0.0, 0.0, 1.05, 2.3),
-    (True, True): (0.2, 0.7, 0.4, 2.5, 0.8, 0.0, 0.0, 0.0),
+    CLOUDS: (-6.45, 0.0, 0.1, 4.15, 3.5, 0.5, 4.9, 0.0, 0.0),
+    DISTANCES: (-3.9, 0.0, 1.0, 2.4, 0.0, 0.5, 4.9, 0.0, 0.0),
+    SIMILARITIES: (-7.5, 0.0, 4.6, 2.6, 0.0, 3.9, 4.9, 0.0, 0.0),
+    (False, True): (-6.5, 0.8, 0.2, 3.0, 0.0, 0.7, 4.9, 0.0, 0.0),
+    (True, False): (-0.5, 0.0, 0.0, 3.35, 0.0, 0.0, 0.0, 1.05, 2.3),
+    (True, True): (0.2, 0.7, 0.4, 2.5, 0.0, 0.8, 0.0, 0.0, 0.0),
 }
-# Units of gaps between optima: of exact plans many are near, and the most of parts of a whole.
-GAPS = {(False, False): 0.1, (False, True): 0.1, (True, False): 0.4, (True, True): 3.0}
+# Units of gaps between optima, by the same keys: of similarities wrong optima are up to .12 below
+# the next, of exact plans many are near, and the most of parts of a whole.
+GAPS = {
+    CLOUDS: 0.1,
+    DISTANCES: 0.1,
+    SIMILARITIES: 0.3,
+    (False, True): 0.1,
+    (True, False): 0.4,
+    (True, True): 3.0,
+}
 # Number of escapes that come back, from which on each further one is evidence.
 FEW = 5
 # Shares of the objective of the product plan by which a winner is hardly and clearly below it.
@@ -32,6 +47,8 @@ LEVEL = 0.93
 TIE = 1e-3
 # Statuses of results whose objective stands still.
 SETTLED = (Ending.CONVERGED, Ending.TIE, Ending.RIVAL, Ending.UNCERTAIN, Ending.NEAR_PRODUCT)
+# Points of a side, spread evenly, whose costs tell similarities from distances.
+SAMPLE = 500
 
 
 class Evidence(NamedTuple):
@@ -40,6 +57,7 @@ class Evidence(NamedTuple):
     kinds: float  # of starts that led to its optimum in the race, at most three
     met: float  # independent starts that came there beside the first, at most three
     gap: float  # to the next objective, in units of `GAPS`, at most one
+    clusterings: float  # that led there although another start did as well, at most two
     back: float  # of k escapes from it that came back, k over one more than there were
     settled: float  # whether the objective stands still
     # Of exact searches, times how clearly the winner is below the product plan. Where the best plan
@@ -48,9 +66,9 @@ class Evidence(NamedTuple):
     returned: float  # the logarithm of the number of escapes that came back, over FEW
 
     @classmethod
-    def of(cls, candidates, status, exact=False, free=False):
+    def of(cls, candidates, status, exact=False, free=False, costs=DISTANCES):
         """Return the evidence of the candidates of a search that has a winner, which is exact or
-        has free marginals.
+        has free marginals, or of costs of a kind.
         """
         product = getattr(candidates, "product", np.nan)
         candidates = with_gaps(candidates)
@@ -69,18 +87,20 @@ class Evidence(NamedTuple):
         if winner.is_restart:  # escapes before it are from another optimum
             restarts = restarts[restarts.index(winner) + 1 :]
         back = sum(row.optimum in group for row in restarts)
+        clusterings = {kind for kind in arrived if kind.startswith("clusters")}
         others = [row for row in candidates if row.optimum not in group]
         # The last row of an optimum is the row of the descent that went farthest.
         ends = {row.optimum: row.gap for row in others if (row.epsilon == 0) == exact}
         gaps = [one for one in ends.values() if one == one]
         gap = float(not others and len(race) > 1)
         if gaps:
-            gap = min(max(min(gaps), 0.0) / GAPS[exact, free], 1.0)
+            gap = min(max(min(gaps), 0.0) / GAPS[_key(exact, free, costs)], 1.0)
         met = min(max(len(arrived) - 1, 0), 3)
         return cls(
             kinds=min(len({row.kind for row in ours}), 3),
             met=met,
             gap=gap,
+            clusterings=min(len(clusterings), len(arrived) - 1, 2) if clusterings else 0,
             back=back / (len(restarts) + 1),
             settled=status in SETTLED,
             explained=met * below,
@@ -89,14 +109,25 @@ class Evidence(NamedTuple):
 
 
 def confidence(evidence, weights):
-    """Return the chance that no lower optimum exists, for evidence (..., 7)."""
+    """Return the chance that no lower optimum exists, for evidence (..., 8)."""
     constant, *weights = weights
     return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
 
 
-def confidence_of(candidates, status, exact=False, free=False):
-    """Return `confidence` by the candidates of a search; NaN if nothing has won, or one start
-    was alone.
+def costs_of(problem):
+    """Return the kind of costs of both sides: two clouds, distances or similarities."""
+    if is_factored(problem):
+        return CLOUDS
+    for side in (problem.x, problem.y):
+        rows = np.linspace(0, side.n - 1, min(side.n, SAMPLE)).astype(np.intp)
+        if not is_similarity(side.take(rows).to_dense().matrix):
+            return DISTANCES
+    return SIMILARITIES
+
+
+def confidence_of(candidates, status, exact=False, free=False, costs=DISTANCES):
+    """Return `confidence` by the candidates of a search between `costs` of a kind; NaN if nothing
+    has won, or one start was alone.
     """
     winner = winner_of(candidates)
     if winner is None:
@@ -105,8 +136,13 @@ def confidence_of(candidates, status, exact=False, free=False):
         return 1.0
     if len(candidates) == 1:
         return np.nan
-    evidence = Evidence.of(candidates, status, exact, free)
-    return float(confidence(evidence, WEIGHTS[exact, free]))
+    evidence = Evidence.of(candidates, status, exact, free, costs)
+    return float(confidence(evidence, WEIGHTS[_key(exact, free, costs)]))
+
+
+def _key(exact, free, costs):
+    """Return the key of a kind of search in `WEIGHTS` and `GAPS`."""
+    return (exact, free) if exact or free else costs
 
 
 def winner_of(candidates):

@@ -23,7 +23,8 @@ from ...utils.deadline import OutOfTime
 from ...utils.progress import ProgressEvent
 from .anchors import anchor_starts
 from .axes import axis_starts
-from .confidence import LEVEL, Evidence, confidence_of
+from .confidence import LEVEL, confidence_of, costs_of
+from .diffusion import diffusion_starts
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
 from .levels import fewer_points, ladder
@@ -54,9 +55,10 @@ COARSE = Limits(max_outer=1000, max_inner=1000, tol=5e-3, marginal_tol=1e-3)
 FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # Time of the first plan of a problem after another level, in updates of its plan.
 UPDATES = 3
-# Batches of starts along axes, of few points and of MANY points a side; estimates of the axes and
+# Points a side from which on starts along axes race: of 99 problems of fewer points they led to two
+# optima, which clusterings lead to in less time. Batches of these starts, estimates of the axes and
 # starts that race of each batch; and points a side on which starts are pruned.
-N_BATCHES, MANY, N_ESTIMATES, N_AXES, AXES_POINTS = (1, 2), 2000, 3, 6, 600
+MANY, N_BATCHES, N_ESTIMATES, N_AXES, AXES_POINTS = 2000, 2, 3, 6, 600
 # Entrants of one race at most; further starts race against the best of the first ones.
 MAX_FIELD = 64
 # Entries of a plan up to which more starts than two race where marginals are free, on all points.
@@ -169,14 +171,16 @@ def _first(level, higher, problem, options, report, starts):
         best.rivals = rivals_of(one for one in dropped if one.optimum != best.optimum)
     rows.append(best.row())
     won, free = ranked(rows, best.ended(WON).row()), problem.rule.has_free_marginals
+    costs = costs_of(problem)
     # The winner is expected to settle.
-    sure = confidence_of(won, Ending.CONVERGED, free=free) >= LEVEL and not options.search_time
+    chance = confidence_of(won, Ending.CONVERGED, free=free, costs=costs)
+    sure = chance >= LEVEL and not options.search_time
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival, [], level, higher
     done = []
-    n_batches = N_BATCHES[max(problem.shape) >= MANY] if is_factored(problem) else 0
-    for batch in range(n_batches if problem.is_balanced else 0):
+    has_axes = is_factored(problem) and problem.is_balanced and max(problem.shape) >= MANY
+    for batch in range(N_BATCHES * has_axes):
         axes = _along_axes(problem, options, schedule.last, batch)
         if not axes:
             break
@@ -196,18 +200,18 @@ def _first(level, higher, problem, options, report, starts):
         rows = [*noted(rows[:-1], dropped), best.row()]
         rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
         won = [*done, *ranked(rows, best.ended(WON).row())]
-        sure = confidence_of(won, Ending.CONVERGED, free=free) >= LEVEL
+        sure = confidence_of(won, Ending.CONVERGED, free=free, costs=costs) >= LEVEL
         if (sure and not options.search_time) or best.is_late:
             return best, rows, rival, done, level, higher
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
     clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
-    clusters = clusters and problem.is_balanced and Evidence.of(won, None).kinds <= 1
+    clusters = clusters and problem.is_balanced
     fields = []
     if plain and not is_factored(at.problem):
         fields = _doubtful(at.problem, options, report)
     if is_factored(problem):
         unsettled = []  # of clouds all but a few starts fall into wide optima
-    escapes = Escapes(best, rows, rival, options, report)
+    escapes = Escapes(best, rows, rival, costs, options, report)
     escapes.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
     if is_factored(at.problem):
         others = [] if escapes.best is best else [best]
@@ -241,6 +245,7 @@ def _doubtful(problem, options, report):
     if problem.is_balanced:
         solve = functools.partial(_plan_of, options=options, report=report)
         fields.append(functools.partial(path_starts, problem, solve))
+        fields.append(functools.partial(diffusion_starts, problem, solve))
     return fields
 
 

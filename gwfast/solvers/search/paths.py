@@ -17,13 +17,17 @@ LEAST = 1e-9
 SHARP = "0.5%"
 
 
-def path_costs(problem):
-    """Return the problem of lengths of paths, or None if costs are not similarities."""
+def similarities(problem):
+    """Return the costs (n, n) and (m, m) of both sides if they are similarities, or None."""
     costs = [side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)]
-    if not all(is_similarity(cost) and (cost > -LEAST * cost.max()).all() for cost in costs):
-        return None
-    sides = (DenseCost.from_checked(_lengths(cost), "cost", symmetric=True) for cost in costs)
-    x, y = sides
+    if all(is_similarity(cost) and (cost > -LEAST * cost.max()).all() for cost in costs):
+        return costs
+    return None
+
+
+def between(problem, costs):
+    """Return the problem with other costs (n, n) and (m, m) of both sides."""
+    x, y = (DenseCost.from_checked(cost, "cost", symmetric=True) for cost in costs)
     return problem.replace(x=x, y=y)
 
 
@@ -31,9 +35,10 @@ def path_starts(problem, solve):
     """Return starts from the costs of paths, if there are some: the plan ``solve(costs, epsilon)``,
     and a sharper one.
     """
-    costs = path_costs(problem)
+    costs = similarities(problem)
     if costs is None:
         return []
+    costs = between(problem, map(_lengths, costs))
     return [
         Start(f"paths {epsilon}", functools.partial(_plan, costs, solve, epsilon), "paths")
         for epsilon in ("auto", SHARP)
