@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 X, Y, _ = rotated_pair(150, 3, 0, noise=0.05)
 MATRICES = distances(X), distances(Y)
 RANDOM = random_cost(40, 0), random_cost(30, 1)
-FEW = random_cost(16, 0), random_cost(14, 1)
+DOUBTED = random_cost(24, 4), random_cost(24, 5)
 CLOUDS = gwfast.PointCloud(X, "sqeuclidean"), gwfast.PointCloud(Y, "sqeuclidean")
 PRODUCT, DOUBLE = dict(init="product"), dict(init="product", dtype="float64")
 SLOW, BLURRED = dict(init="product", epsilon="5%"), dict(init="product", epsilon="30%")
@@ -34,7 +34,7 @@ MECHANISMS = {
     "samples": (CLOUDS, PRODUCT, dict(sampled_from=100), {}, (0.7, 0.3)),
     "truncated kernels": (CLOUDS, SHARP, dict(truncated_from=100), {}, (2.0, 2.0)),
     "few points first": (MATRICES, {}, dict(race_points=(60, 60, 60)), {}, (2.0, 2.0)),
-    "second look": (FEW, {}, {}, dict(second_look=False), (2.0, 2.0)),
+    "second look": (DOUBTED, {}, {}, dict(second_look=False), (2.0, 2.0)),
 }
 
 
