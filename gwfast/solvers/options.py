@@ -116,8 +116,8 @@ class Settings:
 
     What depends on the problem is checked by the solve: `init`, `method` (a name until then),
     `n_threads`, `memory_limit`, `tier` and `checkpoint` (a path until then). With the `order`
-    "mass" coarse levels have the points with most mass, with "given" the first points.
-    `takes_zero` allows for an epsilon of 0.
+    "mass" coarse levels have the points with most mass, with "given" the first points, and on later
+    levels points spread over all others. `takes_zero` allows for an epsilon of 0.
     """
 
     limits: Limits

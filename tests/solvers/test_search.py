@@ -10,6 +10,9 @@ from helpers.problems import block_model, cloud, distances, hops, random_cost, r
 
 import gwfast
 from gwfast import PointCloud, SolverOptions, gromov_wasserstein, words
+from gwfast.solvers.options import Settings
+from gwfast.solvers.search.levels import fewer_points
+from gwfast.utils.deadline import NEVER
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 PARTIAL, HALF, UNBALANCED = gwfast.Partial(0.7), gwfast.Partial(0.5), gwfast.Unbalanced(3.0)
@@ -285,6 +288,20 @@ def test_more_effort_ends_no_higher(name):
         found = gromov_wasserstein(x, y, **options, options=SolverOptions(**effort))
         costs.append(found.gw_cost)
     assert all(np.diff(costs) <= 1e-6 * costs[0]) and costs[-1] < costs[0], costs
+
+
+def test_later_levels_of_words_have_rare_words_for_all_others():
+    masses = np.r_[np.linspace(2.0, 1.0, 90), np.zeros(10)]
+    sides = PointCloud(cloud(100, 3, 0)), PointCloud(cloud(70, 3, 1))
+    problem = gwfast.QuadraticProblem(*sides, masses / masses.sum())
+    settings = Settings.of(None, NEVER, order="given", tol=1e-5)
+    (first, rows), (later, more) = fewer_points(problem, settings, 10)
+    assert all(list(some) == list(range(10)) for some in rows)
+    assert first.p == pytest.approx(problem.p[:10] / problem.p[:10].sum())
+    assert all(len(some) == 35 and set(range(10)) < set(some) for some in more)
+    assert np.diff(more[0][10:]).max() < 10
+    assert later.p[:10] == pytest.approx(problem.p[:10])
+    assert (later.p.sum(), later.q.sum()) == pytest.approx((1, 1))
 
 
 def test_where_memory_is_short_there_is_no_search():

@@ -83,8 +83,9 @@ def fewer_points(problem, options, points):
     """Yield the problem on more and more points of both sides, `points` of them first, and which
     points these are.
 
-    In the order "given" the first points with mass come first. Else the largest masses come first,
-    points of equal mass spread evenly over mean squared costs.
+    In the order "given" the first `points` with mass come first, then points spread evenly over all
+    others, with the masses of all others: rare words have other costs than frequent words. Else the
+    largest masses come first, points of equal mass spread evenly over mean squared costs.
     """
     sizes, largest, orders = [points], max(problem.shape), []
     while sizes[-1] * GROWTH < largest:
@@ -94,13 +95,20 @@ def fewer_points(problem, options, points):
         sizes = [largest]  # most starts are made as arrays, so that only a dense level can race
     for geometry, masses in ((problem.x, problem.p), (problem.y, problem.q)):
         if options.order == "given":
-            orders.append(np.argsort(masses == 0, kind="stable"))
+            first, rest = np.split(np.argsort(masses == 0, kind="stable"), [points])
+            orders.append(np.append(first, spread(rest)))
         else:
             ranked = spread(np.argsort(geometry.square_times(masses), kind="stable"))
             orders.append(ranked[np.argsort(-masses[ranked], kind="stable")])
     for size in sizes:
-        rows = [np.sort(every[:size]) for every in orders]
-        yield problem.take(*rows), rows
+        rows, rule = [np.sort(every[:size]) for every in orders], problem.rule
+        if options.order == "given":
+            masses = [rule.p.copy(), rule.q.copy()]
+            for every, x in zip(orders, masses, strict=True):
+                if (mass := x[every[points:size]].sum()) > 0:
+                    x[every[points:size]] *= x[every[points:]].sum() / mass
+            rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
+        yield problem.replace(rule=rule).take(*rows), rows
 
 
 def spread(ranked):
