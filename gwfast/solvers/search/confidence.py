@@ -11,7 +11,7 @@ from ...results.status import Ending
 from ...results.tables import with_gaps
 from .starts import is_similarity
 
-# Kinds of costs of balanced searches with entropy, by what their evidence is worth. Escapes from a
+# Kinds of costs of balanced searches with entropy, whose evidence differs in worth. Escapes from a
 # plan of clouds come back from wrong optima as well; few optima of distances are wrong.
 CLOUDS, DISTANCES, SIMILARITIES = "clouds", "distances", "similarities"
 # The constant of the logistic function `confidence`, and the weight of each `Evidence`, by the
