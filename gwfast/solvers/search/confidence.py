@@ -24,7 +24,7 @@ WEIGHTS = {
     DISTANCES: (-3.9, 0.0, 1.0, 2.4, 0.0, 0.5, 4.9, 0.0, 0.0),
     SIMILARITIES: (-7.5, 0.0, 4.6, 2.6, 0.0, 3.9, 4.9, 0.0, 0.0),
     (False, True): (-6.5, 0.8, 0.2, 3.0, 0.0, 0.7, 4.9, 0.0, 0.0),
-    (True, False): (-0.5, 0.0, 0.0, 3.35, 0.0, 0.0, 0.0, 1.05, 2.3),
+    (True, False): (-0.8, 0.0, 0.0, 3.35, 0.0, 0.0, 0.0, 1.15, 2.5),
     (True, True): (0.2, 0.7, 0.4, 2.5, 0.0, 0.8, 0.0, 0.0, 0.0),
 }
 # Units of gaps between optima, by the same keys: of similarities wrong optima are up to .12 below
