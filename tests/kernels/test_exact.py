@@ -175,6 +175,25 @@ def test_steps_go_down_are_certified_and_the_same_on_any_number_of_threads(
     np.testing.assert_allclose(steps.gradient, function.value(steps.plan)[1], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("seconds", [np.inf, 1e-6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stack_of_plans_ends_as_each_plan_alone(kind, seconds):
+    """Also in calls that make hardly a step each."""
+    rng, mass = np.random.default_rng(1), MASS if kind == "partial" else 1.0
+    p, q = masses(17, rng), masses(13, rng)
+    sides = -2 * random_cost(17, 0), random_cost(13, 1)
+    plans = mass * p[:, None] * rng.dirichlet(np.ones(13), (5, 17))
+    alone, stack = (FrankWolfe(*sides, p, q, kind, mass) for _ in range(2))
+    made, ends, done = plans.copy(), np.zeros((5, 2)), 0
+    while done < 5:
+        done = stack.descend_each(made, ends, done, 40, 1e-6, 1e-13, most_seconds=seconds)
+    for plan, last, end in zip(plans, made, ends, strict=True):
+        alone.start(plan)
+        alone.advance(40, 1e-6, 1e-13)
+        assert (alone.value, alone.n_steps) == tuple(end)
+        np.testing.assert_array_equal(last, alone.plan)
+
+
 def linear_steps(linear, p, q, kind="semirelaxed", mass=1.0):
     """Return steps of a function that is linear: one step is to a vertex."""
     zeros = (np.zeros((size, size)) for size in linear.shape)

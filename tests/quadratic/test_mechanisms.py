@@ -10,6 +10,10 @@ from helpers.tuned import AfterLooks, solve_tuned
 
 import gwfast
 from gwfast import pot
+from gwfast.quadratic.descend import Descent
+from gwfast.quadratic.judge import Limits
+from gwfast.quadratic.linearize import linearize
+from gwfast.quadratic.small_descent import descend_each, descend_small
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 X, Y, _ = rotated_pair(150, 3, 0, noise=0.05)
@@ -94,6 +98,24 @@ def test_a_search_that_is_late_has_the_best_so_far():
         np.testing.assert_allclose(found.plan.sum(axis=0), 1 / 50, atol=1e-14)
         ends.append(found.gw_cost)
     assert ends[0] >= ends[1] >= ends[2] and ends[0] > ends[2]
+
+
+@pytest.mark.parametrize("rule", ["balanced", "semirelaxed", gwfast.Partial(0.6)])
+def test_a_stack_of_plans_descends_as_each_plan_alone(rule):
+    """Searches alone call it, and no result shows the plans that they drop. Two iterations: sums of
+    plans are rounded otherwise, and random costs lead far apart from there."""
+    problem = gwfast.QuadraticProblem(random_cost(40, 0), random_cost(30, 1), marginals=rule)
+    at, limits = linearize(problem, 1), Limits(2, 100, 1e-3, 1e-3)
+    schedule = at.schedule(gwfast.Epsilon(relative=0.05))
+    plans = np.random.default_rng(0).standard_exponential((4, 40, 30), dtype=np.float32)
+    plans /= plans.sum(axis=(1, 2), keepdims=True)
+    starts = [Descent.at(at, at.initial(plan.copy()), schedule) for plan in plans]
+    values, counts = descend_each(starts[0], plans, limits, 2)
+    assert (counts == 2).all() and len({*values}) > 1
+    for start, plan, value in zip(starts, plans, values, strict=True):
+        [alone] = descend_small([start], [limits])
+        assert value == pytest.approx(alone.gw_cost, rel=1e-5)
+        np.testing.assert_allclose(plan, alone.state.plan, rtol=0, atol=1e-3 * plan.max())
 
 
 def test_the_history_is_the_one_of_the_best_descent():

@@ -129,7 +129,7 @@ class ExactSearch:
     def _take(self, start, optimum, plan, end, cost, n_iter, seconds):
         """Take note of the plan that the descent from another plan ended at."""
         is_equal = self.plan is not None and self.solver.are_equal(cost, self._cost)
-        leads = not is_equal and cost < self._cost
+        leads = self.plan is None or (not is_equal and cost < self._cost)
         if is_equal:
             self.is_tie = self.is_tie or are_apart(end, self.plan)
         elif leads:
