@@ -189,8 +189,10 @@ class FrankWolfe:
 
     def is_least(self, cost):
         """Return whether no plan can be below this objective, up to rounding: it is a mean of
-        losses, and of linear costs, if these are not negative.
+        losses, and of linear costs, if these are not negative. Or there is one plan alone.
         """
+        if self.problem.is_balanced and min(map(len, self._points)) == 1:
+            return True
         return self._is_bounded and cost <= ROUNDING * self._magnitude
 
     def are_equal(self, cost, other):
