@@ -10,15 +10,7 @@ from scipy.optimize import minimize
 import gwfast
 from gwfast.results.status import Ending
 from gwfast.results.tables import Candidate, Candidates
-from gwfast.solvers.search.confidence import (
-    CLOUDS,
-    DISTANCES,
-    LEVEL,
-    SIMILARITIES,
-    WEIGHTS,
-    Evidence,
-    costs_of,
-)
+from gwfast.solvers.search.confidence import LEVEL, WEIGHTS, Evidence, kind_of
 
 from ..common import runner
 from . import families as made
@@ -29,15 +21,6 @@ FAMILIES = (*made.FAMILIES, *real.FAMILIES, *made.OTHER_FAMILIES)
 # of the objective of the product plan.
 NEAR, NOTHING = 5e-3, 1e-6
 NAMES = "constant", *Evidence._fields
-# Kinds of searches, and the keys of their weights.
-KINDS = {
-    "entropic, clouds": CLOUDS,
-    "entropic, distances": DISTANCES,
-    "entropic, similarities": SIMILARITIES,
-    "entropic, free marginals": (False, True),
-    "exact": (True, False),
-    "exact, free marginals": (True, True),
-}
 # Penalty of squared weights of evidence in units of its deviation.
 PENALTY = 10.0
 # Edges of the bins of the reliability diagram.
@@ -129,7 +112,7 @@ def calibration(options):
     if not options.json or not options.json.exists():
         raise FileNotFoundError("--json FILE, as of `families`")
     rows = [row for row in runner.kept(options.json, []) if row["confidence"] < 1]
-    for kind, key in KINDS.items():
+    for kind in WEIGHTS:
         chosen = [row for row in rows if row["kind"] == kind]
         if not chosen:
             continue
@@ -141,29 +124,24 @@ def calibration(options):
         sure = said >= LEVEL
         print(f"Calibration error {error:.3f}; of {sure.sum()} with at least {LEVEL}", end=" ")
         print(f"{np.sum(1 - found[sure]):.0f} had not found it.")
-        evidence = np.array([_evidence(row, key) for row in chosen])
-        weights = zip(NAMES, fitted(evidence, found), WEIGHTS[key], strict=True)
+        evidence = np.array([_evidence(row, kind) for row in chosen])
+        weights = zip(NAMES, fitted(evidence, found), WEIGHTS[kind], strict=True)
         shown = [(name, f"{weight:.2f}", f"{now:.2f}") for name, weight, now in weights]
         runner.show("weights of a fit to these", ("evidence", "fitted", "in use"), shown)
 
 
 def _kind(x, y, how, result):
-    """Return which of the `KINDS` a search is."""
-    is_exact, is_free = result.epsilon == 0, "marginals" in how
-    key = is_exact, is_free
-    if not any(key):
-        terms = {name: how[name] for name in ("linear_cost", "alpha") if name in how}
-        key = costs_of(gwfast.QuadraticProblem(x, y, **terms))
-    return next(kind for kind, other in KINDS.items() if other == key)
+    """Return the kind of search, a key of `WEIGHTS`."""
+    terms = {name: how[name] for name in ("linear_cost", "alpha", "marginals") if name in how}
+    return kind_of(gwfast.QuadraticProblem(x, y, **terms), exact=result.epsilon == 0)
 
 
-def _evidence(row, key):
+def _evidence(row, kind):
     """Return the `Evidence` of a row of `families`, of a search of this kind."""
-    key = key if isinstance(key, tuple) else (False, False, key)
     tried = [Candidate(**candidate) for candidate in row["candidates"]]
     tried = Candidates(tried, product=row["product"])
     settled = Ending.CONVERGED if row["status"] in ("converged", "uncertain") else None
-    return Evidence.of(tried, settled, *key)
+    return Evidence.of(tried, settled, kind)
 
 
 def fitted(evidence, found):

@@ -228,8 +228,8 @@ cdef class Descent:
 
 
 cdef class Descents:
-    """Descents of the problem of a `Descent` that has made no iteration, and is only read, from
-    plans (k, n, m) of its type, which become their last plans.
+    """Descents of one problem from several plans (k, n, m). `first` is a `Descent` of this problem
+    that has made no iteration, and stays as it is. Plans have its type; the last ones replace them.
 
     Attributes
     ----------

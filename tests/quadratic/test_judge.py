@@ -180,8 +180,8 @@ def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     assert confidence_of(SEARCH, Ending.MAX_OUTER) < known
 
 
-@pytest.mark.parametrize("costs", [CLOUDS, DISTANCES])
-def test_a_clustering_that_leads_to_a_lone_winner_makes_a_search_sure(costs):
+@pytest.mark.parametrize("kind", [CLOUDS, DISTANCES])
+def test_a_clustering_that_leads_to_a_lone_winner_makes_a_search_sure(kind):
     lone = [
         tried("clusters 0, 0", "clusters 0", 0, 1.0, "won"),
         tried("random 0", "random", 1, 1.03),
@@ -190,5 +190,5 @@ def test_a_clustering_that_leads_to_a_lone_winner_makes_a_search_sure(costs):
     back = [*lone, *(tried(f"escape {k}", "restart", 0, 1.0) for k in range(2))]
     assert Evidence.of(lone, Ending.CONVERGED).clusterings == 0
     assert Evidence.of(met, Ending.CONVERGED).clusterings == 1
-    chances = [confidence_of(rows, Ending.CONVERGED, costs=costs) for rows in (lone, back, met)]
+    chances = [confidence_of(rows, Ending.CONVERGED, kind) for rows in (lone, back, met)]
     assert chances[0] < LEVEL <= chances[2] and chances == sorted(chances)

@@ -15,7 +15,7 @@ from ...results.tables import Candidates
 from ...utils.callers import outside
 from ...utils.progress import log
 from ..product_plan import warn_of_scales
-from .confidence import LEVEL, TIE, confidence_of, costs_of
+from .confidence import LEVEL, TIE, confidence_of, kind_of
 from .isomorphism import symmetry, twins
 from .seeds import Seeds
 
@@ -142,14 +142,8 @@ def doubted(problem, result, search_time=None):
     ties = all_tie(problem) if is_exact else result.ending == Ending.EQUAL_COSTS
     if ties:
         return result
-    chance = confidence_of(
-        result.candidates,
-        result.ending,
-        exact=is_exact,
-        free=problem.rule.has_free_marginals,
-        costs=costs_of(problem),
-    )
     known = result.candidates
+    chance = confidence_of(known, result.ending, kind_of(problem, is_exact))
     candidates = Candidates(known, chance, known.rivals, known.product)
     result = dataclasses.replace(result, candidates=candidates)
     if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):

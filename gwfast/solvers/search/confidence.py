@@ -11,32 +11,26 @@ from ...results.status import Ending
 from ...results.tables import with_gaps
 from .starts import is_similarity
 
-# Kinds of costs of balanced searches with entropy, whose evidence differs in worth. Escapes from a
-# plan of clouds come back from wrong optima as well; few optima of distances are wrong.
+# Kinds of searches, whose evidence differs in worth: of balanced problems with entropy by their
+# costs, of free marginals, and without entropy. Escapes from a plan of clouds come back from wrong
+# optima as well; few optima of distances are wrong.
 CLOUDS, DISTANCES, SIMILARITIES = "clouds", "distances", "similarities"
-# The constant of the logistic function `confidence`, and the weight of each `Evidence`, by the
-# kind of costs, or by whether the search is exact and whether marginals are free. The row (True,
-# False) is rounded from fits to either half of 402 problems, at every round at which their searches
-# may end; a sixth of them have their best plan hidden by noise. The others are set by hand, the
-# first three by 290 problems of the families.
+FREE, EXACT, EXACT_FREE = "free marginals", "exact", "exact, free marginals"
+# The constant of the logistic function `confidence`, and the weight of each `Evidence`. The weights
+# of exact searches are rounded from fits to either half of 402 problems, at every round at which
+# their searches may end; a sixth of the problems have their best plan hidden by noise. The others
+# are set by hand, the first three rows by 290 problems of the families.
 WEIGHTS = {
     CLOUDS: (-6.45, 0.0, 0.1, 4.15, 3.5, 0.5, 4.9, 0.0, 0.0),
     DISTANCES: (-3.9, 0.0, 1.0, 2.4, 0.0, 0.5, 4.9, 0.0, 0.0),
     SIMILARITIES: (-7.5, 0.0, 4.6, 2.6, 0.0, 3.9, 4.9, 0.0, 0.0),
-    (False, True): (-6.5, 0.8, 0.2, 3.0, 0.0, 0.7, 4.9, 0.0, 0.0),
-    (True, False): (-0.8, 0.0, 0.0, 3.35, 0.0, 0.0, 0.0, 1.15, 2.5),
-    (True, True): (0.2, 0.7, 0.4, 2.5, 0.0, 0.8, 0.0, 0.0, 0.0),
+    FREE: (-6.5, 0.8, 0.2, 3.0, 0.0, 0.7, 4.9, 0.0, 0.0),
+    EXACT: (-0.8, 0.0, 0.0, 3.35, 0.0, 0.0, 0.0, 1.15, 2.5),
+    EXACT_FREE: (0.2, 0.7, 0.4, 2.5, 0.0, 0.8, 0.0, 0.0, 0.0),
 }
-# Units of gaps between optima, by the same keys: of similarities wrong optima are up to .12 below
+# Units of gaps between optima: of similarities wrong optima are up to .12 below
 # the next, of exact plans many are near, and the most of parts of a whole.
-GAPS = {
-    CLOUDS: 0.1,
-    DISTANCES: 0.1,
-    SIMILARITIES: 0.3,
-    (False, True): 0.1,
-    (True, False): 0.4,
-    (True, True): 3.0,
-}
+GAPS = {CLOUDS: 0.1, DISTANCES: 0.1, SIMILARITIES: 0.3, FREE: 0.1, EXACT: 0.4, EXACT_FREE: 3.0}
 # Number of escapes that come back, from which on each further one is evidence.
 FEW = 5
 # Shares of the objective of the product plan by which a winner is hardly and clearly below it.
@@ -66,14 +60,12 @@ class Evidence(NamedTuple):
     returned: float  # the logarithm of the number of escapes that came back, over FEW
 
     @classmethod
-    def of(cls, candidates, status, exact=False, free=False, costs=DISTANCES):
-        """Return the evidence of the candidates of a search that has a winner, which is exact or
-        has free marginals, or of costs of a kind.
-        """
+    def of(cls, candidates, status, kind=DISTANCES):
+        """Return the evidence of the candidates of a search of a kind, one of which has won."""
         product = getattr(candidates, "product", np.nan)
         candidates = with_gaps(candidates)
         winner = winner_of(candidates)
-        below = 0.0
+        exact, below = winner.epsilon == 0, 0.0
         if exact and product > 0:
             least, most = BELOW
             share = (1.0 - winner.value / product - least) / (most - least)
@@ -94,7 +86,7 @@ class Evidence(NamedTuple):
         gaps = [one for one in ends.values() if one == one]
         gap = float(not others and len(race) > 1)
         if gaps:
-            gap = min(max(min(gaps), 0.0) / GAPS[_key(exact, free, costs)], 1.0)
+            gap = min(max(min(gaps), 0.0) / GAPS[kind], 1.0)
         met = min(max(len(arrived) - 1, 0), 3)
         return cls(
             kinds=min(len({row.kind for row in ours}), 3),
@@ -114,8 +106,12 @@ def confidence(evidence, weights):
     return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
 
 
-def costs_of(problem):
-    """Return the kind of costs of both sides: two clouds, distances or similarities."""
+def kind_of(problem, exact=False):
+    """Return the kind of search of a problem."""
+    if problem.rule.has_free_marginals:
+        return EXACT_FREE if exact else FREE
+    if exact:
+        return EXACT
     if is_factored(problem):
         return CLOUDS
     for side in (problem.x, problem.y):
@@ -125,9 +121,9 @@ def costs_of(problem):
     return SIMILARITIES
 
 
-def confidence_of(candidates, status, exact=False, free=False, costs=DISTANCES):
-    """Return `confidence` by the candidates of a search between `costs` of a kind; NaN if nothing
-    has won, or one start was alone.
+def confidence_of(candidates, status, kind=DISTANCES):
+    """Return `confidence` by the candidates of a search of a kind; NaN if nothing has won, or one
+    start was alone.
     """
     winner = winner_of(candidates)
     if winner is None:
@@ -136,13 +132,7 @@ def confidence_of(candidates, status, exact=False, free=False, costs=DISTANCES):
         return 1.0
     if len(candidates) == 1:
         return np.nan
-    evidence = Evidence.of(candidates, status, exact, free, costs)
-    return float(confidence(evidence, WEIGHTS[_key(exact, free, costs)]))
-
-
-def _key(exact, free, costs):
-    """Return the key of a kind of search in `WEIGHTS` and `GAPS`."""
-    return (exact, free) if exact or free else costs
+    return float(confidence(Evidence.of(candidates, status, kind), WEIGHTS[kind]))
 
 
 def winner_of(candidates):

@@ -23,7 +23,7 @@ from ...utils.deadline import OutOfTime
 from ...utils.progress import ProgressEvent
 from .anchors import anchor_starts
 from .axes import axis_starts
-from .confidence import LEVEL, confidence_of, costs_of
+from .confidence import LEVEL, confidence_of, kind_of
 from .diffusion import diffusion_starts
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
@@ -170,15 +170,14 @@ def _first(level, higher, problem, options, report, starts):
     if is_factored(at.problem):
         best.rivals = rivals_of(one for one in dropped if one.optimum != best.optimum)
     rows.append(best.row())
-    won, free = ranked(rows, best.ended(WON).row()), problem.rule.has_free_marginals
-    costs = costs_of(problem)
-    # The winner is expected to settle.
-    chance = confidence_of(won, Ending.CONVERGED, free=free, costs=costs)
-    sure = chance >= LEVEL and not options.search_time
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
-    if sure or not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
+    if not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival, [], level, higher
-    done = []
+    won, kind, done = ranked(rows, best.ended(WON).row()), kind_of(problem), []
+    # The winner is expected to settle.
+    sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
+    if sure and not options.search_time:
+        return best, rows, rival, done, level, higher
     has_axes = is_factored(problem) and problem.is_balanced and max(problem.shape) >= MANY
     for batch in range(N_BATCHES * has_axes):
         axes = _along_axes(problem, options, schedule.last, batch)
@@ -200,7 +199,7 @@ def _first(level, higher, problem, options, report, starts):
         rows = [*noted(rows[:-1], dropped), best.row()]
         rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
         won = [*done, *ranked(rows, best.ended(WON).row())]
-        sure = confidence_of(won, Ending.CONVERGED, free=free, costs=costs) >= LEVEL
+        sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
         if (sure and not options.search_time) or best.is_late:
             return best, rows, rival, done, level, higher
     plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
@@ -211,7 +210,7 @@ def _first(level, higher, problem, options, report, starts):
         fields = _doubtful(at.problem, options, report)
     if is_factored(problem):
         unsettled = []  # of clouds all but a few starts fall into wide optima
-    escapes = Escapes(best, rows, rival, costs, options, report)
+    escapes = Escapes(best, rows, rival, kind, options, report)
     escapes.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
     if is_factored(at.problem):
         others = [] if escapes.best is best else [best]

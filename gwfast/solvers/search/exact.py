@@ -34,7 +34,7 @@ from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import doubted
 from .anchors import anchor_starts
-from .confidence import LEVEL, SETTLED, Evidence, confidence_of
+from .confidence import LEVEL, SETTLED, Evidence, confidence_of, kind_of
 from .isomorphism import Canonical, are_apart, isomorphisms
 from .starts import PRODUCT, Start, as_plan, random
 
@@ -42,8 +42,9 @@ from .starts import PRODUCT, Start, as_plan, random
 SAME = 1e-4
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
-# Starts along eigenvectors, with all signs, and at random. If these leave doubt, the most rounds of
-# further starts; for small problems the most, and entries of the plans of all rounds.
+# First starts: eight along eigenvectors, one for each choice of signs, the rest at random. If these
+# leave doubt, MAX_ROUNDS of further starts; for small problems as many as have ROUNDED entries of
+# plans, MOST_ROUNDS at most.
 N_STARTS, MAX_ROUNDS, MOST_ROUNDS, ROUNDED = 12, 6, 24, 12_000
 # Label and kind of the best plan with entropy, and entries of a problem from which on it is a
 # start, unless a plan stands out. Between communities exact ends are up to a third lower with it.
@@ -205,8 +206,7 @@ class ExactSearch:
     @property
     def _known(self):
         """Arguments of `Evidence.of` and `confidence_of`."""
-        free = self.problem.rule.has_free_marginals
-        return self.candidates, Ending.CONVERGED, True, free
+        return self.candidates, Ending.CONVERGED, kind_of(self.problem, exact=True)
 
     def _doubts(self):
         return confidence_of(*self._known) < LEVEL
@@ -250,7 +250,9 @@ class ExactSearch:
         return [self._named("annealed random", "random") for _ in range(count)], plans
 
     def _restarts(self, count, fraction, tol):
-        """Return the same of the best plan at this level, with noise."""
+        """Return labels and kinds of starts, and plans (count, n, m): the best plan at a level of
+        entropy, with noise.
+        """
         at = self._linearized
         start = self.plan[None].astype(at.precision.dtype)
         [plan], *_ = self._descended(at, start, fraction, tol)

@@ -283,9 +283,9 @@ class Escapes:
         The least `rivalry` of another optimum that is as good as the best.
     """
 
-    def __init__(self, best, rows, rival, costs, options, report):
+    def __init__(self, best, rows, rival, kind, options, report):
         self.rows, self._seed, self._report = rows, options.seed, report
-        self._costs = costs
+        self._kind = kind
         most = options.limits.max_outer - 1
         self._limits = dataclasses.replace(options.limits, max_outer=most)
         self._at, self._epsilon = best.descent.linearization, best.descent.epsilons.last
@@ -347,7 +347,7 @@ class Escapes:
         if self._left <= 0 or is_needed:
             return self._left > 0
         rows, status = ranked(self.rows, self.best.ended(WON).row()), self.best.descent.status
-        return confidence_of(rows, status, free=self._free, costs=self._costs) < LEVEL
+        return confidence_of(rows, status, self._kind) < LEVEL
 
     def _from_clusters(self, seed):
         """Race starts from one clustering."""
