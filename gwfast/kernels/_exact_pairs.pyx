@@ -1,6 +1,6 @@
 """Exact balanced problems between many pairs of spaces, one after another on one thread with one
-set of buffers: from the product plan, from plans along eigenvectors of both spaces and from random
-plans; the lowest objective counts.
+set of buffers: from the product plan, from the best of some plans along eigenvectors of both spaces
+and from random plans; the lowest objective counts.
 """
 from cython.parallel cimport prange
 from libc.math cimport INFINITY
@@ -23,6 +23,7 @@ cdef struct Facts:
     const double *features
     const double *directions
     double constant, largest, most
+    double skewness[2]
 
 
 cdef class Space:
@@ -30,8 +31,9 @@ cdef class Space:
     its sign in the first space, and their transpose, or the same object if it is equal; masses of
     sum one; the constant of the space in the objective; the largest absolute value, and the largest
     constant of a point; features (n, d), whose squared distances are linear costs; and directions
-    (k, n): descents also begin at the product plan times one plus a sum of products of these, for
-    every choice of the signs.
+    (k, n), at most two, of positive skewness: a descent also begins at the product plan times one
+    plus the sum of products of these, or with a minus where skewness says least, whichever leads
+    lower in a step.
     """
 
     cdef Facts facts
@@ -50,9 +52,12 @@ cdef class Space:
         self.facts.values, self.facts.transposed = &values[0, 0], &transposed[0, 0]
         self.facts.largest, self.facts.most = largest, most
         if directions is not None and directions.shape[0]:
-            self.facts.n_directions = directions.shape[0]
+            self.facts.n_directions = min(directions.shape[0], 2)
             check("columns of directions", directions.shape[1], n)
             self.facts.directions = &directions[0, 0]
+            thirds, seconds = np.power(directions, 3) @ masses, np.square(directions) @ masses
+            for k in range(self.facts.n_directions):
+                self.facts.skewness[k] = thirds[k] / seconds[k] ** 1.5
         if features is not None and features.shape[1]:
             self.facts.width = features.shape[1]
             check("rows of features", features.shape[0], n)
@@ -62,7 +67,8 @@ cdef class Space:
 cdef class ExactPairs:
     """Descents between pairs of spaces, also from `n_starts` random plans, made by the seeds
     ``seed + k``. A gap has converged at `tol` of the objective, and at `rounding` of its largest
-    term; `linear` is the factor of squared distances of features. For the rest see
+    term; `linear` is the factor of squared distances of features; without `from_product` there is
+    no descent from the product plan where there are directions. For the rest see
     `FrankWolfe.advance`. The first `n_done` pairs have `costs`, and `converged` says whether they
     did.
     """
@@ -75,24 +81,26 @@ cdef class ExactPairs:
     cdef double[::1] costs_
     cdef unsigned char[::1] converged_
     cdef size_t[::1] x, y
-    cdef double[::1] linear, best, potentials
+    cdef double[::1] linear, best, potentials, saved
     cdef double[:, :] plans
     cdef object kept
     cdef double least, tol, rounding, linear_weight
     cdef uint64_t seed
-    cdef ptrdiff_t n_starts, n_turned, max_outer, start, room_n, room_m, column, point
+    cdef ptrdiff_t n_starts, n_own, max_outer, start, room_n, room_m, column, point
     cdef ptrdiff_t room_products
-    cdef bint descends, fails, least_converged, from_plans
+    cdef bint descends, fails, least_converged, from_plans, from_product, is_turned
 
     def __init__(
         self, n_starts=0, seed=0, ptrdiff_t max_outer=1000, double tol=1e-5, double rounding=0.0,
         double linear=0.0, double least_change=0.0, double least_relative=0.0,
+        bint from_product=True,
     ):
         # More starts than there will ever be time for.
         self.n_starts, self.seed = min(n_starts, 2**62), seed % 2**64
         self.max_outer, self.stop.least_change = max_outer, least_change
         self.stop.least_relative = least_relative
         self.tol, self.rounding, self.linear_weight = tol, rounding, linear
+        self.from_product = from_product
         self.steps = FrankWolfe.__new__(FrankWolfe)
         self.steps.n_threads = 1
         self.steps.transport = Transport.__new__(Transport)
@@ -138,6 +146,7 @@ cdef class ExactPairs:
             self.steps.reserve(self.room_n, self.room_m, self.room_products)
             self.steps.transport.reserve(self.room_n + self.room_m)
             self.linear, self.best = np.empty((2, self.room_n * self.room_m))
+            self.saved = np.empty(2 * self.room_n * self.room_m + 5)
 
     @staticmethod
     def go_on(list descents, double most_seconds=INFINITY):
@@ -185,20 +194,20 @@ cdef class ExactPairs:
     cdef void step(self) noexcept nogil:
         """Make a step of the descent in hand, the first of the next descent if there is none."""
         cdef int status = 0
-        cdef ptrdiff_t random
         if not self.descends:
             if self.start == 0 and not self.enter():
                 self.fails = True
                 return
-            random = self.start - self.n_turned - 1
-            if self.start == 0 and not self.from_plans:
-                self.steps.begin_at_product()
-            else:
-                if random >= 0:
-                    self.fill_at_random(self.seed + <uint64_t>random)
-                else:
-                    self.fill_plan(self.start - 1)
+            if self.start >= self.n_own:
+                self.fill_at_random(self.seed + <uint64_t>(self.start - self.n_own))
                 self.steps.begin_at_plan()
+            elif self.from_plans:
+                self.fill_given()
+                self.steps.begin_at_plan()
+            elif self.is_turned and (self.start > 0 or not self.from_product):
+                self.begin_turned()
+            else:
+                self.steps.begin_at_product()
             self.descends = True
         if self.steps.n_steps < self.max_outer:
             status = self.steps.step(&self.stop)
@@ -211,7 +220,8 @@ cdef class ExactPairs:
         cdef const Facts *y = <const Facts *>self.y[self.n_done]
         cdef Terms *t = &self.terms
         cdef ptrdiff_t k = min(x.n_directions, y.n_directions)
-        self.n_turned = (1 << k) if k and not self.from_plans else 0
+        self.is_turned = k > 0 and not self.from_plans
+        self.n_own = 2 if self.is_turned and self.from_product else 1
         t.n, t.m, t.p, t.q, t.mass = x.n, y.n, x.masses, y.masses, 1.0
         t.left[0], t.right[0] = x.values, y.transposed
         t.left[1], t.right[1] = x.transposed, y.values
@@ -239,22 +249,52 @@ cdef class ExactPairs:
                     total += apart * apart
                 self.linear[i * y.n + j] = self.linear_weight * total
 
-    cdef void fill_plan(self, ptrdiff_t signs) noexcept nogil:
-        """Take the plan to begin at, -1, or make it along directions, with these bits as signs."""
+    cdef void begin_turned(self) noexcept nogil:
+        """Begin along directions: make a step with each choice of signs, and go on from the lower
+        one.
+        """
         cdef const Facts *x = <const Facts *>self.x[self.n_done]
         cdef const Facts *y = <const Facts *>self.y[self.n_done]
-        cdef ptrdiff_t i, j, k, last = min(x.n_directions, y.n_directions) - 1
-        cdef double factor, one
+        cdef ptrdiff_t unsure = 0
+        if min(x.n_directions, y.n_directions) > 1:
+            unsure = x.skewness[1] * y.skewness[1] < x.skewness[0] * y.skewness[0]
+        self.fill_turned(-1)
+        self.make_step()
+        self.steps.save(&self.saved[0])
+        self.fill_turned(unsure)
+        self.make_step()
+        if self.saved[0] <= self.steps.value:
+            self.steps.go_back(&self.saved[0])
+
+    cdef void make_step(self) noexcept nogil:
+        self.steps.begin_at_plan()
+        while self.steps.n_steps == 0 and not self.steps.step(&self.stop):
+            pass
+
+    cdef void fill_turned(self, ptrdiff_t minus) noexcept nogil:
+        """Make the plan along directions, with a minus for one of them, -1 for none."""
+        cdef const Facts *x = <const Facts *>self.x[self.n_done]
+        cdef const Facts *y = <const Facts *>self.y[self.n_done]
+        cdef ptrdiff_t i, j, k
+        cdef double weight
+        cdef double *row
         for i in range(x.n):
+            row = self.steps.plan_ + i * y.n
             for j in range(y.n):
-                if signs < 0:
-                    self.steps.plan_[i * y.n + j] = self.plans[i, self.column + j]
-                    continue
-                factor = 1.0
-                for k in range(last + 1):
-                    one = x.directions[k * x.n + i] * y.directions[k * y.n + j]
-                    factor += -one if signs >> (last - k) & 1 else one
-                self.steps.plan_[i * y.n + j] = x.masses[i] * y.masses[j] * max(factor, 0.0)
+                row[j] = 1.0
+            for k in range(min(x.n_directions, y.n_directions)):
+                weight = -x.directions[k * x.n + i] if k == minus else x.directions[k * x.n + i]
+                for j in range(y.n):
+                    row[j] += weight * y.directions[k * y.n + j]
+            for j in range(y.n):
+                row[j] = x.masses[i] * y.masses[j] * (row[j] if row[j] > 0.0 else 0.0)
+
+    cdef void fill_given(self) noexcept nogil:
+        """Take the plan to begin at."""
+        cdef ptrdiff_t i, j, m = self.terms.m
+        for i in range(self.terms.n):
+            for j in range(m):
+                self.steps.plan_[i * m + j] = self.plans[i, self.column + j]
 
     cdef void fill_at_random(self, uint64_t seed) noexcept nogil:
         """Make a plan of exponential numbers, to be mended."""
@@ -279,7 +319,7 @@ cdef class ExactPairs:
         self.start += 1
         self.descends = False
         # No cost is below zero, up to rounding.
-        if self.start > self.n_turned + self.n_starts or (
+        if self.start >= self.n_own + self.n_starts or (
             self.least <= self.stop.floor and self.terms.linear == NULL
         ):
             self.end_pair()

@@ -57,3 +57,5 @@ cdef class FrankWolfe:
     cdef void begin_at_product(self) noexcept nogil
     cdef void begin_at_plan(self) noexcept nogil
     cdef int step(self, const Stop *stop) noexcept nogil
+    cdef void save(self, double *room) noexcept nogil
+    cdef void go_back(self, const double *room) noexcept nogil

@@ -265,6 +265,24 @@ cdef class FrankWolfe:
             begin = begin + k
         begin_steps(self)
 
+    cdef void save(self, double *room) noexcept nogil:
+        """Write where the descent is to 2 n m + 5 numbers, from where it can `go_back` to it."""
+        cdef ptrdiff_t size = self.n * self.m
+        room[0], room[1], room[2] = self.value, self.at_plan, self.linear_at_plan
+        room[3], room[4] = self.largest, self.n_steps
+        memcpy(room + 5, self.plan_, size * sizeof(double))
+        memcpy(room + 5 + size, self.gradient_, size * sizeof(double))
+
+    cdef void go_back(self, const double *room) noexcept nogil:
+        cdef ptrdiff_t size = self.n * self.m
+        self.value, self.at_plan, self.linear_at_plan = room[0], room[1], room[2]
+        self.largest, self.n_steps = room[3], <ptrdiff_t>room[4]
+        memcpy(self.plan_, room + 5, size * sizeof(double))
+        memcpy(self.gradient_, room + 5 + size, size * sizeof(double))
+        self.has_product, self.gap, self.change = False, INFINITY, INFINITY
+        if self.transport is not None:
+            self.transport.begin(transport_cost(self))
+
     cdef int step(self, const Stop *stop) noexcept nogil:
         cdef double at_vertex, linear_at_vertex, between, crossed, own, curved, slope, size, change
         cdef bint settled

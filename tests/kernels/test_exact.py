@@ -241,7 +241,7 @@ def test_rows_go_to_their_first_least_entry(m, tied, isa, seed):
 SIZES = [1, 2, 7, 9, 5]
 
 
-def spaces(number, symmetric=True, width=0):
+def spaces(number, symmetric=True, width=0, n_directions=0):
     """Return spaces of one side of pairs, of costs without ties."""
     made = []
     for k, n in enumerate(SIZES):
@@ -251,33 +251,37 @@ def spaces(number, symmetric=True, width=0):
         features = np.random.default_rng(k).random((n, width)) if width else None
         constants = cost**2 @ weights
         largest = np.abs(values).max(), constants.max()
-        made.append(Space(values, transposed, weights, weights @ constants, *largest, features))
+        turns = np.random.default_rng(n).random((n_directions, n)) if n_directions else None
+        given = features, turns
+        made.append(Space(values, transposed, weights, weights @ constants, *largest, *given))
     return made
 
 
-def begun(xs, ys, *places):
-    descents = ExactPairs(rounding=1e-13, linear=0.5)
+def begun(xs, ys, *places, **starts):
+    descents = ExactPairs(rounding=1e-13, linear=0.5, **starts)
     descents.begin(xs, ys, *places)
     return descents
 
 
+@pytest.mark.parametrize("n_directions", [0, 1, 2])
 @pytest.mark.parametrize("n_shares", [1, 2, 5])
-def test_pairs_side_by_side_are_what_each_is_alone(n_shares):
-    x, ys, n = spaces(0, width=2)[3], spaces(1, width=2), SIZES[3]
+def test_pairs_side_by_side_are_what_each_is_alone(n_shares, n_directions):
+    how, starts = dict(width=2, n_directions=n_directions), dict(from_product=n_directions == 1)
+    x, ys, n = spaces(0, **how)[3], spaces(1, **how), SIZES[3]
     plans, shares, columns = np.empty((n, sum(SIZES))), [], np.cumsum([0, *SIZES])
     potentials = np.full(n * len(ys) + sum(SIZES), np.nan)
     for part in np.array_split(range(len(ys)), n_shares):
         first, last = columns[part[0]], columns[part[-1] + 1]
         share = [ys[k] for k in part]
         places = plans[:, first:last], False, potentials[n * part[0] + first :]
-        shares.append(begun([x] * len(share), share, *places))
+        shares.append(begun([x] * len(share), share, *places, **starts))
     n_calls = 1
     while not ExactPairs.go_on(shares, 0.0 if n_calls < 3 else 1e-6):
         n_calls += 1
     assert n_calls > 3 and np.isfinite(potentials).all()
     costs = np.concatenate([share.costs for share in shares])
     for k, y in enumerate(ys):
-        alone = begun([x], [y])
+        alone = begun([x], [y], **starts)
         assert ExactPairs.go_on([alone])
         np.testing.assert_array_equal(plans[:, columns[k] : columns[k + 1]], alone.plan)
         assert costs[k] == alone.costs[0]

@@ -72,14 +72,15 @@ def test_joblib_does_not_matter(backend):
 
 @pytest.mark.parametrize("spaces", [METRIC, RANDOM])
 def test_more_starts_are_never_worse_and_follow_their_seed(spaces):
-    costs = [pairwise_gromov_wasserstein(spaces, n_starts=n).costs for n in (0, None, 4, 12)]
+    costs = [pairwise_gromov_wasserstein(spaces, n_starts=n).costs for n in (0, 4, 12)]
     for fewer, more in itertools.pairwise(costs):
         assert (more <= fewer).all() and (spaces is METRIC or (more < fewer).any())
-    # By default mirror images are tried.
-    none, default, _, most = (one.sum() for one in costs)
+    # By default one of two mirror images is tried.
+    default = pairwise_gromov_wasserstein(spaces).costs.sum()
+    none, _, most = (one.sum() for one in costs)
     assert spaces is RANDOM or default - most < 0.3 * (none - most)
     again = pairwise_gromov_wasserstein(spaces, n_starts=4, seed=1).costs
-    assert (again != costs[2]).any()
+    assert (again != costs[1]).any()
 
 
 @pytest.mark.parametrize("k", [1, 3, 100])
