@@ -201,11 +201,12 @@ def solve_all(
         return descent and (descent, limits[k])
 
     numbered, n_threads = dict(enumerate(calls)), resolve_n_threads(team=False)
-    with single_threaded_blas(max(max(call.shape) for call in calls)):
-        for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
-            problem, options = posed.pop(k)
-            answers[k] = _answer(calls[k], epsilon, problem, options, descent)
-        for k in numbered.keys() - answers.keys():
+    for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
+        problem, options = posed.pop(k)
+        answers[k] = _answer(calls[k], epsilon, problem, options, descent)
+    left = numbered.keys() - answers.keys()
+    with single_threaded_blas(max((max(calls[k].shape) for k in left), default=0)):
+        for k in left:
             problem, options = posed.pop(k, None) or _posed(calls[k], method, epsilon, limits[k])
             descent = descend(problem, options.init, options) if max_iter else None
             answers[k] = _answer(calls[k], epsilon, problem, options, descent)

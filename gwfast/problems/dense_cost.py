@@ -125,7 +125,7 @@ class DenseCost:
     def mean_of(self, masses: Float64Array) -> float:
         """Return the mean of the costs, each weighted by the masses of its two points."""
         (low, high), mean = self.extremes, self.mean
-        if np.ptp(masses) > 0:
+        if (masses != masses[0]).any():
             mean = float(masses @ self.moments(0.0, masses)[0]) / float(masses.sum()) ** 2
         return min(max(mean, low), high)  # rounding may leave the range
 

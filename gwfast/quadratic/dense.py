@@ -46,6 +46,8 @@ class Side:
         ``f(C - shift) @ p`` and ``(h(C - shift) - center) @ p``, with equal results for equal rows.
     losses : (n, n) ndarray
         ``f(C - shift) / loss_scale``, if the marginal is not fixed.
+    unit : float
+        ``weight / scale``.
     """
 
     losses = None
@@ -73,12 +75,12 @@ class Side:
 
     def make(self, weight, dtype, n_threads=1, deadline=NEVER):
         """Make the matrix and the products. OutOfTime after the deadline."""
-        geometry, slope = self._geometry, self._slope
+        geometry, slope, self.unit = self._geometry, self._slope, weight / self.scale
         if not self._is_simple:
             self._make_by_blocks(weight, dtype, deadline)
             return
         # If h is linear, the matrix is ``(C - middle) * factor``.
-        offset, factor, copy = self.center / slope, slope / self.scale * weight, None
+        offset, factor, copy = self.center / slope, slope * self.unit, None
         middle = self._shift + offset
         if self._reads:
             self.matrix = geometry.shifted(middle, factor)
@@ -109,7 +111,7 @@ class Side:
                 # Both orientations, halved below: the mean of C and its transpose.
                 self.linear += losses.T @ p[rows]
                 self.product += values.T @ p[rows]
-            self.matrix[rows] = values * (weight / self.scale)
+            self.matrix[rows] = values * self.unit
             if not fixed:
                 self.losses[rows] = losses / self.loss_scale
         if not geometry.symmetric:
@@ -244,9 +246,14 @@ class DenseLinearization(Linearization):
         """Return the terms of the `Product` of the product plan with these sums."""
         (left, right), threads = self.sides, self.n_threads
         terms, weight = [], 1.0 / (self.problem.mass * len(self.orientations))
-        for turned in (False, True)[: len(self.orientations)]:
-            outer = Outer(left.times(rows, threads, turned), right.times(cols, threads, turned))
-            terms.append((outer, weight))
+        if self._is_fixed and self.problem.is_balanced and len(self.orientations) == 1:
+            dtype = self.precision.dtype
+            known = ((side.unit * side.product).astype(dtype) for side in self.sides)
+            terms.append((Outer(*known), weight))
+        else:
+            for turned in (False, True)[: len(self.orientations)]:
+                outer = Outer(left.times(rows, threads, turned), right.times(cols, threads, turned))
+                terms.append((outer, weight))
         return (*terms, (self.fused, 1.0)) if self.problem.is_fused else tuple(terms)
 
     @property

@@ -9,6 +9,7 @@ moves (judge.py). And the state may move to where its last steps lead (accelerat
 
 import dataclasses
 import functools
+import itertools
 import time
 
 import numpy as np
@@ -61,18 +62,15 @@ class Descent:
         """Return the descent after more iterations to a state: of all these lists ``gw_cost,
         change, moved, error, n_inner``.
         """
-        linearization, steps, gw_before = self.linearization, list(self.steps), self.gw_cost
-        magnitude = linearization.magnitude(state)
-        mass = linearization.problem.rule.plan_mass(state.row_sums)
-        for gw_cost, change, moved, error, n_inner in zip(*columns, strict=True):
-            epsilon = self.epsilons.at(len(steps))
-            known = gw_cost, gw_before, epsilon, change, moved, error / mass, error, n_inner
-            steps.append(Step(*known, seconds=seconds, magnitude=magnitude))
-            gw_before = gw_cost
-        going = Going(state, change, gw_cost)
-        return dataclasses.replace(
-            self, going=going, steps=tuple(steps), status=status, seconds=seconds
-        )
+        (gw_cost, change, moved, error, n_inner), done = columns, len(self.steps)
+        mass = self.problem.rule.plan_mass(state.row_sums)
+        before, each = (self.gw_cost, *gw_cost), range(done, done + len(gw_cost))
+        fitted = [one / mass for one in error]
+        known = gw_cost, before, map(self.epsilons.at, each), change, moved, fitted, error, n_inner
+        same = seconds, 1.0, self.linearization.magnitude(state)
+        steps = *self.steps, *map(Step, *known, *map(itertools.repeat, same))
+        going = Going(state, change[-1], gw_cost[-1])
+        return dataclasses.replace(self, going=going, steps=steps, status=status, seconds=seconds)
 
     @property
     def problem(self):
@@ -108,8 +106,10 @@ class Descent:
         """Error of the marginals of the plan, which damping or acceleration may have changed after
         the last step. For an unbalanced problem, the error of the last linear problem.
         """
-        rule = self.problem.rule
-        return self.steps[-1].marginal_error if rule.is_relaxed else rule.error(*self.marginals)
+        rule, is_last = self.problem.rule, self.taken is None and self.steps
+        if rule.is_relaxed or is_last:
+            return self.steps[-1].marginal_error
+        return rule.error(*self.marginals)
 
     @property
     def epsilon(self):
