@@ -200,7 +200,8 @@ def solve_all(
         descent = begin_small(problem, options)
         return descent and (descent, limits[k])
 
-    numbered, n_threads = dict(enumerate(calls)), resolve_n_threads(team=False)
+    numbered = dict(enumerate(calls))
+    n_threads = resolve_n_threads(team=False) if len(calls) > 1 else 1
     for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
         problem, options = posed.pop(k)
         answers[k] = _answer(calls[k], epsilon, problem, options, descent)

@@ -60,6 +60,7 @@ class DenseCost:
     labels: Labels
     extremes: tuple[float, float]  # least and largest cost
     mean: float
+    is_rounded: bool  # whether symmetric costs are so up to rounding only
     _leading: LeadingSpan | None
     _symmetry: bool | None  # as the caller gave it
 
@@ -92,6 +93,7 @@ class DenseCost:
         low, high = self.extremes
         check_extremes(low, high, name)
         self.symmetric = apart <= ROUNDING * (high - low) if symmetric is None else symmetric
+        self.is_rounded = self.symmetric and apart > 0
 
     def _look(self, matrix: NDArray[Any]) -> tuple[float, float]:
         """Take a matrix; return its sum and the largest difference from its transpose."""

@@ -33,6 +33,8 @@ from .dense import Side, common_shift
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a difference of.
 ROUNDING = 1e-13
+# Steps after which descents of free marginals are compared: some take thousands.
+LOOK = 300
 # Seconds of descents between two looks at the time.
 SLICE = 0.03
 
@@ -65,7 +67,7 @@ def exact_side(number, geometry, points, masses, loss, shift, weight, fixed, one
     middle = shift if fixed and loss.keeps_factors else None
     side = Side(number, geometry, masses, loss, shift, middle)
     side.make((1.0 if number else -weight) * side.scale, np.float64)
-    if geometry.symmetric and not one_sided:  # up to rounding, which would add up in the objective
+    if geometry.is_rounded and not one_sided:  # rounding would add up in the objective
         side.matrix = (side.matrix + side.matrix.T) / 2
         if side.losses is not None:
             side.losses = (side.losses + side.losses.T) / 2
@@ -116,7 +118,6 @@ class FrankWolfe:
         free = np.arange(y.n)
         self._points = rule.p.nonzero()[0], rule.q.nonzero()[0] if rule.takes_q else free
         self._has_all = problem.shape == tuple(map(len, self._points))
-        self._entries = (Ellipsis, *np.ix_(*self._points))
         self._masses = p, q = rule.p[self._points[0]], rule.q[self._points[1]]
         self._constants, self._constant, losses = [], 0.0, []
         fixed = not rule.takes_mass, problem.is_balanced
@@ -142,20 +143,39 @@ class FrankWolfe:
             n_threads=n_threads, one_sided=one_sided,
         )  # fmt: skip
 
-    def solve(self, plan, limits, callback=None):
+    def solve(self, plan, limits, callback=None, n_random=0):
         """Return the `ExactSolution` from a plan (n, m), whose marginals are mended; None is the
-        product plan and, if vertices tie there, the best of that and plans along eigenvectors.
+        product plan or, if vertices tie there and it leads lower, the plan along eigenvectors that
+        is lowest after a step. Of free marginals these and `n_random` plans descend, if any.
         """
         began, best = time.perf_counter(), None
-        if plan is None and self._may_tie:
-            for start in (None, *(turned for _, turned in self.turned(2))):
-                if best is None or not (limits.deadline.passed() or self.is_least(best.gw_cost)):
-                    solution = self._descend(start, limits, None, began)
-                    if best is None or solution.gw_cost < best.gw_cost:
-                        plan, best = start, solution
+        given, limits_of = self.problem.is_balanced, functools.partial(dataclasses.replace, limits)
+        if plan is None and self._may_tie and (given or n_random):
+            best = self._descend(None, limits, None, began) if given else None
+            if given and (limits.deadline.passed() or self.is_least(best.gw_cost)):
+                starts = []
+            else:
+                starts = [turned for _, turned in self.turned(2)]
+            if not given:
+                starts += [*self._random(n_random)]
+            look = limits_of(max_outer=1 if given else min(limits.max_outer, LOOK))
+            costs = self.descend_each(np.array(starts), look)[1] if starts else []
+            if len(costs):
+                one = self._descend(starts[costs.argmin()], limits, None, began)
+                if best is None or one.gw_cost < best.gw_cost:
+                    plan, best = starts[costs.argmin()], one
         if best is None or callback is not None:
             best = self._descend(plan, limits, callback, began)
         return best
+
+    def _random(self, count):
+        """Return plans (count + 1, n, m): the product plan, and random ones."""
+        product = np.multiply.outer(*self._masses)
+        plans = np.random.default_rng(0).standard_exponential((count + 1, *product.shape))
+        plans[0] = 1.0
+        plans *= product
+        plans *= self.problem.mass / plans.sum(axis=(1, 2), keepdims=True)
+        return self._whole(plans)
 
     def turned(self, k=3):
         """Yield names and plans: the product plan turned along k leading eigenvectors of either
@@ -181,6 +201,11 @@ class FrankWolfe:
         # If vertices tie, descents along eigenvectors end up to 14 % lower than without.
         return directions(x, p, 3), directions(-y, q, 3)
 
+    @functools.cached_property
+    def _entries(self):
+        """Indices of the entries of plans (..., n, m) of points with mass."""
+        return (Ellipsis, *np.ix_(*self._points))
+
     def _whole(self, plan):
         """Return plans (..., n, m) with the points that have no mass."""
         if self._has_all:
@@ -203,7 +228,7 @@ class FrankWolfe:
 
     @functools.cached_property
     def _may_tie(self):
-        plain = self._is_symmetric and not self.problem.is_fused and self.problem.is_balanced
+        plain = self._is_symmetric and not self.problem.is_fused
         return plain and any(map(has_ties, self._values, self._masses))
 
     def _descend(self, plan, limits, callback, began):
