@@ -1,11 +1,11 @@
 """Searches judged by known matches: ``python -m benchmarks.search TABLE ...``.
 
 Tables: ``families`` (some 640 problems, most with known matches, by family; ``--json FILE`` keeps
-what every solve saw, ``--sizes 5`` takes every fifth), ``confidence`` (how well the confidence of
-results is calibrated, from the same file), ``price`` (the default search
-in solves from the product plan, for problems of the list of 500 to 2000 points), ``starts`` (every
-start and ten seeds of the search), ``languages`` (ten pairs in six variations of
-their rows, also from 300 known pairs; ``--only all`` are the files as they are),
+what every solve saw, ``--sizes 5`` takes every fifth, ``--sizes 5 2`` from the third on),
+``confidence`` (how well the confidence of results is calibrated, from the same file), ``price``
+(the default search in solves from the product plan, for problems of the list of 500 to 2000
+points), ``starts`` (every start and ten seeds of the search), ``languages`` (ten pairs in six
+variations of their rows, also from 300 known pairs; ``--only all`` are the files as they are),
 ``translations`` (how good they are, and what refinement adds), ``slices`` (slices of tissue that
 overlap in part, beside the true match; ``--sizes 15`` for 15 x 15 spots in place of 30 x 30) and
 ``epsilon`` (accuracy over epsilon). Accuracy chooses nothing.

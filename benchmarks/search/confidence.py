@@ -36,14 +36,15 @@ def problems(words=()):
 
 
 def families(options):
-    """Print by family what the default search finds, of every k-th problem for a size k.
+    """Print by family what the default search finds, of every k-th problem for a size k, from the
+    place of a second size on.
 
     A file keeps what every solve saw, candidates included, and a rerun goes on from there.
     """
     kept = runner.kept(options.json, [])
     known, by_family = {(row["family"], row["name"]): row for row in kept}, {}
-    step = options.sizes[0] if options.sizes else 1
-    for problem in itertools.islice(problems(options.only), None, None, step):
+    step, first, *_ = *(options.sizes or [1]), 0, 0
+    for problem in itertools.islice(problems(options.only), first, None, step):
         row = known.get(problem[:2])
         if row is None:
             try:

@@ -24,6 +24,7 @@ cdef struct Facts:
     const double *directions
     double constant, largest, most
     double skewness[2]
+    bint ties
 
 
 cdef class Space:
@@ -31,9 +32,10 @@ cdef class Space:
     its sign in the first space, and their transpose, or the same object if it is equal; masses of
     sum one; the constant of the space in the objective; the largest absolute value, and the largest
     constant of a point; features (n, d), whose squared distances are linear costs; and directions
-    (k, n), at most two, of positive skewness: a descent also begins at the product plan times one
-    plus the sum of products of these, or with a minus where skewness says least, whichever leads
-    lower in a step.
+    (k, n), at most two, of positive skewness: a descent begins at the product plan times one plus
+    the sum of products of these, or with a minus where skewness says least, whichever leads lower
+    in a step. Where a space has `ties`, all signs are tried, the lowest two descend, and so does the
+    product plan.
     """
 
     cdef Facts facts
@@ -43,8 +45,10 @@ cdef class Space:
         self, const double[:, ::1] values, const double[:, ::1] transposed,
         const double[::1] masses, double constant, double largest, double most,
         const double[:, ::1] features=None, const double[:, ::1] directions=None,
+        bint ties=False,
     ):
         cdef ptrdiff_t n = masses.shape[0]
+        self.facts.ties = ties
         check_matrix("values", values.shape[0], values.shape[1], n, n)
         check_matrix("transposed", transposed.shape[0], transposed.shape[1], n, n)
         self.kept = values, transposed, masses, features, directions
@@ -88,7 +92,9 @@ cdef class ExactPairs:
     cdef uint64_t seed
     cdef ptrdiff_t n_starts, n_own, max_outer, start, room_n, room_m, column, point
     cdef ptrdiff_t room_products
-    cdef bint descends, fails, least_converged, from_plans, from_product, is_turned
+    cdef bint descends, fails, least_converged, from_plans, from_product
+    cdef bint has_product, is_turned
+    cdef ptrdiff_t second
 
     def __init__(
         self, n_starts=0, seed=0, ptrdiff_t max_outer=1000, double tol=1e-5, double rounding=0.0,
@@ -204,7 +210,10 @@ cdef class ExactPairs:
             elif self.from_plans:
                 self.fill_given()
                 self.steps.begin_at_plan()
-            elif self.is_turned and (self.start > 0 or not self.from_product):
+            elif self.second >= 0:
+                self.fill_turned(self.second, 2)
+                self.steps.begin_at_plan()
+            elif self.is_turned and (self.start > 0 or not self.has_product):
                 self.begin_turned()
             else:
                 self.steps.begin_at_product()
@@ -221,7 +230,11 @@ cdef class ExactPairs:
         cdef Terms *t = &self.terms
         cdef ptrdiff_t k = min(x.n_directions, y.n_directions)
         self.is_turned = k > 0 and not self.from_plans
-        self.n_own = 2 if self.is_turned and self.from_product else 1
+        self.has_product = self.from_product or x.ties or y.ties
+        self.second = -1
+        self.n_own = 1
+        if self.is_turned:
+            self.n_own = 1 + self.has_product + (k > 1 and (x.ties or y.ties))
         t.n, t.m, t.p, t.q, t.mass = x.n, y.n, x.masses, y.masses, 1.0
         t.left[0], t.right[0] = x.values, y.transposed
         t.left[1], t.right[1] = x.transposed, y.values
@@ -250,29 +263,35 @@ cdef class ExactPairs:
                 self.linear[i * y.n + j] = self.linear_weight * total
 
     cdef void begin_turned(self) noexcept nogil:
-        """Begin along directions: make a step with each choice of signs, and go on from the lower
+        """Begin along directions: make a step with each choice of signs, and go on from the lowest
         one.
         """
         cdef const Facts *x = <const Facts *>self.x[self.n_done]
         cdef const Facts *y = <const Facts *>self.y[self.n_done]
-        cdef ptrdiff_t unsure = 0
-        if min(x.n_directions, y.n_directions) > 1:
+        cdef ptrdiff_t k = min(x.n_directions, y.n_directions), minus, best = -1, last = 0
+        cdef double least = INFINITY, lower = INFINITY
+        cdef bint unsure = k > 1
+        if unsure:
             unsure = x.skewness[1] * y.skewness[1] < x.skewness[0] * y.skewness[0]
-        self.fill_turned(-1)
-        self.make_step()
-        self.steps.save(&self.saved[0])
-        self.fill_turned(unsure)
-        self.make_step()
-        if self.saved[0] <= self.steps.value:
+        for minus in range(1 << k):
+            if minus and not (x.ties or y.ties or minus == 1 << unsure):
+                continue
+            self.fill_turned(minus, k)
+            self.steps.begin_at_plan()
+            while self.steps.n_steps == 0 and not self.steps.step(&self.stop):
+                pass
+            last = minus
+            if self.steps.value < least:
+                lower, self.second = least, best
+                least, best = self.steps.value, minus
+                self.steps.save(&self.saved[0])
+            elif self.steps.value < lower:
+                lower, self.second = self.steps.value, minus
+        if best != last:
             self.steps.go_back(&self.saved[0])
 
-    cdef void make_step(self) noexcept nogil:
-        self.steps.begin_at_plan()
-        while self.steps.n_steps == 0 and not self.steps.step(&self.stop):
-            pass
-
-    cdef void fill_turned(self, ptrdiff_t minus) noexcept nogil:
-        """Make the plan along directions, with a minus for one of them, -1 for none."""
+    cdef void fill_turned(self, ptrdiff_t minus, ptrdiff_t count) noexcept nogil:
+        """Make the plan along directions, those with a minus whose bits are set."""
         cdef const Facts *x = <const Facts *>self.x[self.n_done]
         cdef const Facts *y = <const Facts *>self.y[self.n_done]
         cdef ptrdiff_t i, j, k
@@ -282,8 +301,8 @@ cdef class ExactPairs:
             row = self.steps.plan_ + i * y.n
             for j in range(y.n):
                 row[j] = 1.0
-            for k in range(min(x.n_directions, y.n_directions)):
-                weight = -x.directions[k * x.n + i] if k == minus else x.directions[k * x.n + i]
+            for k in range(count):
+                weight = -x.directions[k * x.n + i] if minus >> k & 1 else x.directions[k * x.n + i]
                 for j in range(y.n):
                     row[j] += weight * y.directions[k * y.n + j]
             for j in range(y.n):

@@ -185,7 +185,9 @@ def exact_space(number, costs, masses, loss, weight, features=None, n_turns=0):
         features = np.array(features, dtype=np.float64, order="C")
     turns = directions(-costs, masses, n_turns) if n_turns else None
     largest, most = (max(-low, high) for low, high, _ in map(extent, (values.ravel(), constants)))
-    return Space(values, values, masses, masses @ constants, largest, most, features, turns)
+    return Space(
+        values, values, masses, masses @ constants, largest, most, features, turns, n_turns > 0
+    )
 
 
 def listed(**lists):

@@ -22,7 +22,7 @@ from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
-from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, exact_side
+from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, exact_side, has_ties
 from ..quadratic.judge import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
@@ -288,6 +288,7 @@ class _Solver:
             float(abs(constants).max()),
             None if spaces.features is None else spaces.features[k][points],
             turns,
+            turns is not None and spaces.features is None and has_ties(values, masses),
         )
 
     def __call__(self, pairs):

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, distances, masses, random_cost
+from helpers.problems import block_model, cloud, distances, masses, random_cost, steps
 
 import gwfast
-from gwfast import PointCloud, pairwise_gromov_wasserstein
+from gwfast import PointCloud, pairwise_gromov_wasserstein, pot
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 SIZES = [6, 9, 1, 12, 7, 5, 8, 10, 11]
@@ -81,6 +81,15 @@ def test_more_starts_are_never_worse_and_follow_their_seed(spaces):
     assert spaces is RANDOM or default - most < 0.3 * (none - most)
     again = pairwise_gromov_wasserstein(spaces, n_starts=4, seed=1).costs
     assert (again != costs[1]).any()
+
+
+def test_pairs_of_graphs_are_no_higher_than_single_calls():
+    spaces = [steps(block_model(20 + 2 * k, k)) for k in range(9)]
+    rows, cols = np.triu_indices(len(spaces), 1)
+    found = pairwise_gromov_wasserstein(spaces).costs[rows, cols]
+    alone = zip(rows, cols, strict=True)
+    alone = np.array([pot.gromov_wasserstein2(spaces[i], spaces[j]) for i, j in alone])
+    assert found.mean() <= alone.mean() and (found > alone * (1 + 1e-6)).mean() <= 0.2
 
 
 @pytest.mark.parametrize("k", [1, 3, 100])
