@@ -34,8 +34,8 @@ cdef class Space:
     constant of a point; features (n, d), whose squared distances are linear costs; and directions
     (k, n), at most two, of positive skewness: a descent begins at the product plan times one plus
     the sum of products of these, or with a minus where skewness says least, whichever leads lower
-    in a step. Where a space has `ties`, all signs are tried, the lowest two descend, and so does the
-    product plan.
+    in a step. Where a space has `ties`, all signs are tried, the lowest two descend, and the product
+    plan does, too.
     """
 
     cdef Facts facts
@@ -59,9 +59,10 @@ cdef class Space:
             self.facts.n_directions = min(directions.shape[0], 2)
             check("columns of directions", directions.shape[1], n)
             self.facts.directions = &directions[0, 0]
-            thirds, seconds = np.power(directions, 3) @ masses, np.square(directions) @ masses
+            skewness = np.power(directions, 3) @ masses
+            skewness /= (np.square(directions) @ masses) ** 1.5
             for k in range(self.facts.n_directions):
-                self.facts.skewness[k] = thirds[k] / seconds[k] ** 1.5
+                self.facts.skewness[k] = skewness[k]
         if features is not None and features.shape[1]:
             self.facts.width = features.shape[1]
             check("rows of features", features.shape[0], n)
