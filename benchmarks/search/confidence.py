@@ -23,6 +23,8 @@ NEAR, NOTHING = 5e-3, 1e-6
 NAMES = "constant", *Evidence._fields
 # Penalty of squared weights of evidence in units of its deviation.
 PENALTY = 10.0
+# Heads of the columns of stated confidences above and below the level.
+COUNTS = "results", "said", "found"
 # Edges of the bins of the reliability diagram.
 EDGES = 0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0
 
@@ -113,6 +115,18 @@ def calibration(options):
     if not options.json or not options.json.exists():
         raise FileNotFoundError("--json FILE, as of `families`")
     rows = [row for row in runner.kept(options.json, []) if row["confidence"] < 1]
+    lines = []
+    for kind in (*WEIGHTS, "all"):
+        cells, chosen = [], [row for row in rows if kind in ("all", row["kind"])]
+        for is_sure in (True, False):
+            some = [row for row in chosen if (row["confidence"] >= LEVEL) == is_sure]
+            said, found = (
+                np.mean([row[key] for row in some] or 0) for key in ("confidence", "found")
+            )
+            cells += [len(some), f"{said:.2f}" if some else "", f"{found:.2f}" if some else ""]
+        lines.append((kind, *cells))
+    heads = [f"{what}, {side}" for side in (f"from {LEVEL} on", "below") for what in COUNTS]
+    runner.show("confidence, stated and found", ("kind", *heads), lines)
     for kind in WEIGHTS:
         chosen = [row for row in rows if row["kind"] == kind]
         if not chosen:
