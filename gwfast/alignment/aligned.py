@@ -120,9 +120,11 @@ class Alignment:
 
     @property
     def gw(self) -> GWResult:
-        """The solution of the transport problem, with its plan, status and history."""
+        """The solution of the transport problem, with its plan, status and history; from a file
+        without the plan.
+        """
         if self._gw is None:
-            raise ValueError("gw is not in a file of Alignment.save: align again, or save gw too")
+            raise ValueError("gw is not in this file, of an earlier version: align again")
         return self._gw
 
     @property
@@ -313,7 +315,8 @@ class Alignment:
 
         if isinstance(methods, str):
             raise TypeError(f"methods must be a sequence of names, got {methods!r}")
-        by_plan = () if self._gw is None else get_args(ByPlan)
+        has_plan = self._gw is not None and self._gw.coupling.form != "lost"
+        by_plan = get_args(ByPlan) if has_plan else ()
         methods = (*by_plan[:1], "nn", "csls") if methods is None else methods
         for method in methods:
             one_of(method, "methods", (*get_args(Retrieval), *by_plan))
@@ -405,12 +408,13 @@ class Alignment:
     def save(self, path: PathLike, *, rows: bool = True) -> None:
         """Write a file for `Alignment.load`, whole or not at all.
 
-        The file keeps all but `gw`, `evidence` and `n_threads`; :doc:`/words` describes its arrays.
+        The file keeps all but the plan of `gw`, `evidence` and `n_threads`; :doc:`/words` describes
+        its arrays.
 
         Parameters
         ----------
         path : path-like
-            No suffix is added.
+            No suffix is added; in a folder the file is ``mapping.npz``.
         rows : bool, default=True
             Keep the normalized rows, which are most of the file, and their words. A file without
             rows maps vectors and cannot translate.
@@ -419,12 +423,12 @@ class Alignment:
 
     @classmethod
     def load(cls, path: PathLike, *, n_threads: int | None = None) -> Alignment:
-        """Read an alignment that `save` wrote; it maps and translates as before, without `gw`.
+        """Read an alignment that `save` wrote; it maps and translates as before, without the plan.
 
         Parameters
         ----------
         path : path-like
-            The file, or a folder that ``gwfast align --output`` wrote.
+            The file, or a folder with it, such as ``gwfast align --output`` writes.
         n_threads : int or None, default=None
             None is a thread for each core.
 

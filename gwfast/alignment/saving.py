@@ -10,6 +10,8 @@ from typing import Any, get_args
 
 import numpy as np
 
+from ..results.result import GWResult
+from ..results.saving import arrays_of, fields_of
 from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
@@ -34,6 +36,10 @@ def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
         "seconds": alignment.seconds,
         "refinement": np.reshape(alignment.refinement, (-1, len(RefineStep._fields))),
     }
+    if alignment._gw is not None:
+        # Labels are the words; those of other types matter to the plan alone.
+        gw = arrays_of(vars(alignment._gw) | {"labels": (None, None)})
+        arrays |= {f"gw_{name}": array for name, array in gw.items()}
     if alignment.target_mapping is not None:
         arrays["target_mapping"] = alignment.target_mapping
     sides = ("source", alignment.source), ("target", alignment.target)
@@ -54,20 +60,34 @@ def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
             encoded = [word.encode(*_ENCODING) for word in words]
             arrays[f"{name}_words"] = np.frombuffer(b"".join(encoded), np.uint8)
             arrays[f"{name}_word_ends"] = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-    with replacing(path) as stream:
+    with replacing(_file_of(path)) as stream:
         np.savez(stream, **arrays)
+
+
+def _file_of(path: PathLike) -> str:
+    """Return the path of the file, which has a name of its own in a folder."""
+    path = os.fsdecode(path)
+    return os.path.join(path, IN_FOLDER) if os.path.isdir(path) else path
+
+
+def read_gw(path: PathLike) -> GWResult | None:
+    """Return the `gw` of a saved alignment, without reading the rest; None from older files."""
+    return _read(path, _gw_of)
 
 
 def read_alignment(path: PathLike) -> dict[str, Any]:
     """Return the fields of an `Alignment` but for `n_threads`; errors as of `Alignment.load`."""
-    path = os.fsdecode(path)
-    if os.path.isdir(path):
-        folder, path = path, os.path.join(path, IN_FOLDER)
-        if not os.path.isfile(path):
-            raise ValueError(
-                "path must be a folder that gwfast align --output wrote, got"
-                f" {folder} without {IN_FOLDER}"
-            )
+    return _read(path, _from_arrays)
+
+
+def _read(path, fields):
+    """Return `fields` of a function that reads arrays, and the names of all arrays."""
+    folder, path = os.fsdecode(path), _file_of(path)
+    if folder != path and not os.path.isfile(path):
+        raise ValueError(
+            "path must be a folder that gwfast align --output wrote, got"
+            f" {folder} without {IN_FOLDER}"
+        )
     with open(path, "rb") as stream:
         try:
             with open_archive(stream) as archive:
@@ -75,7 +95,7 @@ def read_alignment(path: PathLike) -> dict[str, Any]:
                 read = functools.partial(read_array, archive, budget=budget)
                 version = int(read("gwfast_alignment").item())
                 if version == FORMAT:
-                    return _from_arrays(read, archive.files)
+                    return fields(read, archive.files)
         except MemoryError as error:
             reason = shortened(error) or "out of memory"
             raise MemoryError(f"{path}: cannot be read: {reason}") from error
@@ -111,8 +131,12 @@ def _from_arrays(read, names):
     too_many = any(n > size for n, size in zip(n_words, sizes, strict=False))
     if len(n_words) != 2 or (has_rows and too_many):
         raise ValueError(f"n_words must be at most the rows, {sizes}, got {n_words}")
+    gw = _gw_of(read, names)
+    if gw is not None and gw.coupling.shape != n_words:
+        raise ValueError(f"gw must be of {n_words} words, got {gw.coupling.shape}")
     return {
         **sides,
+        "_gw": gw,
         "mapping": mapping,
         "target_mapping": target_mapping,
         "n_words": n_words,
@@ -123,6 +147,13 @@ def _from_arrays(read, names):
             for iteration, n_pairs, *measures in read("refinement").tolist()
         ),
     }
+
+
+def _gw_of(read, names):
+    if "gw_about" not in names:
+        return None
+    saved = {name: read(f"gw_{name}") for name in ("about", "f", "g", "p", "q")}
+    return GWResult(**fields_of(saved, has_plan=False))
 
 
 def _matrix(read, name, n_rows, n_columns):

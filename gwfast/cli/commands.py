@@ -191,6 +191,13 @@ def run(source, target, dictionary, settings, seeds=None):
         click.echo("nothing was written: --output DIR keeps words, maps and a report", err=True)
 
 
+def tell_status(gw, folder):
+    """Say on stderr if the `gw` of a saved result, which may be None, has not converged."""
+    if gw is not None and not gw.converged:
+        why = f"the alignment ended as {str(gw.status)!r}: {gw.status.meaning}"
+        click.echo(f"gwfast: warning: {folder}: {why}", err=True)
+
+
 @cli.command()
 @options.folder
 @options.dictionaries
@@ -211,7 +218,9 @@ def evaluate(folder, as_json, **settings):
         raise ValueError("--dictionary or --reverse-dictionary is missing")
     rules = {"methods": settings.methods, "convention": settings.convention}
     with outcome.shown_warnings(told):
-        precision = gwfast.Alignment.load(folder).evaluate(dictionary, **rules)
+        alignment = gwfast.Alignment.load(folder)
+        tell_status(alignment._gw, folder)
+        precision = alignment.evaluate(dictionary, **rules)
         n_queries = max(score.n_queries for score in precision.values())
         outcome.check_fit(n_queries, dictionary, f"the vocabularies of {folder}")
     facts = {"accuracy": outputs.accuracy(precision), "warnings": told}
@@ -229,12 +238,15 @@ def translate(folder, words, k, direction, as_json):
     their scores, whether the first is mutual, and, forward, translations by the plan with their
     shares of the word's mass. If a word is missing, stderr says so, and the exit status is 1.
     """
+    from ..alignment.saving import read_gw
     from . import outputs, terminal
 
     side, find = "source", outputs.translations
     if direction == "backward":
         side, find = "target", outputs.translations_back
     found, words = find(folder, words), dict.fromkeys(words)
+    with contextlib.suppress(OSError, ValueError):  # translations do not need this file
+        tell_status(read_gw(folder), folder)
     for word in words:
         if word not in found:
             message = f"gwfast: {terminal.literal(word)!r} is not among the {side} words"
@@ -284,6 +296,7 @@ def map_vectors(folder, source, output, side, space, force, as_json, **settings)
     if output is not None:
         check_target(output, force, "--output")
     alignment = gwfast.Alignment.load(folder)
+    tell_status(alignment._gw, folder)
     embeddings = read(source, SimpleNamespace(**settings))
     use = alignment.transform if side == "source" else alignment.transform_target
     try:

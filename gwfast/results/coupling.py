@@ -29,7 +29,8 @@ class Coupling:
 
     Attributes
     ----------
-    shape, n_threads, form : (int, int), int, {"array", "sparse", "factors"}
+    shape, n_threads, form : (int, int), int, {"array", "sparse", "factors", "lost"}
+        The form of a loaded `Alignment` is "lost": its file has no plan.
     nbytes, limit : int, float or None
         Bytes in memory, and bytes that `toarray` may take.
     left_out : float
@@ -46,7 +47,7 @@ class Coupling:
     ((3, 3), 'array')
     """
 
-    form: ClassVar[Literal["array", "sparse", "factors"]]
+    form: ClassVar[Literal["array", "sparse", "factors", "lost"]]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     limit: float | None = None
     left_out: float = 0.0
@@ -313,6 +314,21 @@ class SparseCoupling(Coupling):
 
     def _apply(self, y):
         return self.csr @ y
+
+
+class LostCoupling(Coupling):
+    """The shape of a plan that a file has not kept; all else is a ValueError."""
+
+    form = "lost"
+    nbytes = 0
+
+    def _transposed(self):
+        return LostCoupling(self.shape[::-1], self.n_threads)
+
+    def _rows(self, rows):
+        raise ValueError(
+            "gw of a file of Alignment.save has no plan: align again, or save gw as well"
+        )
 
 
 def _packed(csr, width=1):

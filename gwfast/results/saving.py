@@ -16,7 +16,7 @@ from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.labels import Labels
 from ..utils.types import PathLike
-from .coupling import ArrayCoupling, Coupling, FactoredCoupling, SparseCoupling
+from .coupling import ArrayCoupling, Coupling, FactoredCoupling, LostCoupling, SparseCoupling
 from .records import Masses, OuterStep
 from .status import Ending
 from .tables import Candidate, Candidates
@@ -27,6 +27,13 @@ NUMBERS = "gw_cost", "reg_cost", "linear_cost", "epsilon", "marginal_error", "ga
 
 def write_result(fields: Mapping[str, Any], path: PathLike) -> None:
     """Write the fields of a result; raise a TypeError for labels that are not texts or numbers."""
+    arrays = arrays_of(fields) | fields["coupling"].parts()
+    with replacing(path) as file:
+        np.savez(file, **arrays)
+
+
+def arrays_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arrays of all fields but the plan."""
     marginals, coupling = fields["marginals"], fields["coupling"]
     about = {name: fields[name] for name in (*NUMBERS, "advice", "method")} | dict(
         format=FORMAT,
@@ -42,9 +49,7 @@ def write_result(fields: Mapping[str, Any], path: PathLike) -> None:
     )
     f, g = fields["potentials"]
     text = np.array(json.dumps(about, default=float))
-    arrays: dict[str, Any] = dict(about=text, f=f, g=g, p=marginals.p, q=marginals.q)
-    with replacing(path) as file:
-        np.savez(file, **arrays | coupling.parts())
+    return dict(about=text, f=f, g=g, p=marginals.p, q=marginals.q)
 
 
 def _written(labels: Labels) -> list[Any] | int | None:
@@ -75,28 +80,37 @@ def read_result(path: PathLike) -> dict[str, Any]:
             with open_archive(stream) as archive:
                 budget = default_budget(os.path.getsize(path))
                 saved = {name: read_array(archive, name, budget) for name in archive.files}
-            about = json.loads(str(saved["about"]))
-            name, mass, rho = about["marginals"]
-            rows = itertools.starmap(Candidate, about["candidates"])
-            p, q, f, g = (_array(saved, key, 1) for key in ("p", "q", "f", "g"))
-            if (len(p), len(q)) != (len(f), len(g)):
-                raise ValueError(f"expected {len(p)} and {len(q)} potentials")
-            return dict(
-                **{name: about[name] for name in (*NUMBERS, "advice", "method")},
-                coupling=_coupling_of(about, saved, (len(p), len(q))),
-                potentials=(f, g),
-                ending=Ending[about["ending"]],
-                remarks=tuple(map(str, about.get("remarks", ()))),
-                history=tuple(map(OuterStep._make, about["history"])),
-                candidates=Candidates(rows, about["confidence"]),
-                marginals=Masses(name, p, q, mass, rho and tuple(rho)),
-                labels=tuple(map(_read, about["labels"])),
-            )
+            return fields_of(saved)
         # zipfile, NumPy, SciPy, JSON and wrong shapes raise errors of many kinds.
         except Exception as error:
             raise ValueError(
                 f"{path}: damaged, or no file of GWResult.save ({shortened(error)})"
             ) from error
+
+
+def fields_of(saved: Mapping[str, Any], *, has_plan: bool = True) -> dict[str, Any]:
+    """Return the fields of a result of its arrays."""
+    about = json.loads(str(saved["about"]))
+    name, mass, rho = about["marginals"]
+    rows = itertools.starmap(Candidate, about["candidates"])
+    p, q, f, g = (_array(saved, key, 1) for key in ("p", "q", "f", "g"))
+    if (len(p), len(q)) != (len(f), len(g)):
+        raise ValueError(f"expected {len(p)} and {len(q)} potentials")
+    if has_plan:
+        coupling = _coupling_of(about, saved, (len(p), len(q)))
+    else:
+        coupling = LostCoupling((len(p), len(q)), about["n_threads"])
+    return dict(
+        **{name: about[name] for name in (*NUMBERS, "advice", "method")},
+        coupling=coupling,
+        potentials=(f, g),
+        ending=Ending[about["ending"]],
+        remarks=tuple(map(str, about.get("remarks", ()))),
+        history=tuple(map(OuterStep._make, about["history"])),
+        candidates=Candidates(rows, about["confidence"]),
+        marginals=Masses(name, p, q, mass, rho and tuple(rho)),
+        labels=tuple(map(_read, about["labels"])),
+    )
 
 
 def _array(saved: Mapping[str, Any], name: str, ndim: int) -> NDArray[Any]:

@@ -60,6 +60,11 @@ class Ending(enum.Enum):
         "outer iterations go from one plan to another and back; try a larger epsilon, or "
         "the smaller steps of SolverOptions(method='ppa'), the proximal point method",
     )
+    UNSOLVED = (
+        Status.DEGENERATE,
+        "time was up before the first iteration; try a larger time_limit, a larger tol, or fewer "
+        "points",
+    )
     NEAR_PRODUCT = Status.DEGENERATE, "the plan hardly differs from the product plan"
     EQUAL_COSTS = (
         Status.DEGENERATE,
@@ -88,3 +93,8 @@ class Ending(enum.Enum):
         self = object.__new__(cls)
         self._value_, self.status, self.advice = len(cls.__members__), status, advice
         return self
+
+    @property
+    def is_late(self) -> bool:
+        """True if a time limit ended the solve."""
+        return self in (Ending.TIME_LIMIT, Ending.UNSOLVED)

@@ -105,7 +105,7 @@ def tune_epsilon(
                 break
             epsilon, before = values[best], None
         result = _solved(problem, dataclasses.replace(settings, epsilon=epsilon), before)
-        late = bool(rows) and result.ending == Ending.TIME_LIMIT
+        late = bool(rows) and result.ending.is_late
         if late:
             break
         rows += result.candidates
@@ -115,7 +115,7 @@ def tune_epsilon(
         # A plan that has matched nothing leads nowhere.
         before = None if result.ending == Ending.NEAR_PRODUCT else result
     result = results[numbers.index(min(numbers))]
-    if late:
+    if late and result.history:
         advice = Ending.TIME_LIMIT.advice
         result = dataclasses.replace(result, ending=Ending.TIME_LIMIT, advice=advice)
     seconds = time.perf_counter() - began

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from ..results.status import Ending
 from ..singlecell.cells import filled
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
@@ -101,7 +100,7 @@ def center_align(
         Relative change of the objective below which the rounds end.
     time_limit : float or None, default=None
         Seconds after which the last whole round is returned. If the first round is cut short, its
-        plans have the status "time_limit".
+        plans have the status "time_limit" or "degenerate".
     progress : bool or callable, default=False
         See `gromov_wasserstein`.
 
@@ -155,7 +154,7 @@ def center_align(
                     dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
                     time_limit=deadline.left,
                 )  # fmt: skip
-                if center is not None and alignment.gw.ending == Ending.TIME_LIMIT:
+                if center is not None and alignment.gw.ending.is_late:
                     return center
                 alignments.append(alignment)
             objectives.append(float(shares @ [each.objective for each in alignments]))

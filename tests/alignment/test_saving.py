@@ -26,10 +26,12 @@ def test_a_loaded_alignment_maps_and_translates_as_before(result, tmp_path):
     for n in (0, 120):
         result.save(path, rows=n > 0)
         kept = gwfast.Alignment.load(path, n_threads=1)
-        assert repr(kept) == f"Alignment({n} x {n} rows, mapping 5 -> 5)"
+        assert repr(kept) == f"Alignment({n} x {n} rows, mapping 5 -> 5, {result.gw!r})"
+        for name in ("status", "confidence", "advice", "history", "candidates"):
+            assert str(getattr(kept.gw, name)) == str(getattr(result.gw, name))
         assert (kept.n_words, kept.n_threads, kept.seconds) == ((80, 80), 1, result.seconds)
-        kept.save(tmp_path / "again")
-        for alignment in (kept, gwfast.Alignment.load(tmp_path / "again")):
+        kept.save(tmp_path)  # as a file in the folder
+        for alignment in (kept, gwfast.Alignment.load(tmp_path / "mapping.npz")):
             assert alignment.refinement == result.refinement
             np.testing.assert_array_equal(alignment.transform(x), result.transform(x))
             of_target = alignment.transform_target(y)
@@ -71,6 +73,8 @@ ENDS, LETTERS = np.arange(1, 121), np.full(120, 97, np.uint8)
     ({"source_steps": np.array(["std"])}, "source_steps.*std"),
     ({"source_means": np.ones((3, 5))}, "source_means"),
     ({"n_words": np.array(80)}, "n_words"),
+    ({"gw_about": np.array("{}")}, "marginals"),
+    ({"gw_q": np.ones(9)}, "potentials"),
     ({"n_words": np.array([80, 10**9])}, r"n_words.*\(120, 120\).*\(80, 1000000000\)"),
     ({"source_columns": np.array("[1, 2]")}, "source_columns.*5.*2"),
     *(({"source_words": LETTERS, "source_word_ends": ends}, "source_word_ends") for ends in (

@@ -90,7 +90,7 @@ def test_options_reach_the_solver_and_the_record(files, options, arguments):
     ("--seeds few.txt --init auto", "warnings", "--seeds: 6 of 7 pairs"),
     ("--seeds few.txt --init auto --dictionary pairs.txt", "accuracy/csls/P@1", 1.0),
     ("--init identical --dictionary pairs.txt", "accuracy/csls/queries", N - 20),
-    ("--time-limit 1e-6", "gw/status", "time_limit"),
+    ("--time-limit 1e-6", "gw/status", "degenerate"),
     ("--time-limit 1e-6", "gw/advice", "--time-limit, a larger --tol, or a smaller --n-words"),
     ("--max-vocab 50", "inputs/source/words", 50),
 ])  # fmt: skip

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from helpers.cli import FILES, ask, run, tree
+from helpers.cli import ALIGN, FILES, ask, run, tree
 from helpers.problems import rotated_pair
 
 import gwfast
@@ -243,6 +243,22 @@ def test_hard_words_are_found_and_do_not_command_the_terminal(solved, monkeypatc
         status, out, message = run("translate", solved.folder, "--", *asked)
         assert (status, message) == (0, "")
         assert not {*"\x85\u2028\u202e"} & {*out} and "\x1b[31m" not in out
+
+
+def test_saved_results_that_are_not_to_be_trusted_say_so(files):
+    """Also if Python has saved them, and to stderr alone."""
+    run(*ALIGN, "--time-limit", 1e-9, "--output", "late")
+    x, y = (read_embeddings(name) for name in ("a.vec", "b.vec"))
+    with pytest.warns(gwfast.ConvergenceWarning):
+        gwfast.align(x, y, time_limit=1e-9).save("kept")
+    for folder, *commands in (
+        ("late", ("translate", "s5"), ("translate", "t5", "--direction", "backward")),
+        ("kept", ("evaluate", "--dictionary", "pairs.txt"), ("map", "a.vec")),
+    ):
+        for command, *rest in commands:
+            status, out, message = run(command, folder, *rest)
+            assert (status, message.count("\n")) == (0, 1) and out
+            assert message.startswith(f"gwfast: warning: {folder}: ") and "'degenerate'" in message
 
 
 def test_a_folder_is_evaluated(files, solved):

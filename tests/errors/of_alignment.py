@@ -56,6 +56,8 @@ ROWS = [
     (lambda: named().evaluate({}, methods="csls"), "methods", "csls", TypeError),
     (lambda folder: loaded(folder).evaluate({}, methods=["coupling"]), "methods", "coupling"),
     (lambda folder: loaded(folder).translate(method="coupling"), "gw", "save"),
+    (lambda folder: loaded(folder).plan, "gw", "no plan"),
+    (lambda folder: loaded(folder).gw.save(folder / "b"), "gw", "no plan"),
     (lambda folder: loaded(folder, rows=False).translate(), "rows", False),
     (lambda folder: gwfast.Alignment.load(folder), "path", "without mapping.npz"),
     (lambda: gwfast.GromovWassersteinAligner().set_params(words=3), "parameter", "words"),

@@ -58,7 +58,8 @@ def test_whenever_time_is_up_there_is_a_plan(name):
         assert all(np.isfinite(side).all() for side in result.potentials)
         assert result.n_iter == len(result.history)
         if time_limit == LIMITS[0]:
-            assert result.status == "time_limit" and result.advice
+            expected = "time_limit" if result.n_iter else "degenerate"
+            assert result.status == expected and "time_limit" in result.advice
             if name == "unbalanced":
                 assert result.n_iter == 0
                 np.testing.assert_allclose(plan, 1.3**0.5 / (24 * 20), rtol=1e-6)
@@ -101,13 +102,13 @@ def test_a_batch_has_a_result_for_every_problem(time_limit, n_threads):
     options = settings(init="product", n_threads=n_threads, max_iter=4, max_inner=50)
     results = gwfast.gromov_wasserstein_batch(problems, time_limit=time_limit, **options)
     assert [result.plan.shape for result in results] == [(n, n + 3) for n in sizes]
-    late = {result.status == "time_limit" for result in results}
+    late = {"time_limit" in result.advice for result in results}
     assert late in {1e-9: [{True}], 1e4: [{False}]}.get(time_limit, [late])
 
 
 def test_epsilons_end_when_time_is_up():
     result = gwfast.tune_epsilon(*COSTS, time_limit=1e-6)
-    assert result.status == "time_limit" and np.isfinite(result.gw_cost)
+    assert result.status == "degenerate" and np.isfinite(result.gw_cost)
 
 
 REAL = """
