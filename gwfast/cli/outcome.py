@@ -55,6 +55,7 @@ class Outcome:
     csls: Neighbors | Translations  # of `rows`
     rows: np.ndarray
     mutual: np.ndarray | None  # of `rows`, if these are all
+    backward: np.ndarray | None  # the best source row of each target row, as `mutual`
     shown: np.ndarray  # positions in `rows` for the table of translations
     warnings: list[str]
 
@@ -83,7 +84,7 @@ def align(source, target, dictionary, settings, seeds=None):
     `settings` are the options of the command, `seeds` translations to start from, or None.
     """
     x, y = source.embeddings, target.embeddings
-    known, right, precision, mutual, told = None, {}, {}, None, []
+    known, right, precision, mutual, backward, told = None, {}, {}, None, None, []
     if dictionary:
         gold = gold_standard(dictionary, x.words, y.words, settings.convention)
         known, right = gold.rows, dict(zip(gold.rows.tolist(), gold.targets, strict=True))
@@ -104,7 +105,7 @@ def align(source, target, dictionary, settings, seeds=None):
     if settings.output is not None:
         rows = np.arange(len(x))
         best = result.best_matches(10)
-        csls, mutual = best.forward, best.mutual
+        csls, mutual, backward = best.forward, best.mutual, best.backward
     else:
         rows = known if dictionary else shown
         csls = result.translate(rows, method="csls", k=10)
@@ -112,8 +113,9 @@ def align(source, target, dictionary, settings, seeds=None):
     plan = plan._replace(scores=shares_of(result.gw.coupling, plan))
     shown = np.searchsorted(rows, shown)
     return Outcome(
-        source, target, settings, result, right, precision, plan, csls, rows, mutual, shown, told
-    )
+        source, target, settings, result, right, precision, plan, csls, rows, mutual, backward,
+        shown, told,
+    )  # fmt: skip
 
 
 def check_fit(n_queries, dictionary, sides):

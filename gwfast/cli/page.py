@@ -59,6 +59,12 @@ def page(outcome, facts):
         meaning=Status(result.gw.status).meaning,
         entries=[*outcome.entries(chosen.astype(np.int64))],
         n_words=len(outcome.rows),
+        searched={
+            "words": [
+                [*map(literal, side.embeddings.words)] for side in (outcome.source, outcome.target)
+            ],
+            "best": [outcome.csls.indices[:, :3].tolist(), outcome.backward.tolist()],
+        },
         has_list=bool(outcome.right),
         dynamics=_picture("dynamics", plot_dynamics, history) if history else "",
         histograms=_picture("histograms", plot_distance_histograms, *rows, names),

@@ -192,6 +192,31 @@ def test_the_page_has_what_the_record_has(solved):
         assert any(text in element for element in texts)
 
 
+def test_the_page_searches_all_words_of_both_sides(solved):
+    searched = json.loads(re.search("const all = (.*);", solved.page)[1])
+    assert searched["words"] == [[*map(shown, side)] for side in solved.spaces.words]
+    best = solved.spaces.best_matches(3)
+    assert searched["best"] == [best.forward.indices.tolist(), best.backward.tolist()]
+
+
+@pytest.mark.parametrize("options, status, mark", [
+    (["--init", "profile", "--epsilon", 0.01], "converged", "good"),
+    # Half of the pairs are wrong.
+    (["--seeds", "wrong.txt", "--init", "auto", "--epsilon", 0.01], "uncertain", "unsure"),
+    (["--init", "product", "--time-limit", 1e-9], "degenerate", "bad"),
+])  # fmt: skip
+def test_the_page_marks_its_status_and_says_each_text_once(files, options, status, mark):
+    pairs = [line.split() for line in (files / "pairs.txt").read_text().splitlines()]
+    wrong = zip(pairs[5:20], pairs[9:24], strict=True)
+    (files / "wrong.txt").write_text("".join(f"{x} {y}\n" for (x, _), (_, y) in wrong))
+    found, _ = ask(*ALIGN[:4], *options, "--output", "out")
+    page = (files / "out" / "report.html").read_text("utf-8")
+    assert found["gw"]["status"] == status and f'class="{mark}">{status}<' in page
+    advice = found["gw"]["advice"].partition(";")[0]
+    boxes = re.findall('<p class="notice">(.*)</p>', page)
+    assert not advice or sum(advice in html.unescape(box) for box in boxes) == 1
+
+
 @pytest.mark.slow
 def test_large_vocabularies_are_sampled(files):
     """From the first word to the last, the first words denser."""
