@@ -18,6 +18,7 @@ from ..results.result import GWResult
 from ..results.tables import Translations
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
+from ..utils.labels import first_rows
 from ..utils.progress import reporting
 from ..utils.types import Float32Array, FloatArray, IntArray, PathLike, Progress
 from ..utils.validation import as_array, as_count, one_of
@@ -169,6 +170,7 @@ class Alignment:
         k: int = 10,
         direction: Direction = "forward",
         method: Ranking = "csls",
+        unknown: Literal["error", "empty"] = "error",
     ) -> Translations:
         """Return the best rows of the other side, with their words if there are words.
 
@@ -184,25 +186,31 @@ class Alignment:
         method : {"csls", "nn", "inverted_softmax", "coupling", "barycentric"}, default="csls"
             Rank by angles in the common space, see `nearest_neighbors`; by the entries of the
             plan ("coupling"); or by the angle to the mean of the rows that the plan moves a row to.
+        unknown : {"error", "empty"}, default="error"
+            Whether a word that its side lacks is a ValueError, or has no translations. Words are
+            found in any Unicode form.
 
         Returns
         -------
         Translations
             `words`, a list for each item, best first (None if the other side has no words), and
-            `scores` and `indices`, (n_items, k). A row without mass in the plan has indices of -1.
+            `scores` and `indices`, (n_items, k). A row without mass in the plan, and an unknown
+            word, has indices of -1.
         """
         one_of(method, "method", (*get_args(Retrieval), *get_args(ByPlan)))
         one_of(direction, "direction", get_args(Direction))
+        one_of(unknown, "unknown", ("error", "empty"))
         self._check_rows()
         k, items = as_count(k, "k"), vectors_of(items)
         way, side = (self, "source") if direction == "forward" else (self._turned, "target")
-        items = way._looked_up(items, side)
+        items, lost = way._looked_up(items, side, unknown == "empty")
         if method in get_args(ByPlan):
             found = way._by_plan(items, k, method)
         else:
             queries = unit_rows(way._queries(items), "items", np.float32)
             penalty = way._hubness(method)
             found = ranked(queries, way.mapped_target, penalty, method, k, self.n_threads)
+        found.indices[lost], found.scores[lost] = -1, 0.0
         words, named = way.words[1], None
         if words is not None:
             named = [[words[row] for row in best if row >= 0] for best in found.indices.tolist()]
@@ -245,22 +253,29 @@ class Alignment:
         found.indices[unmatched], found.scores[unmatched] = -1, 0.0
         return found
 
-    def _looked_up(self, items, side):
-        """Return the rows of source words, and other items as they are; errors name the `side`."""
-        if items is None or np.ndim(items) > 1 or np.asarray(items).dtype.kind not in "UO":
-            return items
+    def _looked_up(self, items, side, may_lack):
+        """Return the rows of source words, and other items as they are; and numbers of words that
+        the `side`, which errors name, lacks if it `may_lack` some.
+        """
+        if items is None or np.ndim(items) > 1 or np.asarray(items).dtype.kind not in "UOT":
+            return items, []
         if self.words[0] is None:
             raise ValueError(f"items must be row numbers or vectors, as the {side} has no words")
         words = np.atleast_1d(items).tolist()
-        for word in words:
-            if word not in self._row_of_word:
-                raise ValueError(f"items must be words of the {side}, got {word!r}")
-        return [self._row_of_word[word] for word in words]
+        rows = [self._row_of_word[word] if word in self._row_of_word else -1 for word in words]
+        lost = [k for k, row in enumerate(rows) if row < 0]
+        if lost and not may_lack:
+            others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            raise ValueError(
+                f"items must be words of the {side}, got {words[lost[0]]!r}{others};"
+                " unknown='empty' leaves their translations empty"
+            )
+        # Any row, whose translations are taken out.
+        return [max(row, 0) for row in rows], lost
 
     @functools.cached_property
     def _row_of_word(self):
-        """The first row of each source word."""
-        return {word: row for row, word in reversed([*enumerate(self.words[0])])}
+        return first_rows(self.words[0])
 
     @functools.cached_property
     def _known_hubness(self):

@@ -56,8 +56,8 @@ cli.command_class = Command
 def main(argv=None):
     """Run the command line, and return its exit status; an error is one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # words that the encoding lacks become ?
-            stream.reconfigure(errors="replace")
+        if hasattr(stream, "reconfigure"):  # letters that the encoding lacks become escapes
+            stream.reconfigure(errors="backslashreplace")
     if sys.stdout is None:  # closed by the caller, as >&- does
         click.echo("gwfast: error: standard output is closed", err=True)
         return 1

@@ -13,6 +13,7 @@ import gwfast
 from ..alignment.saving import IN_FOLDER
 from ..utils.atomic_files import check_folder, naming, temporary_folder
 from ..utils.config import versions
+from ..utils.labels import ByWord, first_rows
 from ..words import Embeddings, write_dictionary, write_embeddings
 from .options import METHODS, as_options
 from .page import page
@@ -113,14 +114,14 @@ def _lines(x, y, best, plan, mutual):
 
 def rows_of(lines, words):
     """Return rows of ``translations.tsv`` by word, dicts by column."""
-    wanted, found = {field(word): word for word in words}, {}
+    wanted, found = ByWord(dict.fromkeys(map(field, words))), ByWord()
     for line in lines:
-        if (word := wanted.get(line.partition("\t")[0])) is not None:
+        if (word := line.partition("\t")[0]) in wanted:
             fields = line.rstrip("\n").split("\t")
             if len(fields) != len(COLUMNS):
                 raise ValueError(f"a line has {len(fields)} fields: {line!r:.60}")
             found.setdefault(word, []).append(dict(zip(COLUMNS, fields, strict=True)))
-    return found
+    return {word: found[field(word)] for word in words if field(word) in found}
 
 
 def translations(folder, words):
@@ -140,13 +141,14 @@ def translations(folder, words):
 def translations_back(folder, words):
     """Return rows as of `translations` by target word, without the plan."""
     alignment = gwfast.Alignment.load(folder)
-    known = {*(alignment.words[1] or ())}
+    known = first_rows(alignment.words[1] or ())
     if not (words := [word for word in dict.fromkeys(words) if word in known]):
         return {}
     best = alignment.translate(words, direction="backward")
     firsts = [sources[0] for sources in best.words]
     best_of = {x: rows[0]["csls"] for x, rows in translations(folder, firsts).items()}
-    mutual = [best_of.get(x) == field(y) for x, y in zip(firsts, words, strict=True)]
+    own = [field(alignment.words[1][known[word]]) for word in words]
+    mutual = [best_of.get(x) == y for x, y in zip(firsts, own, strict=True)]
     no_plan = best._replace(indices=best.indices[:0])
     return rows_of(_lines(words, alignment.words[0], best, no_plan, mutual), words)
 

@@ -15,7 +15,7 @@ from scipy.spatial.distance import squareform
 
 from ..problems.geometry import cosine_similarity
 from ..results.pairwise import PairwiseResult
-from ..utils.labels import in_order, labels_of
+from ..utils.labels import first_rows, in_order, labels_of
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_square
 from . import _style
@@ -55,13 +55,14 @@ def plot_aligned(
         if not hasattr(x, "translate") or None in x.words:
             raise ValueError(f"x must be an alignment with words of both sides, got {x!r:.60}")
         words = [words] if isinstance(words, str) else list(words)
-        unknown = [word for word in words if word not in x.words[0]]
+        row_of_word = first_rows(x.words[0])
+        unknown = [word for word in words if word not in row_of_word]
         if unknown or not words:
             message = f"words must be words of the source, got {unknown or words!r:.60}"
             raise ValueError(message)
         best = x.translate(words, k=1)
         pairs = [(word, *translation) for word, translation in zip(words, best.words, strict=True)]
-        rows = [x.words[0].index(word) for word in words]
+        rows = [row_of_word[word] for word in words]
         x, y = x.mapped_source[rows], x.mapped_target[best.indices[:, 0]]
         x, y = (side / np.linalg.norm(side, axis=1, keepdims=True) for side in (x, y))
     elif y is None and hasattr(x, "mapped_source"):

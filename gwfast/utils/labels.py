@@ -1,8 +1,10 @@
-"""Labels of pandas objects: rows are matched by label, not by position."""
+"""Labels of pandas objects: rows are matched by label, not by position; and rows by words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -11,6 +13,32 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 # A range stands for an index that only numbers the rows, None for arrays without an index.
 Labels: TypeAlias = Sequence[Any] | None
+
+
+class ByWord(dict[str, T]):
+    """A dict that finds a word that it lacks in another Unicode form, such as letters with accents
+    apart (NFD); words are not added after the first look.
+    """
+
+    @functools.cached_property
+    def _spelt(self) -> dict[str, str]:
+        return {unicodedata.normalize("NFC", word): word for word in reversed(self)}
+
+    def __contains__(self, word: object) -> bool:
+        return super().__contains__(word) or (
+            isinstance(word, str) and unicodedata.normalize("NFC", word) in self._spelt
+        )
+
+    def __missing__(self, word: str) -> T:
+        return self[self._spelt[unicodedata.normalize("NFC", word)]]
+
+
+def first_rows(words: Iterable[str]) -> ByWord[int]:
+    """Return the first row of each word."""
+    rows: dict[str, int] = {}
+    for row, word in enumerate(words):
+        rows.setdefault(word, row)
+    return ByWord(rows)
 
 
 def labels_of(x: Any, axis: int = 0) -> Labels:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..utils.labels import ByWord
 from ..utils.types import Float32Array, Float64Array, PathLike
 from ..utils.validation import as_matrix, as_vector
 
@@ -118,6 +119,7 @@ class Embeddings:
         """Return embeddings with the counts of their words, see `read_counts`; raise a ValueError
         if a word has none.
         """
+        counts = ByWord(counts)
         missing = [word for word in self.words if word not in counts]
         if missing:
             raise ValueError(

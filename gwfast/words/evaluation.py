@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..utils.labels import ByWord
 from ..utils.types import IntArray
 from ..utils.validation import as_count, as_mapping, as_translations, one_of
 from .dictionaries import Translations, invert
@@ -176,11 +177,13 @@ def gold_standard(
         if rules.lower:
             word, targets = word.lower(), [target.lower() for target in targets]
         wanted.setdefault(word, set()).update(targets)
-    found, n_pairs = {}, 0
+    found: dict[int, frozenset[int]] = {}
+    n_pairs = 0
     for word, targets in wanted.items():
         known = [target_rows[target] for target in targets if target in target_rows]
         if known and word in source_rows:
-            found[source_rows[word][-1]] = frozenset().union(*known)
+            row = source_rows[word][-1]
+            found[row] = found.get(row, frozenset()).union(*known)
             n_pairs += len(known)
     rows = sorted(found)
     covered, total = len(rows), len(wanted)
@@ -231,7 +234,7 @@ def _vocabulary(words, rules, name):
         else:
             rows[word] = (*rows[word], row) if rules.duplicates == "word" else (row,)
         kept.append(row)
-    return np.array(kept, dtype=np.int64), rows
+    return np.array(kept, dtype=np.int64), ByWord(rows)
 
 
 def precision_at_k(

@@ -7,6 +7,7 @@ import html
 import json
 import re
 from types import SimpleNamespace
+from unicodedata import normalize
 from xml.etree import ElementTree
 
 import numpy as np
@@ -284,6 +285,17 @@ def test_saved_results_that_are_not_to_be_trusted_say_so(files):
             status, out, message = run(command, folder, *rest)
             assert (status, message.count("\n")) == (0, 1) and out
             assert message.startswith(f"gwfast: warning: {folder}: ") and "'degenerate'" in message
+
+
+def test_letters_that_an_encoding_lacks_and_other_unicode_forms(files, solved):
+    for word in ("日本語", "ñ"):  # of which the folder has the form with two letters
+        status, out, message = run("translate", solved.folder, word, "-k", 1, encoding="cp1252")
+        assert (status, message) == (0, "") and "?" not in out
+        assert word_of(out.splitlines()[1].split("\t")[2]) == normalize("NFD", f"{word}!")
+        (found,) = ask("translate", solved.folder, f"{word}!", "--direction", "backward")[:1]
+        assert (found[f"{word}!"]["csls"][0]["word"], found[f"{word}!"]["mutual"]) == (
+            normalize("NFD", word), True,
+        )  # fmt: skip
 
 
 def test_a_folder_is_evaluated(files, solved):

@@ -5,6 +5,7 @@
 """
 
 import math
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -169,6 +170,33 @@ def test_evaluate_agrees_with_published_rules(problem, tmp_path, convention):
         expected = by_hand(convention, method, result, lines, source, target)
         assert (score.hits, score.n_queries, score.coverage) == expected
         assert 0 < score.hits[1] < score.n_queries
+
+
+@pytest.mark.parametrize("form, other", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_words_are_found_in_any_unicode_form(problem, form, other):
+    result, partner = problem
+    letters = [normalize("NFC", f"{a}{b}") for a in "aeiouy" for b in "\u0301\u0308"]
+    words = [f"{letter}{k}" for k in range(8) for letter in letters][:90]
+    named = result.with_words(*([normalize(form, w) for w in words[:n]] for n in (90, 86)))
+    pairs = {words[partner[j]]: {words[j]} for j in range(86)}
+    same, turned = (
+        {normalize(f, x): {normalize(f, y) for y in ys} for x, ys in pairs.items()}
+        for f in (form, other)
+    )
+    for convention in ("gwfast", "vecmap", "muse"):
+        scores = [named.evaluate(each, convention=convention)["csls"] for each in (same, turned)]
+        assert scores[0] == scores[1] and scores[0].n_queries == 86
+    seeds = [gwfast.Seeds.known(each, *named.words).pairs.tolist() for each in (same, turned)]
+    assert seeds[0] == seeds[1] and len(seeds[0]) == 86
+    alike = gwfast.Seeds.identical(words, [normalize("NFD", word) for word in words]).pairs
+    np.testing.assert_array_equal(alike, np.arange(90)[:, None] * [1, 1])
+    for direction in ("forward", "backward"):
+        asked = [words[3], normalize(other, words[4]), "xyzzy", normalize(form, words[3])]
+        found = named.translate(asked, k=2, direction=direction, unknown="empty")
+        expected = named.translate([3, 4, 0, 3], k=2, direction=direction)
+        assert found.words == [*expected.words[:2], [], expected.words[3]]
+        assert (found.indices[2] == -1).all() and not found.scores[2].any()
+    assert named.translate("xyzzy", k=3, unknown="empty").words == [[]]
 
 
 def test_evaluate_without_a_plan_without_queries_and_turned(problem, tmp_path):

@@ -14,6 +14,7 @@ from scipy import sparse
 from ...problems.quadratic import QuadraticProblem
 from ...results.coupling import Coupling, SparseCoupling, are_matches
 from ...utils.callers import outside
+from ...utils.labels import first_rows
 from ...utils.types import IntArray
 from ...utils.validation import as_any_array, as_array, as_mapping, as_translations
 
@@ -164,7 +165,7 @@ def known_pairs(
 
 def _rows(pairs, first_x, first_y, name, hint=""):
     """Return the sorted rows (k, 2) of pairs of words by the first row of each word."""
-    rows = [(first_x[x], first_y[y]) for x, y in pairs if x in first_x and y in first_y]
+    rows = {(first_x[x], first_y[y]) for x, y in pairs if x in first_x and y in first_y}
     if not rows:
         sizes = f"the first {len(first_x)} and {len(first_y)} words"
         raise ValueError(f"{name} must have a pair of {sizes}, got none{hint}")
@@ -172,13 +173,10 @@ def _rows(pairs, first_x, first_y, name, hint=""):
 
 
 def _firsts(words, name):
-    """Return the first row of each word."""
+    """Return the first row of each word, checked."""
     if isinstance(words, str) or not hasattr(words, "__len__"):
         raise TypeError(f"{name} must be a sequence of words, got {type(words).__name__}")
-    rows = {}
-    for at, word in enumerate(words):
-        rows.setdefault(word, at)
-    return rows
+    return first_rows(words)
 
 
 def _warn_of_others(name, number, total, of, hint=""):
