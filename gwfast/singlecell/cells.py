@@ -16,7 +16,7 @@ from ..problems.graphs import GraphCost
 from ..results.tables import largest
 from ..utils.blocks import row_blocks
 from ..utils.callers import outside
-from ..utils.labels import Labels, in_order, labels_of
+from ..utils.labels import Labels, in_order, labels_of, positions
 from ..utils.types import Float64Array
 from ..utils.validation import as_count, as_matrix, in_memory, one_of
 
@@ -53,6 +53,15 @@ def table_of(adata: Any, use_rep: str | None, name: str) -> tuple[Any, str]:
     raise ValueError(f"use_rep must be a key of {keys}, got {use_rep!r}")
 
 
+def values_of(data: Any, names: Labels, name: str) -> Any:
+    """Return ``X`` of AnnData with its rows in the order of `names`, and other values as they are."""
+    if not is_anndata(data):
+        return data
+    table, called = table_of(data, None, name)
+    order = positions(names_of(data), names, name, "the other set")
+    return table if order is None else as_features(table, called)[order]
+
+
 def as_features(table: Any, name: str) -> Any:
     """Return a finite table in float64, as an array or as sparse rows."""
     table = in_memory(table)
@@ -82,9 +91,17 @@ def representation(cells, use_rep, n_components, name):
         remedy = "anndata.read_h5ad reads files"
         raise TypeError(f"{name} must be AnnData or a table of cells, got a str: {remedy}")
     table, called = cells, None
+    if use_rep is not None and not is_anndata(cells):
+        raise ValueError(
+            f"use_rep must be None where {name} is no AnnData object, got {use_rep!r}; a pair has "
+            "one for each side"
+        )
     if is_anndata(cells):
         called = "X_pca" if use_rep is None and "X_pca" in cells.obsm else use_rep
         table, name = table_of(cells, None if called == "X" else called, name)
+        if called is not None and n_components not in ("auto", None):
+            taken = f"{name} is taken as it is, got {n_components}"
+            raise ValueError(f"n_components must be 'auto' or None where {taken}")
     table = as_features(table, name)
     if table.shape[0] > 1 and are_equal(table):
         raise ValueError(f"{name} must have cells that differ, got {table.shape[0]} equal rows")

@@ -89,15 +89,17 @@ class CellAlignment:
     ) -> FloatArray:
         """Return coordinates (n, e) of the first set in the space of the second, see
         `GWResult.transform`. `y` are other coordinates (m, e) of the second set, such as the other
-        modality's values; None is its representation.
+        modality's values, or AnnData, whose ``X`` counts; None is its representation.
         """
-        return self.gw.transform(self.y if y is None else y, projection=projection)
+        y = self.y if y is None else cells.values_of(y, self.gw.labels[1], "y")
+        return self.gw.transform(y, projection=projection)
 
     def inverse_transform(
         self, x: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
         """Return coordinates of the second set in the space of the first, see `transform`."""
-        return self.gw.inverse_transform(self.x if x is None else x, projection=projection)
+        x = self.x if x is None else cells.values_of(x, self.gw.labels[0], "x")
+        return self.gw.inverse_transform(x, projection=projection)
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"
@@ -150,7 +152,8 @@ def align(
         a pair, for each side. None is "X_pca" if it exists, else ``X``, see `n_components`.
     n_components : int, "auto" or None, default="auto"
         Largest number of principal components of ``X``, and of tables that are no AnnData. "auto"
-        is 30 for more than 30 columns, and takes fewer columns as they are, None all columns.
+        is 30 for more than 30 columns, and takes fewer columns as they are, None all columns. A
+        number is refused for a table that is taken as it is, such as "X_pca".
     n_neighbors : int, iterable of int or None, default=None
         Number of neighbors of each cell in its graph, the cell itself counted; of several numbers
         the number with the lowest objective is taken. None is three numbers between a 20th and a
@@ -170,7 +173,7 @@ def align(
         Write the alignment into AnnData objects under this key; None writes nothing. Both get
         ``obsm["X_gwfast"]``, coordinates in the representation of `adata_y`, `adata_x` gets
         ``uns["gwfast"]`` and, with `labels`, ``obs["gwfast_<labels>"]`` and their shares from 0 to
-        1, ``obs["gwfast_<labels>_share"]``.
+        1, ``obs["gwfast_<labels>_share"]``, in place of those of an earlier call.
 
     Returns
     -------
@@ -269,12 +272,18 @@ def _write(found, adata_x, adata_y, labels, column, key, facts):
         adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)
     if not is_anndata(adata_x):
         return
+    # Labels and shares of an earlier alignment.
+    for name in [*adata_x.obs]:
+        if f"{name}".startswith(f"{key}_") and (share := f"{name}_share") in adata_x.obs:
+            del adata_x.obs[name], adata_x.obs[share]
     adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
     adata_x.uns[key] = facts | {
         "n_neighbors": found.n_neighbors,
         "gw_cost": float(found.gw.gw_cost),
         "epsilon": float(found.gw.epsilon),
         "status": str(found.gw.status),
+        "confidence": float(found.gw.confidence),
+        "advice": found.gw.advice,
         "marginals": found.gw.marginals.name,
         "version": __version__,
     }

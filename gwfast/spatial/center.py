@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
+from ..results.tables import frame
 from ..singlecell.cells import filled
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
+from ..utils.labels import Labels
 from ..utils.progress import ProgressEvent, reporting
 from ..utils.types import Float64Array, Progress
 from ..utils.validation import as_count, as_positive, as_weights, one_of
@@ -39,6 +41,8 @@ class CenterAlignment:
         The alignment of the center with each slice.
     objectives : tuple of float
         The weighted mean of the objectives of the alignments, after each round.
+    genes, names : sequence or None
+        Names of the genes and of the center's spots, of AnnData and frames of pandas.
     """
 
     spots: Float64Array
@@ -46,11 +50,18 @@ class CenterAlignment:
     programs: Float64Array
     alignments: tuple[SliceAlignment, ...]
     objectives: tuple[float, ...]
+    genes: Sequence[Any] | None = None
+    names: Labels = None
 
     @property
-    def expression(self) -> Float64Array:
-        """Expression (n, genes) of the center's spots."""
-        return self.loadings @ self.programs
+    def expression(self) -> Any:
+        """Expression (n, genes) of the center's spots: an ndarray, or if genes have names a table of
+        pandas with the names of genes and spots.
+        """
+        table = self.loadings @ self.programs
+        if self.genes is None:
+            return table
+        return frame(dict(zip(self.genes, table.T, strict=True)), self.names)
 
     def __repr__(self) -> str:
         return (
@@ -164,7 +175,9 @@ def center_align(
             )
             loadings, programs = _factorized(brought, loadings, programs, dissimilarity)
             plans = tuple(alignments)
-            center = CenterAlignment(start.spots, loadings, programs, plans, tuple(objectives))
+            center = CenterAlignment(
+                start.spots, loadings, programs, plans, tuple(objectives), start.genes, start.names
+            )
             change = abs(objectives[-1] - objectives[-2]) if number > 1 else np.inf
             if change <= tol * abs(objectives[-1]) or deadline.passed():
                 break
@@ -186,6 +199,8 @@ def _with_common_genes(center, slices, use_rep):
     for data in (start, *others):
         if data.table.min() < 0:
             raise ValueError(f"{data.name} must not be negative, got {data.table.min():.3g}")
+        if not data.table.max() > 0:
+            raise ValueError(f"{data.name} must have counts, got zeros")
     return start, others
 
 

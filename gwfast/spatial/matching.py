@@ -28,7 +28,7 @@ from ..results.coupling import SparseCoupling
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending
 from ..results.tables import Candidates
-from ..singlecell.cells import are_equal
+from ..singlecell.cells import are_equal, values_of
 from ..singlecell.matching import advised, quiet_solve, warn_of
 from ..solvers.options import InitLike, SolverOptions, as_options
 from ..utils.callers import outside
@@ -93,15 +93,17 @@ class SliceAlignment:
     ) -> FloatArray:
         """Return places (n, d) of the first slice's spots in the second slice, see
         `GWResult.transform`. `b` are values (m,) or (m, e) at the spots of the second slice, such
-        as expression; None is their coordinates.
+        as expression, or AnnData, whose ``X`` counts; None is their coordinates.
         """
-        return self.gw.transform(self.b if b is None else b, projection=projection)
+        b = self.b if b is None else values_of(b, self.gw.labels[1], "b")
+        return self.gw.transform(b, projection=projection)
 
     def inverse_transform(
         self, a: ArrayLike | None = None, *, projection: Projection = "barycentric"
     ) -> FloatArray:
         """Return places of the second slice's spots in the first slice, see `transform`."""
-        return self.gw.inverse_transform(self.a if a is None else a, projection=projection)
+        a = self.a if a is None else values_of(a, self.gw.labels[0], "a")
+        return self.gw.inverse_transform(a, projection=projection)
 
     def transfer_labels(
         self, labels: ArrayLike, *, to: Literal["source", "target"] = "source"

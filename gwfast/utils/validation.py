@@ -66,8 +66,9 @@ def as_array(x: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def in_memory(x: Any) -> Any:
-    """Return `x`, read from its file if it is a backed matrix of AnnData."""
-    return x.to_memory() if hasattr(x, "to_memory") else x
+    """Return `x`, read from its file if it is a backed matrix of AnnData, or computed by dask."""
+    x = x.to_memory() if hasattr(x, "to_memory") else x
+    return x.compute() if hasattr(x, "compute") else x
 
 
 def as_matrix(x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:

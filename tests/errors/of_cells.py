@@ -14,12 +14,19 @@ def call(function, *data, **options):
 
 T = np.random.default_rng(0).standard_normal((12, 4))
 S, X = T[:, :2], np.arange(60.0).reshape(12, 5) % 7  # spots and their counts
+WITH_PCA = anndata_of(T)
+WITH_PCA.obsm["X_pca"] = T
 A, WHOLE, NAMED = (S, X), anndata_of(X, S), anndata_of(X, S, var_names="abcde")
 ROWS = [
     (call(align, "cells.h5ad", T), "adata_x", "str", TypeError),
     (call(align, anndata_of(None), T), "adata_x.X", None),
     (call(align, anndata_of(T), T, use_rep="X_umap"), "use_rep", "X_umap"),
     (call(align, T, T, use_rep=["X"]), "use_rep", "list", TypeError),
+    (call(align, anndata_of(T), T, use_rep="X"), "use_rep", "adata_y is no AnnData"),
+    (call(align, T, WITH_PCA, n_components=3), "n_components", "adata_y.obsm['X_pca'] is taken"),
+    (call(align, WITH_PCA, T, use_rep=("X", None), n_components=2), "n_components", 2),
+    (call(center_align, A, [A, (S, 0 * X)]), "slices[1][1]", "zeros"),
+    (call(center_align, (S, 0 * X), [A]), "center[1]", "zeros"),
     (call(align, T, anndata_of(T), labels="type"), "labels", "type"),
     (call(align, T, anndata_of(T), labels=["type"]), "labels", "list", TypeError),
     (call(align, T, T, labels="a"), "labels", "adata_y", TypeError),

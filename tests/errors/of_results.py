@@ -22,6 +22,8 @@ TUPLES = pandas.MultiIndex.from_tuples([(k, k) for k in range(6)])
 with_tuples = gwfast.gromov_wasserstein(
     pandas.DataFrame(COSTS[0], TUPLES, TUPLES), COSTS[1], epsilon=0
 )
+# NumPy 2 has it.
+STRINGS = np.dtypes.StringDType(na_object=None) if hasattr(np.dtypes, "StringDType") else object
 UNNAMED = np.array(["a", None, "b", "a", "b"], dtype=object)
 
 ROWS = [
@@ -36,6 +38,8 @@ ROWS = [
     (lambda: result.transform(np.ones(5), projection="mean"), "projection", "mean"),
     (lambda: result.transfer_labels(["a"]), "labels", (1,)),
     (lambda: result.transfer_labels(UNNAMED), "labels", "1 of 5"),
+    (lambda: result.transfer_labels(np.array([*"ab", None, *"cd"], STRINGS)), "labels", "1 of 5"),
+    (lambda: result.transfer_labels(np.array(["NaT"] * 5, "M8[D]")), "labels", "5 of 5"),
     (lambda: result.transfer_labels([1.0, np.nan, np.nan, 1.0, 2.0]), "labels", "2 of 5"),
     (lambda: result.transfer_labels(["a"] * 5, to="both"), "to", "both"),
     (lambda: pairs.to_frame(["a"]), "names", (1,)),

@@ -171,10 +171,28 @@ def test_anndata_gets_what_the_alignment_has(found, objects, tmp_path):
     labels, shares = found.transfer_labels(KINDS)
     assert x.obs["gwfast_kind"].tolist() == labels.tolist()
     np.testing.assert_array_equal(x.obs["gwfast_kind_share"], shares)
-    facts = {name: getattr(found.gw, name) for name in ("gw_cost", "epsilon", "status")}
+    names = "gw_cost", "epsilon", "status", "confidence", "advice"
+    facts = {name: getattr(found.gw, name) for name in names}
     facts |= {f"representation_{side}": "principal components" for side in "xy"}
     facts |= dict(n_neighbors=found.n_neighbors, marginals="balanced", metric="cosine", seed=0)
     assert x.uns["gwfast"] == facts | {"version": gwfast.__version__}
+    align(x, y, n_neighbors=8)
+    assert "gwfast_kind" not in x.obs and "gwfast_kind_share" not in x.obs
+
+
+def test_values_of_anndata_are_taken_by_name_and_dask_computes(found, objects):
+    anndata, dask = map(pytest.importorskip, ("anndata", "dask.array"))
+    chunks = dask.from_array(TABLES[1], chunks=(20, -1)).map_blocks(sparse.csr_matrix)
+    lazy = anndata.AnnData(chunks, obs=objects[1].obs[[]])
+    kept = align(objects[0], lazy, n_neighbors=found.n_neighbors, key_added=None)
+    np.testing.assert_allclose(kept.y, found.y, atol=1e-9)
+    turned = anndata.AnnData(TABLES[1], obs=objects[1].obs[[]])[::-1]
+    for values in (TABLES[1], lazy, turned):
+        np.testing.assert_allclose(
+            kept.transform(values), found.gw.transform(TABLES[1]), atol=1e-5
+        )
+    back = kept.inverse_transform(anndata.AnnData(TABLES[0], obs=objects[0].obs[[]]))
+    np.testing.assert_allclose(back, found.gw.inverse_transform(TABLES[0]), atol=1e-5)
 
 
 def test_tables_of_anndata_are_chosen_by_their_keys_and_categories_are_kept(objects):

@@ -279,7 +279,7 @@ def test_a_center_has_the_genes_that_all_slices_have():
     fewer = anndata_of(OTHERS[1][:, 3:28], OTHERS[0], var_names=GENES[3:28])
     with pytest.warns(UserWarning, match="up to 30; the 25 "):
         found = center_align(center, [last, fewer], n_components=3, max_rounds=1)
-    assert found.expression.shape == (63, 25)
+    assert found.expression.shape == (63, 25) and [*found.expression] == [*GENES[3:28]]
     few = OTHERS[0], OTHERS[1][:, 3:28]
     alone = center_align((SPOTS, COUNTS[:, 3:28]), [few, few], n_components=3, max_rounds=1)
     assert found.objectives == pytest.approx(alone.objectives)
