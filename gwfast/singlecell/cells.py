@@ -54,7 +54,7 @@ def table_of(adata: Any, use_rep: str | None, name: str) -> tuple[Any, str]:
 
 
 def values_of(data: Any, names: Labels, name: str) -> Any:
-    """Return ``X`` of AnnData with its rows in the order of `names`, and other values as they are."""
+    """Return ``X`` of AnnData with its rows in the order of `names`; other values as they are."""
     if not is_anndata(data):
         return data
     table, called = table_of(data, None, name)

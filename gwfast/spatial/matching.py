@@ -169,7 +169,8 @@ def pairwise_align(
         their expression further.
     dissimilarity : {"kl", "euclidean"}, default="kl"
         "kl": the Kullback-Leibler divergence of shares of genes, 0.01 being added to all counts.
-        "euclidean": the distance of rows as they are, such as principal components.
+        "euclidean": the distance (PASTE's is squared) of rows as they are, such as principal
+        components.
     use_rep : str or None, default=None
         Key of ``obsm`` or ``layers`` to compare spots by, in place of ``X``.
     norm : bool, default=False

@@ -188,9 +188,7 @@ def test_values_of_anndata_are_taken_by_name_and_dask_computes(found, objects):
     np.testing.assert_allclose(kept.y, found.y, atol=1e-9)
     turned = anndata.AnnData(TABLES[1], obs=objects[1].obs[[]])[::-1]
     for values in (TABLES[1], lazy, turned):
-        np.testing.assert_allclose(
-            kept.transform(values), found.gw.transform(TABLES[1]), atol=1e-5
-        )
+        np.testing.assert_allclose(kept.transform(values), found.gw.transform(TABLES[1]), atol=1e-5)
     back = kept.inverse_transform(anndata.AnnData(TABLES[0], obs=objects[0].obs[[]]))
     np.testing.assert_allclose(back, found.gw.inverse_transform(TABLES[0]), atol=1e-5)
 

@@ -311,3 +311,17 @@ def test_the_slices_of_paste(shared_data):
     assert found.objective <= alone.objective * (1 + 1e-12)
     entropic = pairwise_align(*slices, blur=2)
     assert entropic.rigid().angle == pytest.approx(found.rigid().angle, abs=2)
+
+
+def test_the_center_of_four_slices_is_no_worse_than_that_of_paste(shared_data):
+    """PASTE's rounds, by POT and the factorization of scikit-learn, end at 1.19593."""
+    files = [np.load(shared_data / f"tissue/slice{k}.npz") for k in (1, 2)]
+    slices = [(file["xy"].astype(float), file["counts"].astype(float)) for file in files]
+    rng = np.random.default_rng(0)
+    for spots, counts in slices[:2]:
+        kept = np.sort(rng.permutation(len(spots))[:240])
+        a = rng.uniform(0, 6)
+        turn = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
+        thinned = rng.binomial(counts[kept].astype(int), 0.7).astype(float)
+        slices.append((spots[kept] @ turn + 5, thinned))
+    assert center_align(slices[0], slices).objectives[-1] <= 1.0001 * 1.19593

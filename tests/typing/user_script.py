@@ -112,7 +112,7 @@ tissue = spatial.pairwise_align(*slices, blur=2, options=gwfast.SolverOptions(ti
 assert_type(tissue.gw, gwfast.GWResult)
 assert_type(tissue.transform(), Floats)
 assert_type(tissue.rigid()(x), NDArray[np.float64])
-assert_type(spatial.center_align(slices[0], slices).expression, NDArray[np.float64])
+assert_type(spatial.center_align(slices[0], slices).programs, NDArray[np.float64])
 assert_type(spatial.stack_slices(slices, [tissue]), list[NDArray[np.float64]])
 cells = singlecell.align(x, y, marginals=gwfast.Unbalanced(0.1), key_added=None)
 assert_type(cells.gw, gwfast.GWResult)
