@@ -1,5 +1,6 @@
 """Parts of all pictures: colors, frames, text that is taken literally, files."""
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,11 +11,15 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.transforms import Bbox
 
 from ..results.result import GWResult
 from ..utils.labels import in_order
 
 Canvas = Figure | SubFigure
+# Places of a text beside a point: above and below before the sides.
+_ALONG = (1, "bottom"), (-1, "top"), (0, "center")
+_ACROSS = (0, "center"), (1, "left"), (-1, "right")
 Panels = Axes | Sequence[Axes]
 
 # The palette of Okabe and Ito, which is legible with every kind of color vision, without its
@@ -114,6 +119,33 @@ def legend(parent, handles, labels, ncols=1):
     box = parent.legend(handles, [" "] * len(labels), frameon=False, **place)
     for text, label in zip(box.get_texts(), labels, strict=True):
         text.set(parse_math=False, text=label)
+
+
+def annotate(axes, notes):
+    """Write texts beside points, each ``(text, place, color)``, where they cover least of one
+    another, of the points and of the lines.
+    """
+    axes.figure.figure.draw_without_rendering()  # pixels of places depend on the layout
+    to_pixels = axes.transData.transform
+    points = [to_pixels(place) for _, place, _ in notes]
+    for line in axes.lines:
+        points += [*np.linspace(*to_pixels(line.get_xydata())[[0, -1]], 9)]
+    covered = [Bbox.from_bounds(x - 4, y - 4, 8, 8) for x, y in points]
+    for text, place, color in notes:
+        note = axes.annotate(
+            text, place, (0, 0), textcoords="offset points", color=color, parse_math=False
+        )
+        trials = []
+        for distance, (x, ha), (y, va) in itertools.product((5, 12, 20), _ACROSS, _ALONG):
+            if x or y:
+                note.set(position=(distance * x, distance * y), ha=ha, va=va)
+                box = note.get_window_extent()
+                shared = (Bbox.intersection(box, other) for other in covered)
+                cost = sum(one.width * one.height for one in shared if one is not None)
+                trials.append((cost + distance, len(trials), note.get_position(), ha, va, box))
+        *_, position, ha, va, box = min(trials)
+        note.set(position=position, ha=ha, va=va)
+        covered.append(box)
 
 
 def name_ticks(axis, labels, **style):

@@ -15,9 +15,10 @@ from scipy.spatial.distance import squareform
 
 from ..problems.geometry import cosine_similarity
 from ..results.pairwise import PairwiseResult
-from ..utils.labels import first_rows, in_order, labels_of
+from ..utils.labels import ByWord, first_rows, in_order, labels_of
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_square
+from ..words.dictionaries import Translations
 from . import _style
 from ._style import Canvas, Panels
 
@@ -25,6 +26,7 @@ from ._style import Canvas, Panels
 def plot_aligned(
     x: Any, y: Any = None, x_labels: Sequence[object] | None = None,
     y_labels: Sequence[object] | None = None, *, words: Sequence[str] | None = None,
+    dictionary: Translations | None = None,
     names: Sequence[str] = ("source", "target"), title: str = "Both spaces, aligned",
     path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
 ) -> Figure:  # fmt: skip
@@ -40,6 +42,8 @@ def plot_aligned(
         Labels, such as types of cells: equal labels have one color. Points without are grey.
     words : sequence of str, optional
         Draw only these words of the source of an alignment, and lines to their best translations.
+    dictionary : mapping of str to iterable of str, optional
+        Translations of `words`: the lines of words that have others there are dashed.
     names : sequence of two str, default=("source", "target")
         Names of the spaces: points of the first are crosses, points of the second are dots.
     title, path, figure, ax : see `plot_dynamics`
@@ -87,16 +91,17 @@ def plot_aligned(
     figure, (axes,) = _style.start(figure, ax, path, (6, 5))
     colors = (_style.BLUE, _style.ORANGE) if pairs else (_style.GREY, _style.GREY)
     _draw_sides(figure, [axes], ax, [(left, right)], (x_labels, y_labels), names, colors)
+    component, notes = f"component of {names[1]}", list[Any]()
+    known = ByWord(dict(dictionary or {}))
     for pair, ends in zip(pairs or [], zip(left, right, strict=True), strict=pairs is not None):
-        axes.plot(*np.transpose(ends), color=_style.GREY, linewidth=0.8, zorder=0)
-        for word, end, color in zip(pair, ends, colors, strict=True):
-            is_above = end[1] == max(ends[0][1], ends[1][1])
-            axes.annotate(
-                word, end, (0, 5 if is_above else -5), textcoords="offset points", ha="center",
-                va="bottom" if is_above else "top", color=color, parse_math=False,
-            )  # fmt: skip
-    component = f"component of {names[1]}"
+        is_wrong = pair[0] in known and pair[1] not in ByWord.fromkeys(known[pair[0]])
+        color, line = (_style.PURPLE, "--") if is_wrong else (_style.GREY, "-")
+        axes.plot(*np.transpose(ends), color=color, linestyle=line, linewidth=1.2, zorder=0)
+        notes += zip(pair, ends, colors, strict=True)
     _style.frame(axes, title, f"first {component}", f"second {component}")
+    if pairs:
+        axes.margins(0.1)
+        _style.annotate(axes, notes)
     return _style.finish(figure, path)
 
 
@@ -152,15 +157,19 @@ def _draw_sides(figure, panels, ax, drawn, labels, names, blank=(_style.GREY, _s
     """Draw pairs of sides, (n, 2) each, a pair in each panel, and a legend of marks and labels."""
     found = sorted({label for side in labels for label in side or ()})
     palette = dict(zip(found, _style.colors(len(found)), strict=True))
-    # Dots first, so that crosses are seen on them.
-    marks = ("o", blank[1]), ("+", blank[0])
+    # Pale dots first, so that crosses of the same color are seen on them.
+    marks = ("o", blank[1], 0.4), ("+", blank[0], 1.0)
     for axes, sides in zip(panels, drawn, strict=True):
-        for points, known, (marker, color) in zip(sides[::-1], labels[::-1], marks, strict=True):
+        for points, known, mark in zip(sides[::-1], labels[::-1], marks, strict=True):
+            marker, color, alpha = mark
             painted = [palette[label] for label in known] if known else color
             size = 22 if len(points) <= 500 else 6
-            axes.scatter(*points.T, s=size, c=painted, marker=marker, linewidth=0.9)
-    marks = *marks, *(("s", color) for color in palette.values())
-    handles = [Line2D([], [], marker=marker, color=color, linestyle="") for marker, color in marks]
+            axes.scatter(*points.T, s=size, c=painted, marker=marker, linewidth=0.9, alpha=alpha)
+    marks = *marks, *(("s", color, 1.0) for color in palette.values())
+    handles = [
+        Line2D([], [], marker=marker, color=color, linestyle="", alpha=alpha)
+        for marker, color, alpha in marks
+    ]
     parent = figure if ax is None else panels[-1]
     _style.legend(parent, handles, [*names[::-1], *palette], ncols=4)
 
@@ -218,7 +227,7 @@ def plot_distance_histograms(
 
 
 def plot_distances(
-    matrix: PairwiseResult | ArrayLike, names: Sequence[str], *,
+    matrix: PairwiseResult | ArrayLike, names: Sequence[str] | None = None, *,
     title: str = "Gromov-Wasserstein distances", path: PathLike | None = None,
     figure: Canvas | None = None, ax: Panels | None = None,
 ) -> Figure:  # fmt: skip
@@ -228,7 +237,8 @@ def plot_distances(
     ----------
     matrix : array-like of shape (n, n), or PairwiseResult
         Of a result, its `distances`.
-    names : sequence of str, length n
+    names : sequence of str, length n, or None, default=None
+        None numbers them.
     title, path, figure, ax : see `plot_dynamics`
 
     Examples
@@ -238,7 +248,7 @@ def plot_distances(
     """
     matrix = as_square(_style.part_of(matrix, "distances"), "matrix")
     n = len(matrix)
-    names = _style.as_labels(names, "names", n)
+    names = _style.as_labels(range(n) if names is None else names, "names", n)
     has_numbers = n <= 24  # there is no room for more
     side = 1.8 + (0.62 if has_numbers else 0.18) * n
     figure, (axes,) = _style.start(figure, ax, path, (side + 0.8, side))
@@ -258,7 +268,7 @@ def plot_distances(
 
 
 def plot_dendrogram(
-    matrix: PairwiseResult | ArrayLike, names: Sequence[str], *,
+    matrix: PairwiseResult | ArrayLike, names: Sequence[str] | None = None, *,
     groups: Sequence[object] | None = None, title: str = "Clusters of average distance",
     path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
 ) -> Figure:  # fmt: skip
@@ -268,7 +278,8 @@ def plot_dendrogram(
     ----------
     matrix : array-like of shape (n, n), or PairwiseResult
         Distances: symmetric and zero on the diagonal up to one percent of the largest.
-    names : sequence of str, length n
+    names : sequence of str, length n, or None, default=None
+        None numbers them.
     groups : sequence of length n, optional
         Group of each space: names of a group, and branches within it, have one color.
     title, path, figure, ax : see `plot_dynamics`

@@ -65,6 +65,8 @@ ALL = {
     "distances": (plot.plot_distances, (DISTANCES, NAMES), 1),
     "dendrogram": (plot.plot_dendrogram, (DISTANCES, NAMES), 1),
     "embedding": (plot.plot_embedding, (DISTANCES, NAMES), 1),
+    "distances without names": (plot.plot_distances, (DISTANCES,), 1),
+    "dendrogram without names": (plot.plot_dendrogram, (DISTANCES,), 1),
     "coupling": (plot.plot_coupling, (DISTANCES, NAMES, NAMES), 1),
     "couplings": (plot.plot_couplings, ({"$a": DISTANCES, "_b": DISTANCES},), 2),
     "aligned": (plot.plot_aligned, (CLOUD[:3], CLOUD[:4], ["$a", "_b", "$a"], NAMES), 1),
@@ -298,6 +300,8 @@ def test_sides_share_their_colors():
         colors = [tuple(map(to_hex, some.get_edgecolors()[:9])) for some in drawn]
         assert len({*colors}) == 1 and len({*colors[0]}) == 2
         assert colors[0][0] == colors[0][3] != colors[0][1]
+        dots, crosses = drawn[:2]
+        assert dots.get_alpha() < 0.5 < crosses.get_alpha()  # seen on one another
         assert labels_of(figure.legends[0]) == ["$new", "old", "$a", "_b"]
     for places, expected in zip(points_of(slices), (b, a + 9, b, a), strict=True):
         np.testing.assert_allclose(places, expected)
@@ -322,6 +326,13 @@ def test_words_stand_beside_their_translations():
         np.testing.assert_allclose([texts[word].xy for word in pair], [crosses[k], dots[k]])
         np.testing.assert_allclose(axes.lines[k].get_xydata(), [crosses[k], dots[k]])
     assert len(plot.plot_aligned(alignment, words=words[0]).axes[0].texts) == 2
+    # No text is on another, and lines of wrong words are dashed; words that are not listed may be.
+    lists = {word: {"other"} if k else {translations[k]} for k, word in enumerate(words[:3])}
+    figure = plot.plot_aligned(alignment, words=words, dictionary=lists)
+    (axes,) = figure.axes
+    assert [line.get_linestyle() for line in axes.lines] == ["-", "--", "--", "-"]
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     for unknown in (["casa"], []):
         with pytest.raises(ValueError, match=rf"words must .* got {re.escape(str(unknown))}"):
             plot.plot_aligned(alignment, words=unknown)
