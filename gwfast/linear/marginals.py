@@ -69,7 +69,7 @@ class Unbalanced:
         return rho if isinstance(rho, tuple) else (rho, rho)
 
     def __post_init__(self) -> None:
-        refuse_tensor(self.rho, "rho")
+        refuse_tensor(self.rho, "rho", "a number")
         rho: Any = self.rho
         if isinstance(rho, np.ndarray) and rho.ndim == 0:
             rho = rho.item()

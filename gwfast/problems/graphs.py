@@ -10,7 +10,7 @@ from scipy.sparse import csgraph
 
 from ..utils.blocks import row_blocks
 from ..utils.callers import outside
-from ..utils.validation import as_positive, one_of
+from ..utils.validation import as_positive, one_of, refuse_tensor
 from .geometry import DenseCost, Geometry, PointCloud
 
 
@@ -127,8 +127,10 @@ def as_geometry(cost: CostLike, name: str) -> Geometry:
 
 
 def is_graph(x: Any) -> bool:
-    """Return whether costs are given by a graph: a sparse matrix, or a graph of networkx."""
-    return sparse.issparse(x) or _is_networkx(x)
+    """Return whether costs are given by a graph: a sparse matrix, a graph of networkx, or data of
+    PyTorch Geometric, which `GraphCost` refuses with the way.
+    """
+    return sparse.issparse(x) or _is_networkx(x) or hasattr(x, "edge_index")
 
 
 def _is_networkx(graph: Any) -> bool:
@@ -141,7 +143,10 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
     if networkx:
         graph = _edges_of_networkx(graph, weight, name)
     elif not sparse.issparse(graph):
+        refuse_tensor(graph, name, "a sparse array of SciPy")
         came = type(graph).__name__
+        if hasattr(graph, "edge_index"):
+            came = f"{came}: scipy.sparse.coo_array((lengths, edge_index), (n, n)) makes one"
         raise TypeError(
             f"{name} must be a sparse array or matrix, or a graph of networkx, got {came}"
         )

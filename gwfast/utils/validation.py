@@ -39,12 +39,15 @@ def as_any_array(x: Any, name: str) -> NDArray[Any]:
         raise TypeError(f"{name} must be an array, got a {type(x).__name__}: {error}") from None
 
 
-def refuse_tensor(x: Any, name: str) -> None:
+def refuse_tensor(x: Any, name: str, expected: str = "an array of NumPy") -> None:
     """Raise a TypeError for a tensor of torch or JAX, traced or not: its gradient would be lost."""
     library = type(x).__module__.partition(".")[0]
     if library in ("torch", "jax", "jaxlib"):
+        way = f"{name}.detach().cpu().numpy()" if library == "torch" else f"numpy.asarray({name})"
+        if expected == "a number":
+            way = f"float({name})"
         raise TypeError(
-            f"{name} must be a number or an array of NumPy, got {type(x).__name__} of {library}; "
+            f"{name} must be {expected}, got {type(x).__name__} of {library}: pass {way}; "
             "gwfast.gradients has losses of tensors"
         )
 
@@ -186,7 +189,7 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     """Return `x` as a finite float above zero (or not below it, if `zero`)."""
     # The check of the type takes longer than all else here, and a float needs none.
     if type(x) is not float and (isinstance(x, bool) or not isinstance(x, numbers.Real)):
-        refuse_tensor(x, name)
+        refuse_tensor(x, name, "a number")
         raise TypeError(f"{name} must be a number, got {type(x).__name__}")
     try:
         x = float(x)

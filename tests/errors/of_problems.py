@@ -1,5 +1,7 @@
 """Refusals of costs, graphs and epsilon."""
 
+from types import SimpleNamespace
+
 import networkx
 import numpy as np
 from helpers.problems import cloud, distances
@@ -12,6 +14,8 @@ X, EYE = cloud(10, 3, 0), np.eye(3)
 WIDE = np.ones((40, 30_000))  # 34 rows are a block
 WIDE[[8, 37]] = 0
 APART = sparse.block_diag([distances(X[:5]), distances(X[:4])])
+OF_TORCH, OF_JAX = (type("Array", (), {"__module__": name})() for name in ("torch", "jaxlib._jax"))
+DATA = SimpleNamespace(edge_index=np.array([[0, 1], [1, 2]]), num_nodes=3)  # PyTorch Geometric's
 PATH = networkx.DiGraph(["ab", "bc", "cd"])
 solve, factors = gwfast.gromov_wasserstein, gwfast.PointCloud.from_factors
 
@@ -34,6 +38,11 @@ ROWS = [
     (lambda: solve(np.full((3, 3), np.inf), EYE), "x", "GraphCost"),
     (lambda: GraphCost(EYE), "graph", "ndarray", TypeError),
     (lambda: GraphCost(sparse.csr_array((2, 3))), "graph", (2, 3)),
+    (lambda: solve(OF_TORCH, EYE), "x", "x.detach().cpu().numpy()", TypeError),
+    (lambda: solve(EYE, OF_JAX), "y", "numpy.asarray(y)", TypeError),
+    (lambda: solve(EYE, EYE, epsilon=OF_TORCH), "epsilon", "float(epsilon)", TypeError),
+    (lambda: GraphCost(OF_TORCH), "graph", "torch", TypeError),
+    (lambda: solve(DATA, EYE), "x", "coo_array((lengths, edge_index)", TypeError),
     (lambda: GraphCost(sparse.csr_array([[0, -1.0], [0, 0]])), "graph", "negative"),
     (lambda: GraphCost(sparse.eye_array(3), disconnected="far"), "disconnected", "far"),
     (lambda: GraphCost(sparse.eye_array(3), disconnected=-1.0), "disconnected", -1.0),
