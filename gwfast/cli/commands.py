@@ -68,7 +68,8 @@ def main(argv=None):
         click.echo(f"gwfast: interrupted{why}", err=True)
         return 130
     except click.ClickException as error:
-        click.echo("gwfast: error: " + error.format_message().replace("\n", " "), err=True)
+        message = options.single_backslashes(error.format_message().replace("\n", " "))
+        click.echo(f"gwfast: error: {message}", err=True)
         return 2
 
 
@@ -113,7 +114,7 @@ def read_side(path, counts, settings):
         word, share = embeddings.words[int(zero.argmax())], f"{zero.sum():,} of {len(zero):,} rows"
         raise ValueError(
             f"{path}: expected vectors with a direction, got 0 for {word!r} ({share});"
-            " --encoding-errors skip leaves such rows out"
+            " --bad-rows skip leaves such rows out"
         )
     if counts is not None:
         known = gwfast.words.read_counts(counts, max_bytes=settings.max_bytes)
@@ -249,7 +250,7 @@ def translate(folder, words, k, direction, as_json):
         tell_status(read_gw(folder), folder)
     for word in words:
         if word not in found:
-            message = f"gwfast: {terminal.literal(word)!r} is not among the {side} words"
+            message = f"gwfast: '{terminal.literal(word)}' is not among the {side} words"
             click.echo(message, err=True)
     found = {word: found[word][:k] for word in words if word in found}
     rows = [outputs.COLUMNS, *(row.values() for rows in found.values() for row in rows)]

@@ -33,8 +33,9 @@ _PHRASES = {
     "fewer points": "a smaller --n-words",
     "more points": "a larger --n-words",
     "read_dictionary(path, reverse=True)": "--reverse-dictionary",
-    "errors='replace' or 'skip'": "--encoding-errors replace or skip",
-    "errors='skip'": "--encoding-errors skip",
+    "errors='replace' or 'skip'": "--bad-rows replace or skip",
+    "errors='skip'": "--bad-rows skip",
+    "no file of Alignment.save": "no result of gwfast align",
     "encoding='latin-1', ": "--encoding latin-1, ",
     "; max_words=": "; --max-vocab ",
     "; max_bytes sets": "; --max-bytes sets",
@@ -61,9 +62,14 @@ def as_options(text):
     return text
 
 
+def single_backslashes(text):
+    """Return a message without the doubled backslashes of Python's quotes."""
+    return re.sub("'.*?'", lambda quoted: quoted[0].replace(r"\\", "\\"), text)
+
+
 def arguments_of(function, settings):
     """Return the settings that are arguments of a function of the library."""
-    names = {"max_vocab": "max_words", "encoding_errors": "errors", "threads": "n_threads"}
+    names = {"max_vocab": "max_words", "bad_rows": "errors", "threads": "n_threads"}
     named = {names.get(name, name): value for name, value in vars(settings).items()}
     return {name: named[name] for name in inspect.signature(function).parameters if name in named}
 
@@ -79,7 +85,8 @@ def _epsilon(text):
     try:
         return as_epsilon(text).value or text
     except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+        rule = "must be a number above 0, a percentage such as 2%, or auto"
+        raise click.BadParameter(f"{rule}, got {text}") from error
 
 
 def _steps(text):
@@ -135,7 +142,7 @@ def reader(max_vocab=None):
         count("--max-vocab", default=max_vocab, show_default=max_vocab or "all",
             help="Words to read from a file, which is sorted by frequency."),
         click.option("--lower", is_flag=True, help="Put words in lower case."),
-        click.option("--encoding-errors", type=click.Choice(["strict", "replace", "skip"]),
+        click.option("--bad-rows", type=click.Choice(["strict", "replace", "skip"]),
             default="strict", help="Treatment of words that cannot be decoded. skip also leaves"
             " out rows that cannot be used: no word, other than d numbers, numbers that are not"
             " finite or all zero."),

@@ -17,7 +17,7 @@ from ..solvers.search.seeds import alike, known_pairs
 from ..utils.progress import ProgressListener
 from ..words import Embeddings
 from ..words.evaluation import Precision, gold_standard
-from .options import arguments_of, as_options
+from .options import arguments_of, as_options, single_backslashes
 from .terminal import watched
 
 
@@ -134,7 +134,7 @@ def shown_warnings(told):
         warnings.simplefilter("always", UserWarning)
         yield
     for warning in caught:
-        told.append(as_options(str(warning.message)))
+        told.append(single_backslashes(as_options(str(warning.message))))
         click.echo(f"gwfast: warning: {told[-1]}", err=True)
 
 

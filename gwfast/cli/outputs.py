@@ -36,6 +36,8 @@ def check_output(settings, *inputs):
             raise ValueError("--vectors needs --output")
         return
     check_folder(folder, "--output")
+    if (folder / "result.json").exists() and not settings.force:
+        raise ValueError(f"--output {folder} already has results; --force replaces them")
     if folder.is_dir() and any(folder.iterdir()) and not settings.force:
         raise ValueError(f"--output must be empty without --force, got {folder}")
     inputs = {path.resolve() for path in inputs if path is not None}

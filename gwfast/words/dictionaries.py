@@ -12,11 +12,14 @@ from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import as_translations, one_of
 from .embeddings import EmbeddingsFileError
+from .files.rows import not_a_comma, show
 from .files.source import Source
 
 # str.split() would also cut at the no-break spaces that words contain.
 _SPACES = re.compile("[ \t]+")
 _BREAKS = re.compile("[\t\r\n]")
+# What separates the fields of a line, in messages.
+SEPARATORS = "a space or a tab"
 
 Format: TypeAlias = Literal["auto", "muse", "dinu", "xling", "zhang"]
 Translations: TypeAlias = Mapping[str, Collection[str]]
@@ -94,9 +97,8 @@ def read_dictionary(
                 continue
         elif len(targets) != 1 or not source or not targets[0]:
             between = "<tab>" if format == "xling" else " "
-            raise EmbeddingsFileError(
-                path, number, f"expected 'source{between}target', got {line[:60]!r}"
-            )
+            message = f"expected 'source{between}target', got {show(line)}"
+            raise EmbeddingsFileError(path, number, message + not_a_comma(line, SEPARATORS))
         pairs.setdefault(source, set()).update(targets[:1] if first_only else targets)
     if not pairs:
         raise EmbeddingsFileError(path, None, "expected pairs of words, got none")
@@ -201,8 +203,8 @@ def read_counts(path: PathLike, *, max_bytes: int | None = None) -> dict[str, fl
         except ValueError:
             value = math.nan
         if not (word and 0 < value < math.inf):
-            message = f"expected 'word count', got {line[:60]!r}"
-            raise EmbeddingsFileError(path, number, message)
+            message = f"expected 'word count', got {show(line)}"
+            raise EmbeddingsFileError(path, number, message + not_a_comma(line, SEPARATORS))
         counts.setdefault(word, value)
     return counts
 

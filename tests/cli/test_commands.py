@@ -304,8 +304,8 @@ def test_convert(files, name):
     twice, bad = b"a 1 2\nb\t3\t4\nc 0 0\n 5 6\nd 7 8\nA 5 6\n", b"a 1 2\n\xff 1 2\n"
     dropped = "1 dropped (duplicates), 1 dropped (not UTF-8), 3 dropped"
     for content, options, described in (
-        (twice + bad[6:], "--encoding-errors skip --lower", f"2 words, 2 columns, {dropped}"),
-        (bad, "--encoding-errors replace", "2 words, 2 columns, 1 with replaced"),
+        (twice + bad[6:], "--bad-rows skip --lower", f"2 words, 2 columns, {dropped}"),
+        (bad, "--bad-rows replace", "2 words, 2 columns, 1 with replaced"),
         (b"1 2\nin spite of 1 2\n", "--space _", "1 word, 2 columns"),
     ):
         (files / "c.vec").write_bytes(content)

@@ -170,3 +170,10 @@ def show(text):
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace").strip("\r\n")
     return repr(text if len(text) <= 40 else text[:40] + "...")
+
+
+def not_a_comma(line, separator="one space"):
+    """Return a hint for a line, bytes or str, that commas or semicolons separate; else ""."""
+    line = line if isinstance(line, str) else line.decode("latin-1")
+    found = [name for sign, name in ((",", "a comma"), (";", "a semicolon")) if sign in line]
+    return f"; the separator is {separator}, not {found[0]}" if found else ""

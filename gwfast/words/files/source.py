@@ -13,7 +13,7 @@ from pathlib import Path
 from ...utils.archives import LEAST_ROW_BYTES, default_budget, refuse_more
 from ...utils.validation import as_count
 from ..embeddings import EmbeddingsFileError
-from .rows import show
+from .rows import not_a_comma, show
 
 _HEAD_BYTES = 1 << 16
 # Bytes that are parsed at once.
@@ -175,6 +175,10 @@ class Layout:
         else:
             numbers = rest.partition(b" ")[2][: 4 * n_columns]
             binary = bool(_CONTROL.search(numbers)) and not _is_row(rest, n_columns)
+        if not binary and (counts := Counter(filter(None, map(_n_numbers, lines[1:])))):
+            [(most, n_lines)] = counts.most_common(1)
+            if n_columns not in counts and 2 * n_lines > counts.total():
+                raise ValueError(f"header says {n_columns}, rows have {most} numbers")
         return cls(binary, n_rows, n_columns)
 
     def max_rows(self, source, row_bytes):
@@ -197,8 +201,10 @@ def _header(lines):
     # Without a header words may have spaces, and some rows too many or too few numbers.
     counts = Counter(filter(None, map(_n_numbers, lines)))
     has_tabs = all(b"\t" in line for line in lines if line)
-    if not counts or has_tabs:
-        separator = "; the separator is one space, not a tab" if has_tabs else ""
+    # Of "a, 0.1, 0.2" the last is a number.
+    has_commas = all(not_a_comma(line.partition(b" ")[2]) for line in lines if line)
+    if not counts or has_tabs or (has_commas and counts.most_common(1)[0][0] == 1):
+        separator = "; the separator is one space, not a tab" if has_tabs else not_a_comma(first)
         raise ValueError(
             f"expected the header 'n d' or a word vector, got {show(first)}{separator}"
         )

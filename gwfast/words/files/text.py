@@ -14,7 +14,7 @@ import numpy as np
 
 from ..embeddings import EmbeddingsFileError
 from ._text import parse_rows
-from .rows import BadRow, Rows, file_error, show
+from .rows import BadRow, Rows, file_error, not_a_comma, show
 from .source import BLOCK_BYTES, LINE_BYTES, is_number, long_line
 
 _BLANK = b" \r\n"
@@ -153,6 +153,7 @@ def _parse(line, n_columns):
         several = "a tab" if b"\t" in line else "two"
         separator = f"; the separator is one space, not {several}"
     if len(fields) < n_columns:
+        separator = separator or not_a_comma(line)
         raise BadRow(f"{expected}, got {len(fields)} numbers{separator}")
     if not word:
         raise BadRow(f"{expected}, got no word")
