@@ -97,7 +97,7 @@ cdef class Descent:
     cdef ptrdiff_t room
     cdef readonly object plan, cost, f, g, rows, cols
     cdef readonly ptrdiff_t most
-    cdef object given, shown
+    cdef object given, terms, shown
     cdef unsigned char *memory
     cdef Panels right, right_t
 
@@ -124,27 +124,45 @@ cdef class Descent:
         for panels in (right, right_t):
             if panels is not None:
                 check_matrix("right", (<Panels>panels).k, (<Panels>panels).m, m, m)
-        self.f, self.rows, terms = np.zeros((3, n))
-        self.g, self.cols, col_terms = np.zeros((3, m))
-        terms[:], col_terms[:] = row_cost, col_cost
-        if potentials is not None:
-            self.f[:], self.g[:] = potentials
-        self.given = left, left_t, linear, losses, p, q, terms, col_terms
+        self.given = left, left_t, linear, losses, p, q
         self.d.n, self.d.m, self.d.stride = n, m, stride
         self.d.change, self.d.has_potentials = change, potentials is not None
         self.d.has_cost = True
         self.d.sides[0].masses, self.d.sides[1].masses = &p[0], &q[0]
-        self.d.sides[0].own, self.d.sides[1].own = address(self.f), address(self.g)
-        self.d.sides[0].sums, self.d.sides[1].sums = address(self.rows), address(self.cols)
-        self.d.sides[0].cost, self.d.sides[1].cost = address(terms), address(col_terms)
         self.d.sides[0].middle = shift
         for k, name in enumerate(LIMITS):
             fields[k] = limits[name]
-        self.shown = np.empty((0, GWF_STEP_FIELDS))
+        self.take_place(row_cost, col_cost)
+        if potentials is not None:
+            self.f[:], self.g[:] = potentials
+
+    cdef take_place(self, row_cost, col_cost):
+        """Make vectors of its own, and point to these and to the matrices."""
+        self.f, self.rows, row_terms = np.zeros((3, self.d.n))
+        self.g, self.cols, col_terms = np.zeros((3, self.d.m))
+        row_terms[:], col_terms[:] = row_cost, col_cost
+        self.terms, self.shown = (row_terms, col_terms), np.empty((0, GWF_STEP_FIELDS))
+        self.d.sides[0].own, self.d.sides[1].own = address(self.f), address(self.g)
+        self.d.sides[0].sums, self.d.sides[1].sums = address(self.rows), address(self.cols)
+        self.d.sides[0].cost, self.d.sides[1].cost = address(row_terms), address(col_terms)
+        left, left_t, linear, losses, *_ = self.given
         if self.is_float64:
-            point[double](&self.d, left, left_t, linear, plan, cost, losses)
+            point[double](&self.d, left, left_t, linear, self.plan, self.cost, losses)
         else:
-            point[float](&self.d, left, left_t, linear, plan, cost, losses)
+            point[float](&self.d, left, left_t, linear, self.plan, self.cost, losses)
+
+    def from_plan(self, plan):
+        """Return the descent of the same problem from another plan, which is overwritten; this one
+        has made no iteration.
+        """
+        cdef Descent other = Descent.__new__(Descent)
+        check_matrix("plan", plan.shape[0], plan.shape[1], self.d.n, self.d.m)
+        other.d, other.given, other.is_float64 = self.d, self.given, self.is_float64
+        other.right, other.right_t, other.most = self.right, self.right_t, self.most
+        other.plan, other.cost = plan, np.empty_like(plan)
+        other.d.has_potentials = other.d.has_cost = False
+        other.take_place(self.terms[0], self.terms[1])
+        return other
 
     @property
     def done(self):
@@ -225,102 +243,6 @@ cdef class Descent:
             free(self.memory)
             self.memory = NULL
         return ended
-
-
-cdef class Descents:
-    """Descents of one problem from several plans (k, n, m). `first` is a `Descent` of this problem
-    that has made no iteration, and stays as it is. Plans have its type; the last ones replace them.
-
-    Attributes
-    ----------
-    steps : (k, most, 5) ndarray
-        As `Descent.steps`, of each; the first `done` of these are numbers.
-    done : (k,) ndarray
-    """
-
-    cdef readonly object steps, done
-    cdef Descent first
-    cdef object kept
-    cdef gwf_descent_any *each
-    cdef unsigned char **rooms
-    cdef int *ended
-    cdef ptrdiff_t count, most
-
-    def __cinit__(self, Descent first, plans):
-        cdef ptrdiff_t k, n = first.d.n, m = first.d.m
-        cdef double[:, :, ::1] vectors, steps
-        count, kind = len(plans), np.float64 if first.is_float64 else np.float32
-        if plans.shape[1:] != (n, m) or plans.dtype != kind or not plans.flags.c_contiguous:
-            raise ValueError(
-                f"plans must be C-contiguous ({n}, {m}) of {np.dtype(kind)}, got {plans.shape[1:]} "
-                f"of {plans.dtype}"
-            )
-        first.get_ready()
-        self.first, self.count, self.most = first, count, first.most
-        self.each = <gwf_descent_any *>calloc(max(count, 1), sizeof(gwf_descent_any))
-        self.rooms = <unsigned char **>calloc(max(count, 1), sizeof(unsigned char *))
-        self.ended = <int *>calloc(max(count, 1), sizeof(int))
-        if self.each == NULL or self.rooms == NULL or self.ended == NULL:
-            raise MemoryError(f"no room for {count} descents")
-        self.steps, costs = np.empty((count, first.most, GWF_STEP_FIELDS)), np.empty_like(plans)
-        # Potentials, sums, and the terms of the cost that depend on one index.
-        lines = np.zeros((count, 3, n + m))
-        lines[:, 2, :n], lines[:, 2, n:] = first.given[6:8]
-        self.kept, vectors, steps = (plans, costs, lines), lines, self.steps
-        addresses = plans.ctypes.data, costs.ctypes.data
-        for k in range(count):
-            self.each[k], self.ended[k] = first.d, GWF_MORE
-            self.each[k].has_potentials = self.each[k].has_cost = False
-            self.each[k].plan = <void *><uintptr_t>(addresses[0] + k * plans.strides[0])
-            self.each[k].cost = <void *><uintptr_t>(addresses[1] + k * plans.strides[0])
-            self.each[k].steps = &steps[k, 0, 0]
-            for side in range(2):
-                self.each[k].sides[side].own = &vectors[k, 0, side * n]
-                self.each[k].sides[side].sums = &vectors[k, 1, side * n]
-                self.each[k].sides[side].cost = &vectors[k, 2, side * n]
-
-    def __dealloc__(self):
-        cdef ptrdiff_t k
-        for k in range(self.count if self.rooms != NULL else 0):
-            free(self.rooms[k])
-        free(self.rooms)
-        free(self.each)
-        free(self.ended)
-
-    def advance(self, int n_threads=1):
-        """Iterate for some tenths of a second, each descent on one thread; return whether all have
-        ended.
-        """
-        cdef ptrdiff_t k
-        cdef double until = seconds() + SECONDS
-        cdef uint64_t before
-        with nogil:
-            for k in prange(
-                self.count, num_threads=team(n_threads, self.count), schedule="dynamic"
-            ):
-                before = begin_flush()
-                if self.ended[k] == GWF_MORE and seconds() <= until:
-                    self.iterate(k)
-                end_flush(before)
-        self.done = np.array([self.each[k].done for k in range(self.count)])
-        ended = [self.ended[k] for k in range(self.count)]
-        if min(ended, default=0) < 0:
-            raise MemoryError("no room for a descent")
-        return GWF_MORE not in ended
-
-    cdef void iterate(self, ptrdiff_t k) noexcept nogil:
-        cdef const gwf_kernels *table = isa.f64 if self.first.is_float64 else isa.f32
-        if self.rooms[k] == NULL:
-            self.rooms[k] = room_for(&self.each[k], table)
-            if self.rooms[k] == NULL:
-                self.ended[k] = -1
-                return
-        self.ended[k] = table.descend(&self.each[k], self.most)
-        if self.ended[k] == GWF_MORE and self.each[k].done >= self.most:
-            self.ended[k] = GWF_OTHERWISE
-        if self.ended[k] != GWF_MORE:
-            free(self.rooms[k])
-            self.rooms[k] = NULL
 
 
 cdef unsigned char *room_for(gwf_descent_any *d, const gwf_kernels *table) noexcept nogil:

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent, Descents
+from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent
 from ..kernels._products import Panels
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
@@ -77,11 +77,14 @@ def descend_each(first, plans, limits, n_threads=1):
     compiled = _in_own_type(first, limits) if at.is_small else None
     if compiled is None:
         return values, done
-    together = Descents(compiled, plans)
-    while not together.advance(n_threads):
+    left = several = [compiled.from_plan(plan) for plan in plans]
+    while left:
         limits.deadline.check()
-    done, [made] = together.done, together.done.nonzero()
-    values[made] = at.cost_scale * together.steps[made, done[made] - 1, VALUE]
+        ended = zip(left, Descent.each(left, n_threads), strict=True)
+        left = [one for one, how in ended if how == MORE and one.done < one.most]
+    for k, one in enumerate(several):
+        if one.done:
+            values[k], done[k] = at.cost_scale * one.steps[-1, VALUE], one.done
     return values, done
 
 
