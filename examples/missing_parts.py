@@ -56,7 +56,7 @@ problems = {
     "unbalanced": gwfast.QuadraticProblem(*costs, marginals=gwfast.Unbalanced(0.1)),
 }
 with warnings.catch_warnings():
-    # The balanced plan keeps none of the known pairs, and its advice says so.
+    # The balanced plan keeps no known pair, and warns.
     warnings.simplefilter("ignore", gwfast.ConvergenceWarning)
     plans = {
         name: gwfast.gromov_wasserstein(problem, epsilon=0.002, init=known)

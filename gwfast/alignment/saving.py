@@ -37,7 +37,7 @@ def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
         "refinement": np.reshape(alignment.refinement, (-1, len(RefineStep._fields))),
     }
     if alignment._gw is not None:
-        # Labels are the words; those of other types matter to the plan alone.
+        # The labels are the words, which the file has already.
         gw = arrays_of(vars(alignment._gw) | {"labels": (None, None)})
         arrays |= {f"gw_{name}": array for name, array in gw.items()}
     if alignment.target_mapping is not None:

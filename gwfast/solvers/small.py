@@ -66,7 +66,7 @@ def small_descents(problems, begin, deadline, n_threads):
 
 def small_result(problem, descent, limits, seconds):
     """Return the `GWResult` of the descent of a small problem."""
-    starts = [PRODUCT]  # or a plan, of which there is as little to say
+    starts = [PRODUCT]  # or a plan of the caller, which has the same advice
     more = dict(labels=problem.labels, seconds=seconds)
     result = remarked(problem, conclude(descent, math.inf, limits, starts, **more), starts)
     return completed(problem, result, seconds) if problem.is_fused else result

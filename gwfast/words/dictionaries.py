@@ -18,7 +18,7 @@ from .files.source import Source
 # str.split() would also cut at the no-break spaces that words contain.
 _SPACES = re.compile("[ \t]+")
 _BREAKS = re.compile("[\t\r\n]")
-# What separates the fields of a line, in messages.
+# Separators of the fields of a line, in messages.
 SEPARATORS = "a space or a tab"
 
 Format: TypeAlias = Literal["auto", "muse", "dinu", "xling", "zhang"]

@@ -288,7 +288,7 @@ def test_saved_results_that_are_not_to_be_trusted_say_so(files):
 
 
 def test_letters_that_an_encoding_lacks_and_other_unicode_forms(files, solved):
-    for word in ("日本語", "ñ"):  # of which the folder has the form with two letters
+    for word in ("日本語", "ñ"):  # the folder has "ñ" as two letters
         status, out, message = run("translate", solved.folder, word, "-k", 1, encoding="cp1252")
         assert (status, message) == (0, "") and "?" not in out
         assert word_of(out.splitlines()[1].split("\t")[2]) == normalize("NFD", f"{word}!")

@@ -42,12 +42,12 @@ from .starts import PRODUCT, Start, as_plan, random
 SAME = 1e-4
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
-# First starts: eight along eigenvectors, one for each choice of signs, the rest at random. If these
-# leave doubt, MAX_ROUNDS of further starts; for small problems as many as have ROUNDED entries of
-# plans, MOST_ROUNDS at most.
+# First starts: eight along eigenvectors, one for each choice of signs, the rest at random. If a
+# search is in doubt, MAX_ROUNDS of further starts follow; of small problems more, until their plans
+# have ROUNDED entries, but MOST_ROUNDS at most.
 N_STARTS, MAX_ROUNDS, MOST_ROUNDS, ROUNDED = 12, 6, 24, 12_000
-# Label and kind of the best plan with entropy, and entries of a problem from which on it is a
-# start, unless a plan stands out. Between communities exact ends are up to a third lower with it.
+# Label and kind of the best plan with entropy. Problems of at least this many entries start there,
+# too, unless a plan stands out: between communities exact ends are up to a third lower.
 ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 500
 PRODUCT_START, ANNEALED_PRODUCT = ("product", "product"), ("annealed product", "product")
 # Entries of a plan up to which plans are annealed.

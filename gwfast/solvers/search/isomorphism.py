@@ -121,7 +121,7 @@ def twins(geometry, masses, linear=None):
     close = np.diff(sums[order]) <= 2.0 * _rounding(geometry) * n**0.5
     if not close.any():
         return []
-    # Of twins i and j the sums of costs, with the weights w, differ by (w_i - w_j) (c_ii - c_ij).
+    # Sums of costs with weights w differ by (w_i - w_j) (c_ii - c_ij) between twins i and j.
     weights = np.random.default_rng(0).random(n)
     weighted, diagonal, classes = matrix @ weights.astype(matrix.dtype), matrix.diagonal(), []
     ends = np.flatnonzero(np.diff(np.concatenate([[False], close, [False]]).astype(np.int8)))

@@ -74,7 +74,7 @@ class Entrant:
     fate: str = LOST
     size: float = 0.0
     optimum: int = dataclasses.field(default_factory=itertools.count().__next__)
-    former: int = -1  # the number before that
+    former: int = -1  # its optimum before it joined another entrant
     rivals: tuple = ()  # of the winner of a race, by `rivals_of`
 
     @property

@@ -201,7 +201,7 @@ def _header(lines):
     # Without a header words may have spaces, and some rows too many or too few numbers.
     counts = Counter(filter(None, map(_n_numbers, lines)))
     has_tabs = all(b"\t" in line for line in lines if line)
-    # Of "a, 0.1, 0.2" the last is a number.
+    # The last field of "a, 0.1, 0.2" is a number.
     has_commas = all(not_a_comma(line.partition(b" ")[2]) for line in lines if line)
     if not counts or has_tabs or (has_commas and counts.most_common(1)[0][0] == 1):
         separator = "; the separator is one space, not a tab" if has_tabs else not_a_comma(first)
