@@ -11,7 +11,7 @@ that the truth is known. It prints::
 
     genes: 240 cells x 400; openness: 200 cells x 600
     CellAlignment(240 x 200 cells, 21 neighbors, uncertain, gw_cost=0.0238165)
-    types found: 90 % of cells; of the surest: 99 %
+    types found: 90 % of cells; of the surest half: 99 %
 """
 
 import argparse
@@ -104,7 +104,7 @@ share = genes.obs["gwfast_type_share"].to_numpy()
 sure = share >= np.median(share)
 print(
     f"types found: {100 * right.mean():.0f} % of cells; "
-    f"of the surest: {100 * right[sure].mean():.0f} %"
+    f"of the surest half: {100 * right[sure].mean():.0f} %"
 )
 both = anndata.concat({"genes": genes, "openness": dna}, label="from", join="inner")
 
