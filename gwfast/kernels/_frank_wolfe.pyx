@@ -238,14 +238,21 @@ cdef class FrankWolfe:
         """Begin at the product plan, with products of vectors alone."""
         cdef const Terms *t = &self.terms
         cdef ptrdiff_t n = self.n, m = self.m, i, j, k, inner = t.n_products
+        cdef double scale = t.mass, rows = 0.0, cols = 0.0
+        if self.partial:  # the totals of the masses may differ
+            for i in range(n):
+                rows += t.p[i]
+            for j in range(m):
+                cols += t.q[j]
+            scale /= rows * cols
         for k in range(inner):
             isa.f64.dot_each_row(t.left[k], t.p, self.row_sums, n, n)
             matmul(self, t.q, 1, m, t.right[k], self.weights + k * m, False)
             for i in range(n):
-                self.gathered[inner * i + k] = t.mass * self.row_sums[i] / inner
+                self.gathered[inner * i + k] = scale * self.row_sums[i] / inner
         for i in range(n):
             for j in range(m):
-                self.plan_[i * m + j] = t.mass * t.p[i] * t.q[j]
+                self.plan_[i * m + j] = scale * t.p[i] * t.q[j]
         matmul(self, self.gathered, n, inner, self.weights, self.gradient_, False)
         begin_steps(self)
 

@@ -120,7 +120,7 @@ class Balanced:
 
     def product(self):
         """Return the marginals of the product plan, which is their product over its mass."""
-        return self.mass * self.p, self.mass * self.q
+        return self.p * (self.mass / self.p.sum()), self.q * (self.mass / self.q.sum())
 
     def plan_mass(self, rows):
         """Return the mass that changes of a plan with these row sums are relative to."""
@@ -228,9 +228,6 @@ class UnbalancedRule(Balanced):
                 f"different totals, or infinite on one side, got {self.rho}"
             )
         return self
-
-    def product(self):
-        return self.p * (self.mass / self.p.sum()), self.q * (self.mass / self.q.sum())
 
     def plan_mass(self, rows):
         return max(float(rows.sum()), VANISHED * self.mass)
