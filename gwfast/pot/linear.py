@@ -24,8 +24,8 @@ from .exact import with_one_mean
 from .unified import LeftToPot
 
 __all__ = ["emd", "emd2", "sinkhorn"]
-# Costs this many times the median, such as costs of forbidden pairs, leave too few digits for the
-# others: the tolerance of the solver is a fraction of the largest cost.
+# Ratio of costs beyond which the larger, such as costs of forbidden pairs, leave too few digits for
+# the smaller: the tolerance of the solver is a fraction of the largest cost.
 MOST_COST = 1e6
 
 
@@ -75,9 +75,14 @@ def _transported(a, b, M):
     program = LinearProgram(Balanced(p, q))
     plan, value = least_plan(program, cost)
     if largest * p.sum() > MOST_COST * abs(value):
-        typical = np.median(np.abs(program.part(cost)))
-        if largest > MOST_COST * typical > 0:
-            raise LeftToPot(f"M must be below {MOST_COST * typical:.3g}, got {largest:.3g}")
+        highest = np.abs(cost[cost != 0]).min(initial=largest)
+        while (highest := MOST_COST * highest) < largest:
+            plan, value = least_plan(program, np.minimum(cost, highest))
+            # No plan costs less for lowered costs, nor for higher ones.
+            if not plan[cost > highest].any():
+                break
+        else:
+            plan, value = least_plan(program, cost)
     back = arrays.back
     value = value if arrays.kind == "numpy" else back(value)
 

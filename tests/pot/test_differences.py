@@ -255,6 +255,24 @@ def test_masses_of_nothing_are_uniform_and_any_costs_are_solved():
         assert pot.emd2([], [], cost) == 0
 
 
+@pytest.mark.parametrize("cost", [1e8, 1e12, 1e16, 1e30])
+def test_pairs_at_any_cost_are_avoided(cost):
+    costs = np.where((kept := np.random.default_rng(0).random((12, 9))) < 0.8, M, 50.0)
+    best = pot.emd2(P, Q, costs)
+    with pot.patched():
+        assert ot.emd2(P, Q, np.where(kept < 0.8, M, cost)) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("totals", [(2.0, 1.0), (1.0, 2.0), (3.0, 0.5)])
+@pytest.mark.parametrize("name", [name for name in ENTROPIC + EXACT if "partial" in name])
+def test_a_partial_plan_has_the_mass_asked_for_if_totals_differ(name, totals):
+    p, q = totals[0] * P, totals[1] * Q
+    for mass in (0.9 * min(totals), min(totals)):
+        plan = ours(name)(**call(name, GIVEN | dict(p=p, q=q), m=mass))
+        assert plan.sum() == pytest.approx(mass, rel=1e-6)
+        assert (plan.sum(axis=1) <= p + 1e-6).all() and (plan.sum(axis=0) <= q + 1e-6).all()
+
+
 def test_solve_gromov_heeds_reg_and_all_costs_of_fused_problems():
     part = {"unbalanced_type": "partial", "unbalanced": 0.6}
     plans = [pots(SEMIRELAXED[1])(M, C1, C2, P, epsilon=0.2, alpha=0.4)]
