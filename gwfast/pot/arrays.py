@@ -8,15 +8,13 @@ import numpy as np
 from ..problems.geometry import DenseCost, PointCloud
 from ..problems.graphs import as_geometry, is_graph
 from ..utils.labels import in_order, labels_of
-from ..utils.validation import as_array, as_positive
+from ..utils.validation import NO_LIMIT, as_array, as_positive
 
 # Space of each axis of the arguments that have points of the first or of the second space.
 SIDES: dict[str, tuple[int, ...]] = {
     "C1": (0, 0), "Ca": (0, 0), "C2": (1, 1), "Cb": (1, 1), "M": (0, 1), "G0": (0, 1),
     "p": (0,), "q": (1,), "a": (0,), "b": (1,),
 }  # fmt: skip
-# An infinite limit of iterations is this many.
-NO_LIMIT = 2**31 - 1
 
 
 class Arrays:

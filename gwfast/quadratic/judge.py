@@ -129,8 +129,8 @@ class Limits:
     damps: bool = True
 
     def __post_init__(self):
-        as_count(self.max_outer, "max_iter")
-        as_count(self.max_inner, "max_inner")
+        object.__setattr__(self, "max_outer", as_count(self.max_outer, "max_iter"))
+        object.__setattr__(self, "max_inner", as_count(self.max_inner, "max_inner"))
         as_positive(self.tol, "tol")
         as_positive(self.marginal_tol, "marginal_tol")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, Literal
@@ -161,7 +162,7 @@ class Settings:
             came = type(self.callback).__name__
             raise TypeError(f"callback must be callable or None, got {came}")
         checked = dict(
-            seed=as_count(self.seed, "seed", least=0),
+            seed=as_count(self.seed, "seed", least=0, most=math.inf),
             epsilon=as_epsilon(self.epsilon, zero=self.takes_zero),
         )
         if not isinstance(self.checkpoint, Checkpoint):

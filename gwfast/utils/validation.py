@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 # Masses that sum to one up to this are taken as rounding and renormalized.
 MASS_TOLERANCE = 1e-4
+# Larger counts are this many, as kernels count in 64 bits, and loops add.
+NO_LIMIT = 2**31 - 1
 # Masses below this share of the largest are none: float32 plans have no room for them.
 LEAST_MASS = 1e-30
 
@@ -201,8 +203,8 @@ def as_positive(x: float, name: str, *, zero: bool = False) -> float:
     return x
 
 
-def as_count(x: int, name: str, *, least: int = 1) -> int:
-    """Return `x` as an int not below `least`."""
+def as_count(x: int, name: str, *, least: int = 1, most: float = NO_LIMIT) -> int:
+    """Return `x` as an int not below `least`; `most` if it is larger."""
     try:
         if isinstance(x, bool | np.bool_):  # NumPy's counted as integers before 2.3
             raise TypeError
@@ -211,7 +213,7 @@ def as_count(x: int, name: str, *, least: int = 1) -> int:
         raise TypeError(f"{name} must be an integer, got {type(x).__name__}") from None
     if x < least:
         raise ValueError(f"{name} must be at least {least}, got {x}")
-    return x
+    return int(min(x, most))
 
 
 def as_mapping(x: T, name: str) -> T:

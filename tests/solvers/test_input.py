@@ -27,6 +27,16 @@ def test_a_random_problem_ends_as_its_status_says(case):
     assert case not in ROUNDING or not end.startswith("ValueError") or "epsilon must" in end
 
 
+@pytest.mark.parametrize("count", [2**31, 2**63, 10**400])
+def test_counts_may_be_of_any_size(count):
+    cost, most = distances(cloud(8, 2, 0)), gwfast.SolverOptions(max_inner=count)
+    for more in (dict(init="product"), dict(marginals="semirelaxed"), dict(epsilon=0)):
+        result = gromov_wasserstein(cost, cost, max_iter=count, options=most, **more)
+        assert result.status in ("converged", "uncertain")
+    assert gwfast.pairwise_gromov_wasserstein([cost] * 3, k_nearest=count).n_solved == 3
+    gromov_wasserstein(cost, cost, seed=count)
+
+
 def pair(n=8, m=6):
     return [distances(cloud(k, 2, seed)) for k, seed in ((n, 1), (m, 2))]
 

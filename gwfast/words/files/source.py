@@ -3,6 +3,7 @@
 import codecs
 import importlib
 import io
+import math
 import re
 import stat
 from collections import Counter
@@ -47,7 +48,7 @@ class Source:
     def of(cls, path, max_bytes=None):
         """Return the source of a file, which must be a regular file: it is read twice."""
         if max_bytes is not None:
-            max_bytes = as_count(max_bytes, "max_bytes")
+            max_bytes = as_count(max_bytes, "max_bytes", most=math.inf)
         status = path.stat()
         if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             raise EmbeddingsFileError(path, None, "expected a regular file, got a pipe or a device")
