@@ -67,10 +67,16 @@ class LiveStep(OuterStep):
 
     @property
     def coupling(self) -> Coupling:
-        """The plan of this iteration, during the call only: copy the array that is to stay."""
+        """The plan of this iteration, during the call only: copy the array that is to stay, which
+        cannot be written to.
+        """
         if self._snapshot is None:
             raise RuntimeError("the coupling of a step is there during the callback only")
-        return self._snapshot()
+        coupling = self._snapshot()
+        if coupling.form == "array":  # the solver's own
+            coupling.array = coupling.array.view()
+            coupling.array.flags.writeable = False
+        return coupling
 
 
 class Masses(NamedTuple):

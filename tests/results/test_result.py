@@ -1,5 +1,6 @@
 """Matches, projections, labels and tables of a result, and the plan of a step on the way."""
 
+import contextlib
 import sys
 
 import numpy as np
@@ -130,6 +131,8 @@ def test_steps_show_plans_and_looking_changes_nothing(kind, tier):
     def look(step):
         kept.append(step)
         seen.append(step.coupling.toarray().copy())
+        with contextlib.suppress(ValueError):
+            step.coupling.toarray()[:] = 0.0
         return step.coupling.topk(3).indices.max() < 0
 
     looked = gwfast.gromov_wasserstein(*costs, callback=look, **options)
