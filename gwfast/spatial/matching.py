@@ -397,10 +397,10 @@ def _level_sizes(largest):
 
 
 def _evenly(points, masses):
-    """Return the spots (n,) in an order whose first spots are spread _evenly over the slice, which
+    """Return the spots (n,) in an order whose first spots are spread evenly over the slice, which
     keeps its moments: at even steps through a tree of halves. Spots without mass come last.
     """
-    # Multiples of the golden ratio modulo one: the first k fill the interval _evenly, for every k.
+    # Multiples of the golden ratio modulo one: the first k fill the interval evenly, for every k.
     golden = np.arange(len(points)) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
     order = cKDTree(points, leafsize=1).indices[np.argsort(golden, kind="stable")]
     return order[np.argsort(masses[order] == 0, kind="stable")]
