@@ -152,6 +152,8 @@ def align(
     solving = time.perf_counter()
     gw = solve(problem, settings)
     gw = dataclasses.replace(gw, advice=gw.advice.replace("a larger max_iter, or ", ""))
+    if not gw.history:  # the product plan, which maps nothing
+        gw = dataclasses.replace(gw, ending=Ending.UNSOLVED)
     # A solve that went on from a checkpoint has the seconds of the earlier calls, too.
     began -= max(0.0, gw.seconds - (time.perf_counter() - solving))
     n_threads = resolve_n_threads(n_threads)

@@ -1,7 +1,7 @@
 from typing import Any
 
 from ._products import Panels
-from .arrays import Float64Array, FloatArray, IntArray
+from .arrays import Float64Array, FloatArray
 
 FIELDS: tuple[str, ...]
 MORE: int
@@ -38,6 +38,7 @@ class Descent:
         change: float,
         limits: dict[str, Any],
     ) -> None: ...
+    def from_plan(self, plan: FloatArray) -> Descent: ...
     @property
     def done(self) -> int: ...
     @property
@@ -46,9 +47,3 @@ class Descent:
     def steps(self) -> Float64Array: ...
     @staticmethod
     def each(descents: list[Descent], n_threads: int = 1) -> list[int]: ...
-
-class Descents:
-    steps: Float64Array
-    done: IntArray
-    def __init__(self, first: Descent, plans: FloatArray) -> None: ...
-    def advance(self, n_threads: int = 1) -> bool: ...

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..utils.types import Float64Array
-from .coupling import Coupling
+from .coupling import ArrayCoupling, Coupling
 
 
 class OuterStep(NamedTuple):
@@ -73,7 +73,7 @@ class LiveStep(OuterStep):
         if self._snapshot is None:
             raise RuntimeError("the coupling of a step is there during the callback only")
         coupling = self._snapshot()
-        if coupling.form == "array":  # the solver's own
+        if isinstance(coupling, ArrayCoupling):  # the solver's own array
             coupling.array = coupling.array.view()
             coupling.array.flags.writeable = False
         return coupling

@@ -93,8 +93,3 @@ class Ending(enum.Enum):
         self = object.__new__(cls)
         self._value_, self.status, self.advice = len(cls.__members__), status, advice
         return self
-
-    @property
-    def is_late(self) -> bool:
-        """True if a time limit ended the solve."""
-        return self in (Ending.TIME_LIMIT, Ending.UNSOLVED)

@@ -35,7 +35,6 @@ ADVICE = {
     Ending.STOPPED: "",
     Ending.CYCLE: "try a larger {width}, or compare other {others}",
     Ending.TIME_LIMIT: "try a larger time_limit, a larger {width}, or fewer points",
-    Ending.UNSOLVED: "time was up before the first iteration; try a larger time_limit",
     Ending.NEAR_PRODUCT: "the plan matches nothing; try a smaller {width}, or other {others}",
     Ending.EQUAL_COSTS: "all costs of a side are equal, so that nothing tells its points apart",
     Ending.LOST_MASS: "points have lost their mass; try a larger {width}",

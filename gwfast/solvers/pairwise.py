@@ -295,7 +295,7 @@ class _Solver:
         if not self.options.is_exact:
             problems = [self.spaces.problem(*pair) for pair in pairs]
             results = solve_all(problems, self.options, self._n_threads, lambda event: None)
-            late = [result.ending.is_late for result in results]
+            late = [result.ending == Ending.TIME_LIMIT for result in results]
             # The cost is right also if all plans have it.
             known = Status.CONVERGED, Status.UNCERTAIN
             sure = [one.status in known or one.ending == Ending.EQUAL_COSTS for one in results]

@@ -44,7 +44,7 @@ def unsolved(problem, options):
         linear_cost=linear,
         epsilon=epsilon,
         marginal_error=0.0,
-        ending=Ending.UNSOLVED,
+        ending=Ending.TIME_LIMIT,
         advice=Ending.UNSOLVED.advice,
         history=(),
         marginals=rule.asked(),

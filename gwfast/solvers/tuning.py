@@ -105,7 +105,7 @@ def tune_epsilon(
                 break
             epsilon, before = values[best], None
         result = _solved(problem, dataclasses.replace(settings, epsilon=epsilon), before)
-        late = bool(rows) and result.ending.is_late
+        late = bool(rows) and result.ending == Ending.TIME_LIMIT
         if late:
             break
         rows += result.candidates

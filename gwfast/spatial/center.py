@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
+from ..results.status import Ending
 from ..results.tables import frame
 from ..singlecell.cells import filled
 from ..utils.callers import outside
@@ -111,7 +112,7 @@ def center_align(
         Relative change of the objective below which the rounds end.
     time_limit : float or None, default=None
         Seconds after which the last whole round is returned. If the first round is cut short, its
-        plans have the status "time_limit" or "degenerate".
+        plans have the status "time_limit".
     progress : bool or callable, default=False
         See `gromov_wasserstein`.
 
@@ -165,7 +166,7 @@ def center_align(
                     dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
                     time_limit=deadline.left,
                 )  # fmt: skip
-                if center is not None and alignment.gw.ending.is_late:
+                if center is not None and alignment.gw.ending == Ending.TIME_LIMIT:
                     return center
                 alignments.append(alignment)
             objectives.append(float(shares @ [each.objective for each in alignments]))

@@ -222,8 +222,7 @@ def left_to_pot():
     """Yield calls that gwfast does not solve, and the functions that POT calls for them."""
     linear = {"a": P, "b": Q, "M": M}
     several = {"b": np.stack([Q, Q[::-1]], axis=1)}
-    # Forbidden pairs: too expensive for the digits of the others.
-    for other in (several, *({"M": np.where(M < 0.6, M, price)} for price in (1e9, 1e300))):
+    for other in (several, {"M": np.where(M < 0.6, M, 1e300)}):
         yield "emd2", linear | other, set()
     start = {"warmstart": (np.zeros(12), np.zeros(9))}
     ended, stabilized = {"stopThr": 0.0, "numItermax": 5}, {"method": "sinkhorn_stabilized"}

@@ -223,7 +223,7 @@ def _compared(best, unsettled, rows, limits):
     was dropped; all other rows, and the `rivalry` of the next optimum.
     """
     one = unsettled[0]
-    if best.is_late or one.value > bound(best, NEAR):
+    if best.is_late or not best.n_outer or one.value > bound(best, NEAR):
         return best, rows, math.inf
     unsettled.remove(one)
     rows = without(rows, one)
@@ -257,7 +257,11 @@ def _promoted(best, below, level, options, keeps):
         state = descent.start_for(at, epsilon)
     else:
         keeps, (rows, cols) = False, map(np.searchsorted, level.rows, below)
-        state = at.extended(descent.state, descent.linearization, rows, cols, epsilon)
+        state = descent.state
+        if state.plan is None and not is_factored(level.problem):
+            # Out of time, a solve goes from low-rank costs to whole costs of other points.
+            state = state._replace(plan=descent.coupling.toarray())
+        state = at.extended(state, descent.linearization, rows, cols, epsilon)
     if not keeps:
         schedule = dataclasses.replace(schedule, first=schedule.last)
     # The first step on all points changes the plan of 10,000 words by .11 or more. Marginals may be
@@ -314,7 +318,7 @@ def _along_axes(problem, options, epsilon, batch):
     """Return a batch of starts along axes of two clouds, pruned on few points."""
     parts = fewer_points(problem, options, AXES_POINTS)
     few, rows = next(parts, (problem, [np.arange(n) for n in problem.shape]))
-    seeds = options.seed + batch * N_ESTIMATES + np.arange(N_ESTIMATES)
+    seeds = [options.seed + batch * N_ESTIMATES + k for k in range(N_ESTIMATES)]
     return axis_starts(problem, few, rows, epsilon, seeds, N_AXES, options.limits.deadline)
 
 

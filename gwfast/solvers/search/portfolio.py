@@ -180,7 +180,8 @@ def race(field, limits, report):
                     dropped += [each.ended(SKIPPED) for each in field[k:] if not each.n_outer]
                     field = [each for each in field if each.n_outer]
                     break
-        left, same = distinct(field)
+        # States without an iteration may have no plan to compare.
+        left, same = distinct(field) if most else (sorted(field, key=lambda one: one.value), [])
         for one, each in itertools.product(same, dropped):
             if each.optimum == one.former:
                 each.optimum = one.optimum
