@@ -34,8 +34,8 @@ cdef class Space:
     constant of a point; features (n, d), whose squared distances are linear costs; and directions
     (k, n), at most two, of positive skewness: a descent begins at the product plan times one plus
     the sum of products of these, or with a minus where skewness says least, whichever leads lower
-    in a step. Where a space has `ties`, all signs are tried, and the two lowest plans descend, after
-    the product plan.
+    in a step. Where a space has `ties`, all signs are tried, and the two lowest plans
+    descend, after the product plan.
     """
 
     cdef Facts facts
