@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.cluster.hierarchy import dendrogram, linkage
 from scipy.spatial.distance import squareform
 
@@ -17,7 +17,7 @@ from ..problems.geometry import cosine_similarity
 from ..results.pairwise import PairwiseResult
 from ..utils.labels import ByWord, first_rows, in_order, labels_of
 from ..utils.types import PathLike
-from ..utils.validation import as_count, as_matrix, as_square
+from ..utils.validation import as_count, as_matrix, as_square, as_table
 from ..words.dictionaries import Translations
 from . import _style
 from ._style import Canvas, Panels
@@ -246,7 +246,7 @@ def plot_distances(
     >>> import gwfast.plot
     >>> figure = gwfast.plot.plot_distances([[0, 1, 5], [1, 0, 4], [5, 4, 0]], ["a", "b", "c"])
     """
-    matrix = as_square(_style.part_of(matrix, "distances"), "matrix")
+    matrix = _solved(matrix)
     n = len(matrix)
     names = _style.as_labels(range(n) if names is None else names, "names", n)
     has_numbers = n <= 24  # there is no room for more
@@ -373,9 +373,19 @@ def _groups_of(groups, n):
     return names, np.array([names.index(label) for label in labels])
 
 
+def _solved(matrix: Any) -> NDArray[Any]:
+    """Return a square matrix, or distances, of which no pair was skipped."""
+    matrix = as_table(_style.part_of(matrix, "distances"), "matrix")
+    if n_skipped := np.count_nonzero(matrix == np.inf):
+        raise ValueError(
+            f"matrix must be finite, got inf for {n_skipped} entries: k_nearest skips pairs"
+        )
+    return as_square(matrix, "matrix")
+
+
 def _as_distances(matrix):
     """Return a matrix that is nearly one of distances as float64, symmetric and not negative."""
-    matrix = as_square(_style.part_of(matrix, "distances"), "matrix").astype(np.float64)
+    matrix = _solved(matrix).astype(np.float64)
     if len(matrix) < 2:
         raise ValueError(f"matrix must have at least two rows, got {len(matrix)}")
     for error, condition in (

@@ -87,7 +87,7 @@ def pairwise_gromov_wasserstein(
         alone. None is the plan along eigenvectors alone, or the product plan if there is none.
     k_nearest : int or None, default=None
         If given, pairs are skipped if lower bounds (of the squared loss) show that neither space is
-        among the k nearest spaces of the other.
+        among the k nearest spaces of the other; their costs are infinite.
     plans : bool, default=False
         Whether to keep the plans.
     tol, progress
@@ -181,8 +181,12 @@ def pairwise_gromov_wasserstein(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spaces:
-    """The spaces, checked, with their masses and features, and a shift of all costs."""
+    """The spaces, checked, with their masses and features, and a shift of all costs; without the
+    points that have no mass. `sizes` count these as well, and `points` are the others.
+    """
 
+    sizes: list[int]
+    points: list[np.ndarray]
     geometries: list[DenseCost]
     masses: list[np.ndarray]
     features: list[np.ndarray] | None
@@ -218,10 +222,16 @@ class Spaces:
                 x = as_matrix(x, f"features[{k}]", shape=(cost.n, width))
                 vectors.append(x.astype(np.float64))
             features = vectors
+        sizes, points = [cost.n for cost in geometries], list(map(np.flatnonzero, checked))
+        for k, own in enumerate(points):
+            if len(own) < sizes[k]:
+                geometries[k], checked[k] = geometries[k].take(own), checked[k][own]
+                if features is not None:
+                    features[k] = features[k][own]
         shift = 0.0
         if LOSSES[loss].shift_invariant:
             shift = float(np.mean([x.mean_of(p) for x, p in zip(geometries, checked, strict=True)]))
-        return cls(geometries, checked, features, alpha, loss, shift)
+        return cls(sizes, points, geometries, checked, features, alpha, loss, shift)
 
     def problem(self, i, j):
         """Return the `QuadraticProblem` of a pair."""
@@ -238,6 +248,12 @@ class Spaces:
             linear_cost=linear,
             alpha=self.alpha,
         )
+
+    def whole(self, pair, plan):
+        """Return the plan of a pair, an array or sparse, as a CSR array with all points."""
+        plan, (i, j) = sparse.coo_array(plan), pair
+        entries = self.points[i][plan.row], self.points[j][plan.col]
+        return sparse.csr_array((plan.data, entries), (self.sizes[i], self.sizes[j]))
 
 
 class _Solver:
@@ -266,10 +282,9 @@ class _Solver:
         ]
 
     def _make_space(self, number, k):
-        """Return the `Space` of a space in pairs, without points that have no mass."""
+        """Return the `Space` of a space in pairs."""
         spaces, geometry, masses = self.spaces, self.spaces.geometries[k], self.spaces.masses[k]
-        points, loss = masses.nonzero()[0], LOSSES[spaces.loss]
-        masses = masses[points]
+        points, loss = np.arange(geometry.n), LOSSES[spaces.loss]
         side = exact_side(number, geometry, points, masses, loss, spaces.shift, self._weight, True)
         values, constants = side.matrix, self._weight * side.linear
         turns = None
@@ -286,7 +301,7 @@ class _Solver:
             float(masses @ constants),
             float(abs(values).max()),
             float(abs(constants).max()),
-            None if spaces.features is None else spaces.features[k][points],
+            None if spaces.features is None else spaces.features[k],
             turns,
             turns is not None and spaces.features is None and has_ties(values, masses),
         )
@@ -299,11 +314,13 @@ class _Solver:
             # The cost is right also if all plans have it.
             known = Status.CONVERGED, Status.UNCERTAIN
             sure = [one.status in known or one.ending == Ending.EQUAL_COSTS for one in results]
-            return (
-                np.where(late, np.nan, [result.gw_cost for result in results]),
-                np.array(sure),
-                [result.coupling.tocsr() for result in results] if self.plans else [],
-            )
+            plans = []
+            if self.plans:
+                # What is left out is less than the rounding of float32.
+                plans = [result.coupling.tocsr(1e-8) for result in results]
+                plans = list(map(self.spaces.whole, pairs, plans))
+            costs = np.where(late, np.nan, [result.gw_cost for result in results])
+            return costs, np.array(sure), plans
         deadline, costs = self.options.limits.deadline, np.full(len(pairs), np.nan)
         converged, plans = np.zeros(len(pairs), bool), [None] * len(pairs)
         working = self._descents[: len(pairs)]
@@ -324,12 +341,9 @@ class _Solver:
                 plan = self._isomorphism(*pairs[number])
                 if plan is not None:
                     costs[number], converged[number] = 0.0, True
-                elif self.plans:
-                    rows, cols = (self.spaces.masses[one].nonzero()[0] for one in pairs[number])
-                    plan = np.zeros([len(self.spaces.masses[one]) for one in pairs[number]])
-                    plan[np.ix_(rows, cols)] = descents.plan
                 if self.plans:
-                    plans[number] = sparse.csr_array(plan)
+                    plan = descents.plan if plan is None else plan
+                    plans[number] = self.spaces.whole(pairs[number], plan)
         return costs, converged, plans
 
     def _isomorphism(self, i, j):

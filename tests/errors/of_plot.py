@@ -34,6 +34,10 @@ CALLS = [
     ("distances", [DISTANCES, "es"], {}, "names", "4 names, got 1"),
     ("candidates", [[]], {}, "candidates", "none"),
     ("distance_histograms", [THREE, ONE], {}, "y", 1),
+    *(
+        (name, [np.where(DISTANCES > 3, np.inf, DISTANCES)], {}, "matrix", "k_nearest")
+        for name in ("distances", "dendrogram", "embedding")
+    ),
     ("dendrogram", [ONE, ["a"]], {}, "matrix", 1),
     ("dendrogram", [UPPER, NAMES], {}, "matrix", "9 at [0, 3]"),
     ("dendrogram", [-DISTANCES, NAMES], {}, "matrix", "-9 at"),

@@ -106,6 +106,32 @@ def test_what_is_skipped_is_not_among_the_nearest(k):
     np.testing.assert_array_equal(found.costs[~skipped], every.costs[~skipped])
 
 
+@pytest.mark.parametrize("options", [{}, {"epsilon": "5%"}, {"k_nearest": 1}, {"features": True}])
+def test_points_without_mass_change_nothing_and_plans_keep_their_marginals(options):
+    def found(extra):
+        """Return costs, bounds, plans and masses if spaces begin with points without mass."""
+        spaces, weights, vectors = [], [], []
+        for n, seed in ((8, 0), (11, 1), (8, 0), (7, 3)):
+            spaces.append(9.0 - np.eye(n + extra))
+            spaces[-1][extra:, extra:] = distances(cloud(n, 2, seed))
+            weights.append(np.concatenate([np.zeros(extra), masses(n, seed)]))
+            vectors.append(cloud(n + extra, 3, 5) + 7.0)
+            vectors[-1][extra:] = cloud(n, 3, seed)
+        more = options | ({"features": vectors} if "features" in options else {})
+        made = pairwise_gromov_wasserstein(spaces, masses=weights, plans=True, **more)
+        plans = {pair: plan.toarray().astype(float) for pair, plan in made.plans.items()}
+        for (i, j), plan in plans.items():
+            missed = abs(plan.sum(axis=1) - weights[i]).sum()
+            assert missed + abs(plan.sum(axis=0) - weights[j]).sum() <= 1.1e-5
+        return made.costs, made.lower_bounds, plans
+
+    (costs, bounds, plans), (own, own_bounds, own_plans) = found(0), found(3)
+    np.testing.assert_array_equal(costs, own)
+    np.testing.assert_array_equal(bounds, own_bounds)
+    for pair, plan in plans.items():
+        np.testing.assert_array_equal(np.pad(plan, ((3, 0), (3, 0))), own_plans[pair])
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.5])
 def test_a_comparison_goes_on_from_its_checkpoint(epsilon, tmp_path):
     spaces, file, done = METRIC * 2, tmp_path / "kept", []
