@@ -286,10 +286,12 @@ class DenseLinearization(Linearization):
 
     def restored_state(self, saved, epsilon):
         """Return the state of the arrays that `Descent.export` made."""
-        plan = saved["plan"]
-        if plan.shape != self.problem.shape or plan.dtype != self.precision.dtype:
-            raise ValueError(f"expected a plan of shape {self.problem.shape}, got {plan.shape}")
-        return self.initial(plan, epsilon=epsilon)
+        return self.initial(saved["plan"], epsilon=epsilon)
+
+    @property
+    def exported(self):
+        """Return the array that stands for a state in a file: name, shape and dtype."""
+        return "plan", self.problem.shape, self.precision.dtype
 
     def _separable(self, rows, cols):
         """Return the separable terms for these marginals, (n,) and (m,), in units of cost."""

@@ -220,6 +220,14 @@ class Descent:
             inner_limit=self.verdict.inner_limit,
         )
 
+    @staticmethod
+    def exported(linearization):
+        """Return shapes and dtypes of the arrays of `export`, by their names."""
+        name, *kept = linearization.exported
+        sides = dict(zip("fg", linearization.problem.shape, strict=True))
+        sides |= dict(row_sums=sides["f"], column_sums=sides["g"])
+        return {name: tuple(kept)} | {side: ((n,), np.float64) for side, n in sides.items()}
+
     @classmethod
     def restored(cls, linearization, saved):
         """Return the descent that `export` described, of the same costs."""
@@ -230,8 +238,8 @@ class Descent:
         state = state._replace(potentials=Potentials(saved["f"], saved["g"]))
         made = cls.at(linearization, state, epsilons, change=steps[-1].change)
         # Rougher inner solutions would lead away from the plan.
-        verdict = Verdict.first(linearization)._replace(inner_limit=saved["inner_limit"])
-        seconds = saved["seconds"]
+        verdict = Verdict.first(linearization)._replace(inner_limit=int(saved["inner_limit"]))
+        seconds = float(saved["seconds"])
         return dataclasses.replace(made, steps=steps, seconds=seconds, verdict=verdict)
 
     def result(self, **more):

@@ -150,6 +150,11 @@ class FactoredLinearization(Linearization):
         sums = saved["row_sums"], saved["column_sums"]
         return self._state(saved["moments"], *sums, None, saved["entropy"])
 
+    @property
+    def exported(self):
+        """Return the array that stands for a state in a file: name, shape and dtype."""
+        return "moments", self.ranks, np.float64
+
     def _product_moments(self, rows, cols):
         (x, y), between = (self.problem.x, self.problem.y), self.problem.between
         means = rows @ x.features, cols @ y.features

@@ -1,20 +1,29 @@
 """The file in which a solve that was killed goes on: fields of one State, by `numpy.savez`."""
 
+import contextlib
 import hashlib
 import json
+import math
 import os
 import time
 import warnings
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
 from .. import _version
+from ..utils.archives import open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 
 # Largest share of the time between two writings that writing may take.
 MAX_SHARE = 0.05
+# Bytes of the text, beside steps, that may be read: 1000 candidates take 0.6 MB. What JSON makes
+# of brackets takes six times as much.
+TEXT_BYTES = 4 << 20
+# Bytes of the text for each step, of 1040 at most.
+STEP_BYTES = 1200
+# Bytes of the header of an array, and of its entry in the archive.
+HEADER_BYTES = 1 << 12
 
 
 def as_checkpoint(path):
@@ -56,18 +65,40 @@ class Checkpoint:
         """Return whether there is something to go on from."""
         return self.path is not None and self.path.exists()
 
-    def load(self):
-        """Return what was saved, or None; ValueError if the file is damaged or another solve's."""
+    @contextlib.contextmanager
+    def reading(self):
+        """Raise a ValueError that names the file for all errors of what it holds."""
+        try:
+            yield
+        # zipfile, NumPy, JSON and wrong values raise errors of many kinds.
+        except Exception as error:
+            text = f"{self.path}: damaged, or no checkpoint of this solve ({shortened(error)})"
+            raise ValueError(text) from error
+
+    def load(self, arrays, n_steps=0):
+        """Return what was saved, or None: arrays of these names, shapes and dtypes, and at most so
+        many steps. ValueError if the file is damaged, holds more, or is another solve's.
+        """
         if not self.is_there:
             return None
-        try:
-            with open(self.path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-                saved = {name: file[name] for name in file.files}
-                saved |= json.loads(str(saved["numbers"]))
-                identity = saved["identity"]
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile) as error:
-            raise ValueError(f"{self.path}: damaged, or no checkpoint ({error})") from error
-        if identity != self._identity:
+        most = TEXT_BYTES + STEP_BYTES * n_steps
+        total = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in arrays.values())
+        with self.reading(), open(self.path, "rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > most + total + HEADER_BYTES * (2 + len(arrays)):
+                raise ValueError(f"expected at most {most + total} bytes, got {size}")
+            with open_archive(stream) as archive:
+                text = str(read_array(archive, "numbers", min(most, size)))
+                saved = json.loads(text)
+                is_own = saved["identity"] == self._identity
+                if is_own:
+                    for name, expected in arrays.items():
+                        array = read_array(archive, name, total + HEADER_BYTES, expected)
+                        saved[name] = np.ascontiguousarray(array)
+                    content = digest(text, *(saved[name] for name in sorted(arrays)))
+                    if content != str(read_array(archive, "content", HEADER_BYTES)):
+                        raise ValueError("the content is not what was written")
+        if not is_own:
             raise ValueError(
                 f"{self.path}: the checkpoint of another solve; remove it to start anew"
             )
@@ -83,7 +114,8 @@ class Checkpoint:
         numbers = json.dumps({**numbers, "identity": self._identity}, default=float)
         try:
             with replacing(self.path) as file:
-                np.savez(file, numbers=numbers, **arrays)
+                content = digest(numbers, *(arrays[name] for name in sorted(arrays)))
+                np.savez(file, numbers=numbers, content=content, **arrays)
                 file.flush()
                 os.fsync(file.fileno())  # for a power cut
         except OSError as error:

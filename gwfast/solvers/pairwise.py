@@ -146,7 +146,7 @@ def pairwise_gromov_wasserstein(
     arrays = [one.matrix for one in checked.geometries] + checked.masses + (checked.features or [])
     numbers = alpha, loss, epsilon, seed, n_starts, tol, k_nearest
     kept = Checkpoint(options.checkpoint, digest(*arrays, numbers))
-    comparison = _Comparison(checked, kept.load())
+    comparison = _Comparison(checked, kept.load({"costs": ((len(checked.sizes),) * 2, np.float64)}))
     # The file is for all pairs.
     options = dataclasses.replace(options, checkpoint=None)
     solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads))

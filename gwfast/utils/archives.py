@@ -71,6 +71,9 @@ def open_array(
     """
     members: zipfile.ZipFile = archive.zip  # type: ignore[assignment]
     member = members.NameToInfo.get(f"{name}.npy") or members.getinfo(name)
+    # Of other kinds zipfile unpacks all that there is at once; NumPy writes none of them.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"expected {name[:60]!r} stored or deflated, got {member.compress_type}")
     if member.file_size > budget:
         raise refuse_more(budget)
     with members.open(member) as stream:
@@ -89,8 +92,17 @@ def open_array(
         yield stream, header
 
 
-def read_array(archive: NpzFile, name: str, budget: float) -> NDArray[Any]:
-    """Return an array of an archive; errors as of `open_array`."""
-    with open_array(archive, name, budget) as (stream, _):
+def read_array(
+    archive: NpzFile, name: str, budget: float, expected: tuple[Any, Any] | None = None
+) -> NDArray[Any]:
+    """Return an array of an archive; errors as of `open_array`, and for another shape and dtype
+    than those `expected`.
+    """
+    with open_array(archive, name, budget) as (stream, header):
+        if expected is not None and (header.shape, header.dtype) != expected:
+            raise ValueError(
+                f"expected {name!r} of shape {expected[0]} and {np.dtype(expected[1])}, got "
+                f"{header.shape} and {header.dtype}"
+            )
         stream.seek(0)  # the very member that was checked
         return npy.read_array(stream, allow_pickle=False)

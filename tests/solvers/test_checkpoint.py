@@ -1,7 +1,10 @@
 """Solves that are killed, and go on from their checkpoints."""
 
 import functools
+import io
 import shutil
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -86,6 +89,74 @@ def test_damaged_files_are_refused_and_kept(kept, tmp_path):
         with pytest.raises(ValueError, match=f"^{kept}: damaged"):
             solve(*costs(14, 12), checkpoint=kept)
         assert kept.read_bytes() == damaged
+
+
+def array(values, **changes):
+    """Return a file of an array, with changes of its header."""
+    stream, values = io.BytesIO(), np.asarray(values)
+    header = {**np.lib.format.header_data_from_array_1_0(values), **changes}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue() + values.tobytes()
+
+
+LARGE = 4 * 10**7
+DAMAGES = {
+    "claims a terabyte": lambda member: array(np.zeros(9, np.float32), shape=(10**12,)),
+    "large": lambda member: array(np.zeros(LARGE, np.int8)),
+    "a large header": lambda member: (
+        b"\x93NUMPY\x02\x00" + LARGE.to_bytes(4, "little") + bytes(LARGE)
+    ),
+    "objects": lambda member: array(np.zeros(3), descr="|O"),
+    "one bit": lambda member: member[:-1] + bytes([member[-1] ^ 1]),
+    "brackets": lambda member: array("[" * 10**6),
+    "none": lambda member: b"",
+}
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_arrays_are_refused_and_take_little_memory(kept, damage, kind):
+    with zipfile.ZipFile(kept) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in ("numbers.npy", "plan.npy", "f.npy"):
+        with zipfile.ZipFile(kept, "w", kind) as archive:
+            for other, content in members.items():
+                archive.writestr(other, damage(content) if other == name else content)
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=f"^{kept}: damaged"):
+            solve(*costs(14, 12), checkpoint=kept)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 3e7
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_bit_of_a_checkpoint_may_flip(kept, seed):
+    whole, rng = kept.read_bytes(), np.random.default_rng(seed)
+    plan = solve(*costs(14, 12), checkpoint=kept).plan
+    for position in rng.integers(len(whole), size=60):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1 << rng.integers(8)
+        kept.write_bytes(damaged)
+        try:  # Of some bits, as of dates, nothing depends.
+            result = solve(*costs(14, 12), checkpoint=kept)
+        except ValueError as error:
+            assert str(error).startswith(f"{kept}: ")
+        else:
+            np.testing.assert_allclose(result.plan, plan, atol=1e-6)
+
+
+def test_damaged_costs_of_pairs_are_refused(tmp_path):
+    spaces, path = [costs(n, n)[0] for n in (5, 6, 7)], tmp_path / "kept.npz"
+    found = gwfast.pairwise_gromov_wasserstein(spaces, checkpoint=path)
+    again = gwfast.pairwise_gromov_wasserstein(spaces, checkpoint=path)
+    np.testing.assert_array_equal(found.costs, again.costs)
+    with np.load(path) as saved:
+        arrays = dict(saved)
+    for change in (found.costs[:2], found.costs + 1, found.costs.astype(np.float32)):
+        np.savez(path, **arrays | {"costs": change})
+        with pytest.raises(ValueError, match=f"^{path}: damaged"):
+            gwfast.pairwise_gromov_wasserstein(spaces, checkpoint=path)
 
 
 CHANGES = [

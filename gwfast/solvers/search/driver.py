@@ -87,13 +87,15 @@ def search(problem, options, report, starts=None):
     # Damped steps may end above the lowest plan of a cycle, which a race compares.
     limits = dataclasses.replace(options.limits, damps=not several)
     level, *higher = ladder(problem, options, races=starts is None)
-    saved = checkpoint and checkpoint.load()
-    if saved is not None:
+    if checkpoint and checkpoint.is_there:
         level, higher = (higher or [level])[-1], []
-        descent = Descent.restored(level.linearization(options)[0], saved)
-        best = Entrant(saved["label"], saved["kind"], descent, optimum=saved["optimum"])
-        rival = saved["rival"]
-        done, rows = ([Candidate(*row) for row in saved[part]] for part in ("done", "rows"))
+        at = level.linearization(options)[0]
+        saved = checkpoint.load(Descent.exported(at), limits.max_outer)
+        with checkpoint.reading():
+            descent = Descent.restored(at, saved)
+            best = Entrant(saved["label"], saved["kind"], descent, optimum=saved["optimum"])
+            rival = float(saved["rival"])
+            done, rows = ([Candidate(*row) for row in saved[part]] for part in ("done", "rows"))
     else:
         first = _first(level, higher, problem, options, report, starts)
         best, rows, rival, done, level, higher = first
