@@ -15,7 +15,7 @@ from ..results.saving import arrays_of, fields_of
 from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
-from ..utils.validation import as_count, as_matrix, one_of
+from ..utils.validation import as_count, as_matrix, as_positive, one_of
 from .maps import RefineStep
 from .normalize import Normalizer, VectorStep
 
@@ -141,7 +141,7 @@ def _from_arrays(read, names):
         "target_mapping": target_mapping,
         "n_words": n_words,
         "words": tuple(words),
-        "seconds": float(read("seconds")),
+        "seconds": as_positive(float(read("seconds")), "seconds", zero=True),
         "refinement": tuple(
             RefineStep(int(iteration), int(n_pairs), *map(float, measures))
             for iteration, n_pairs, *measures in read("refinement").tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..kernels.threads import resolve_n_threads
 from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.labels import Labels
 from ..utils.types import PathLike
+from ..utils.validation import as_positive
 from .coupling import ArrayCoupling, Coupling, FactoredCoupling, LostCoupling, SparseCoupling
 from .records import Masses, OuterStep
 from .status import Ending
@@ -23,6 +26,10 @@ from .tables import Candidate, Candidates
 
 FORMAT = 1
 NUMBERS = "gw_cost", "reg_cost", "linear_cost", "epsilon", "marginal_error", "gap", "seconds"
+# Difference of sums, relative to the mass, that adding up float32 in another order may make.
+SUM_ROUNDING = 1e-4
+# Entries of a plan of factors that are made to add them up, in a second or two.
+MOST_MADE = 1 << 28
 
 
 def write_result(fields: Mapping[str, Any], path: PathLike) -> None:
@@ -66,10 +73,13 @@ def _written(labels: Labels) -> list[Any] | int | None:
     return values
 
 
-def _read(labels: list[Any] | int | None) -> Labels:
+def _read(labels: list[Any] | int | None, n: int) -> Labels:
     if labels is None:
         return None
-    return range(labels) if isinstance(labels, int) else tuple(labels)
+    read = range(labels) if isinstance(labels, int) else tuple(labels)
+    if len(read) != n:
+        raise ValueError(f"expected {n} labels, got {len(read)}")
+    return read
 
 
 def read_result(path: PathLike) -> dict[str, Any]:
@@ -96,29 +106,65 @@ def fields_of(saved: Mapping[str, Any], *, has_plan: bool = True) -> dict[str, A
     p, q, f, g = (_array(saved, key, 1) for key in ("p", "q", "f", "g"))
     if (len(p), len(q)) != (len(f), len(g)):
         raise ValueError(f"expected {len(p)} and {len(q)} potentials")
+    for key, values in dict(p=p, q=q).items():
+        if not (values.min() >= 0 and 0 < values.sum() < np.inf):
+            raise ValueError(f"expected masses in {key!r}")
+    numbers = {key: float(+about[key]) for key in NUMBERS}
+    for key, value in numbers.items():
+        if key in ("epsilon", "marginal_error", "seconds"):
+            as_positive(value, key, zero=True)
+        elif key != "gap" and not np.isfinite(value):
+            raise ValueError(f"{key} must be finite, got {value}")
+    if not (about["confidence"] != about["confidence"] or 0 <= about["confidence"] <= 1):
+        raise ValueError(f"confidence must be in [0, 1], got {about['confidence']}")
+    masses = Masses(name, p, q, as_positive(mass, "mass"), rho and tuple(rho))
+    about["n_threads"] = resolve_n_threads(about["n_threads"])
     if has_plan:
         coupling = _coupling_of(about, saved, (len(p), len(q)))
+        _check_sums(coupling, masses, numbers["marginal_error"])
     else:
         coupling = LostCoupling((len(p), len(q)), about["n_threads"])
     return dict(
-        **{name: about[name] for name in (*NUMBERS, "advice", "method")},
+        **numbers,
+        advice=about["advice"],
+        method=about["method"],
         coupling=coupling,
         potentials=(f, g),
         ending=Ending[about["ending"]],
         remarks=tuple(map(str, about.get("remarks", ()))),
         history=tuple(map(OuterStep._make, about["history"])),
         candidates=Candidates(rows, about["confidence"]),
-        marginals=Masses(name, p, q, mass, rho and tuple(rho)),
-        labels=tuple(map(_read, about["labels"])),
+        marginals=masses,
+        labels=tuple(map(_read, about["labels"], (len(p), len(q)))),
     )
 
 
 def _array(saved: Mapping[str, Any], name: str, ndim: int) -> NDArray[Any]:
-    """Return an array of numbers with `ndim` axes."""
+    """Return an array of numbers with `ndim` axes: of a plan, none is negative."""
     array: NDArray[Any] = saved[name]
-    if array.ndim != ndim or array.dtype.kind not in "iuf":
+    if array.ndim != ndim or array.dtype.char not in "fdilq" or not array.dtype.isnative:
         raise ValueError(f"expected {ndim}-D numbers in {name!r}, got {array.ndim}-D {array.dtype}")
+    least = 0.0 if name in ("plan", "data") else -np.inf
+    if array.size and not (array.min() >= least and array.max() < np.inf):
+        raise ValueError(f"expected numbers from {least} in {name!r}, got {array.min()}")
     return array
+
+
+def _check_sums(coupling: Coupling, masses: Masses, error: float) -> None:
+    """Raise a ValueError unless a plan misses its marginals by this error."""
+    if coupling.form == "factors" and math.prod(coupling.shape) > MOST_MADE:
+        return
+    rows, cols = coupling.marginals
+    more = rows - masses.p, cols - masses.q
+    missed = {
+        "balanced": abs(more[0]).sum() + abs(more[1]).sum(),
+        "semirelaxed": abs(more[0]).sum(),
+        "partial": sum(x.clip(0).sum() for x in more) + abs(rows.sum() - masses.mass),
+        # Its marginals are those that its potentials ask for.
+        "unbalanced": error if np.isfinite(rows.sum()) else np.inf,
+    }[masses.name]
+    if not abs(missed - error) <= SUM_ROUNDING * masses.mass + 0.01 * error:
+        raise ValueError(f"expected sums that miss the marginals by {error:.3g}, got {missed:.3g}")
 
 
 def _coupling_of(about: Mapping[str, Any], saved: Mapping[str, Any], shape: tuple[int, int]) -> Any:
@@ -131,7 +177,7 @@ def _coupling_of(about: Mapping[str, Any], saved: Mapping[str, Any], shape: tupl
             raise ValueError(f"expected factors of {shape[0]} rows")
         if {len(right), len(g), len(v)} != {shape[1]}:
             raise ValueError(f"expected factors of {shape[1]} columns")
-        unit, n_threads = float(saved["unit"]), about["n_threads"]
+        unit, n_threads = as_positive(float(saved["unit"]), "unit"), about["n_threads"]
         made = FactoredCoupling(left, right, f, g, unit, n_threads, (u, v))
     elif "indptr" in saved:
         parts = (_array(saved, name, 1) for name in ("data", "indices", "indptr"))

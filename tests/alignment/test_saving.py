@@ -75,6 +75,10 @@ ENDS, LETTERS = np.arange(1, 121), np.full(120, 97, np.uint8)
     ({"n_words": np.array(80)}, "n_words"),
     ({"gw_about": np.array("{}")}, "marginals"),
     ({"gw_q": np.ones(9)}, "potentials"),
+    *(({f"gw_{side}": np.full(80, value)}, side) for side in "pqfg" for value in (np.nan, np.inf)),
+    ({"gw_p": -np.ones(80)}, "p"),
+    ({"mapping": np.full((5, 5), np.nan)}, "mapping"),
+    ({"seconds": np.nan}, "seconds"),
     ({"n_words": np.array([80, 10**9])}, r"n_words.*\(120, 120\).*\(80, 1000000000\)"),
     ({"source_columns": np.array("[1, 2]")}, "source_columns.*5.*2"),
     *(({"source_words": LETTERS, "source_word_ends": ends}, "source_word_ends") for ends in (

@@ -1,5 +1,6 @@
 """Results that were saved are read as they were; files appear whole or not at all."""
 
+import json
 import os
 import signal
 
@@ -44,18 +45,56 @@ def test_a_result_is_read_as_it_was(name, tmp_path):
     assert gwfast.GWResult.load(tmp_path / "result.npz").labels == (tuple(names), range(9))
 
 
-@pytest.mark.parametrize(
-    "name, part", [("exact", "plan"), ("exact", "p"), ("factors", "left_f"), ("sparse", "indices")]
-)
-def test_a_damaged_file_is_refused(name, part, tmp_path):
-    spaces, options = SOLVES[name]
-    path = tmp_path / "result.npz"
-    gwfast.gromov_wasserstein(*spaces, **options).save(path)
-    with np.load(path) as file:
-        value = file[part] + 10**8 if part == "indices" else file[part][:4]
-        np.savez(path.with_stem("damaged"), **dict(file) | {part: value})
-    with pytest.raises(ValueError, match=r"damaged\.npz"):
-        gwfast.GWResult.load(path.with_stem("damaged"))
+def put(value, place=0):
+    """Return a change of an array: one value in one place."""
+    return lambda array: np.where(np.arange(array.size).reshape(array.shape) == place, value, array)
+
+
+def about(**changes):
+    """Return a change of the numbers of a result."""
+    return lambda text: np.array(json.dumps({**json.loads(str(text)), **changes}))
+
+
+DAMAGES = [
+    *(("exact", part, change) for part in ("plan", "p", "q", "f") for change in (
+        lambda array: array[:4], put(np.nan), put(np.inf), lambda array: array.astype(str),
+    )),
+    *(("exact", part, put(-0.01)) for part in ("plan", "p", "q")),
+    *((name, "plan", lambda plan: 1.01 * plan) for name in ("exact", "float64", "partial")),
+    ("exact", "plan", lambda plan: plan[:, ::-1] * np.arange(9)),
+    ("partial", "p", lambda p: p / 4),
+    ("unbalanced", "plan", put(np.nan, 9)),
+    *(("factors", part, put(np.nan, 2)) for part in ("left", "right", "left_f", "v")),
+    *(("factors", part, lambda array: array[:4]) for part in ("left_f", "u")),
+    ("factors", "u", lambda u: u + 1),
+    ("factors", "unit", lambda unit: -unit),
+    ("sparse", "indices", lambda indices: indices + 10**8),
+    *(("sparse", "data", change) for change in (put(np.nan), put(-0.1), lambda data: data / 2)),
+    *(("exact", "about", about(**{name: value})) for name, value in (
+        ("gw_cost", np.nan), ("reg_cost", "x"), ("epsilon", -1), ("marginal_error", None),
+        ("marginal_error", 0.5), ("seconds", np.inf), ("confidence", 2), ("n_threads", 10**9),
+        ("labels", [None, 10]), ("marginals", ["other", 1, None]),
+        ("marginals", ["balanced", np.nan, None]),
+    )),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path, made = tmp_path_factory.mktemp("saved") / "result.npz", {}
+    for name, (spaces, options) in SOLVES.items():
+        gwfast.gromov_wasserstein(*spaces, **options).save(path)
+        with np.load(path) as file:
+            made[name] = dict(file)
+    return made
+
+
+@pytest.mark.parametrize("name, part, change", DAMAGES)
+def test_values_that_no_solve_gives_are_refused(name, part, change, saved, tmp_path):
+    arrays = saved[name]
+    np.savez(tmp_path / "damaged.npz", **arrays | {part: change(arrays[part])})
+    with pytest.raises(ValueError, match=r"damaged\.npz: "):
+        gwfast.GWResult.load(tmp_path / "damaged.npz")
 
 
 def test_a_full_disk_leaves_the_file_as_it_was_and_is_named(tmp_path):
