@@ -347,7 +347,8 @@ class Escapes:
             return True
         if self._left <= 0 or is_needed:
             return self._left > 0
-        rows, status = ranked(self.rows, self.best.ended(WON).row()), self.best.descent.status
+        best, status = self.best.row()._replace(fate=WON), self.best.descent.status
+        rows = ranked(self.rows, best)
         return confidence_of(rows, status, self._kind) < LEVEL
 
     def _from_clusters(self, seed):
