@@ -308,7 +308,9 @@ class GWResult:
 
     @classmethod
     def load(cls, path: PathLike) -> GWResult:
-        """Return the result that `save` has written; a ValueError if it is damaged."""
+        """Return the result that `save` has written; a ValueError if it is damaged, or if it holds
+        values that no solve gives.
+        """
         return cls(**read_result(path))
 
     def __repr__(self) -> str:
