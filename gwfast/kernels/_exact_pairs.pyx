@@ -23,7 +23,6 @@ cdef struct Facts:
     const double *features
     const double *directions
     double constant, largest, most
-    double skewness[2]
     bint ties
 
 
@@ -33,9 +32,9 @@ cdef class Space:
     sum one; the constant of the space in the objective; the largest absolute value, and the largest
     constant of a point; features (n, d), whose squared distances are linear costs; and directions
     (k, n), at most two, of positive skewness: a descent begins at the product plan times one plus
-    the sum of products of these, or with a minus where skewness says least, whichever leads lower
-    in a step. Where a space has `ties`, all signs are tried, and the two lowest plans
-    descend, after the product plan.
+    the sum of products of these, or with a minus before one, whichever leads lowest in a step.
+    Where a space has `ties`, all signs are tried, and the two lowest plans descend, after the
+    product plan.
     """
 
     cdef Facts facts
@@ -59,10 +58,6 @@ cdef class Space:
             self.facts.n_directions = min(directions.shape[0], 2)
             check("columns of directions", directions.shape[1], n)
             self.facts.directions = &directions[0, 0]
-            skewness = np.power(directions, 3) @ masses
-            skewness /= (np.square(directions) @ masses) ** 1.5
-            for k in range(self.facts.n_directions):
-                self.facts.skewness[k] = skewness[k]
         if features is not None and features.shape[1]:
             self.facts.width = features.shape[1]
             check("rows of features", features.shape[0], n)
@@ -271,12 +266,8 @@ cdef class ExactPairs:
         cdef const Facts *y = <const Facts *>self.y[self.n_done]
         cdef ptrdiff_t k = min(x.n_directions, y.n_directions), minus, best = -1, last = 0
         cdef double least = INFINITY, lower = INFINITY
-        cdef bint unsure = k > 1
-        if unsure:
-            unsure = x.skewness[1] * y.skewness[1] < x.skewness[0] * y.skewness[0]
-        for minus in range(1 << k):
-            if minus and not (x.ties or y.ties or minus == 1 << unsure):
-                continue
+        # Skewness is hardly wrong about both directions.
+        for minus in range((1 << k) - (k > 1 and not (x.ties or y.ties))):
             self.fill_turned(minus, k)
             self.steps.begin_at_plan()
             while self.steps.n_steps == 0 and not self.steps.step(&self.stop):

@@ -75,7 +75,7 @@ def test_more_starts_are_never_worse_and_follow_their_seed(spaces):
     costs = [pairwise_gromov_wasserstein(spaces, n_starts=n).costs for n in (0, 4, 12)]
     for fewer, more in itertools.pairwise(costs):
         assert (more <= fewer).all() and (spaces is METRIC or (more < fewer).any())
-    # By default one of two mirror images is tried.
+    # By default one of three mirror images is tried.
     default = pairwise_gromov_wasserstein(spaces).costs.sum()
     none, _, most = (one.sum() for one in costs)
     assert spaces is RANDOM or default - most < 0.3 * (none - most)
