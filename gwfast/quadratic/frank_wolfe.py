@@ -80,6 +80,16 @@ def has_ties(costs, masses):
     return bool((np.diff(means) <= 1e-12 * np.abs(costs).max() * masses.sum()).any())
 
 
+def random_plans(rng, product, mass, count):
+    """Return plans (count, n, m) of independent exponential entries times those of the product plan
+    (n, m), with its dtype and its mass: they have about its marginals.
+    """
+    plans = rng.standard_exponential((count, *product.shape), dtype=product.dtype)
+    plans *= product
+    plans *= (mass / plans.sum(axis=(1, 2)))[:, None, None]
+    return plans
+
+
 def directions(matrix, masses, k):
     """Return at most k leading eigenvectors (k, n) of a matrix, minus the costs, centered and of
     positive skewness: products of two eigenvectors, one a side, change the product plan by at most
@@ -144,38 +154,32 @@ class FrankWolfe:
         )  # fmt: skip
 
     def solve(self, plan, limits, callback=None, n_random=0):
-        """Return the `ExactSolution` from a plan (n, m), whose marginals are mended; None is the
-        product plan or, if vertices tie there and it leads lower, the plan along eigenvectors that
-        is lowest after a step. Of free marginals these and `n_random` plans descend, if any.
+        """Return the `ExactSolution` from a plan (n, m), whose marginals are mended. None is the
+        product plan; where points tie, also the best of the plans along eigenvectors, after a step,
+        and with free marginals also of `n_random` plans, after `LOOK` steps.
         """
-        began, best = time.perf_counter(), None
-        given, limits_of = self.problem.is_balanced, functools.partial(dataclasses.replace, limits)
+        began, best, costs = time.perf_counter(), None, []
+        given = self.problem.is_balanced
         if plan is None and self._may_tie and (given or n_random):
-            best = self._descend(None, limits, None, began) if given else None
-            if given and (limits.deadline.passed() or self.is_least(best.gw_cost)):
-                starts = []
-            else:
-                starts = [turned for _, turned in self.turned(2)]
+            best = self._descend(None, limits, None, began)
+            starts = [turned for _, turned in self.turned(2)]
             if not given:
-                starts += [*self._random(n_random)]
-            look = limits_of(max_outer=1 if given else min(limits.max_outer, LOOK))
-            costs = self.descend_each(np.array(starts), look)[1] if starts else []
+                starts += [*self._whole(self._random(n_random))]
+            if starts and not (limits.deadline.passed() or self.is_least(best.gw_cost)):
+                few = dataclasses.replace(limits, max_outer=1 if given else LOOK)
+                _, costs, _ = self.descend_each(np.array(starts), few)
             if len(costs):
-                one = self._descend(starts[costs.argmin()], limits, None, began)
-                if best is None or one.gw_cost < best.gw_cost:
-                    plan, best = starts[costs.argmin()], one
+                start = starts[costs.argmin()]
+                one = self._descend(start, limits, None, began)
+                if one.gw_cost < best.gw_cost:
+                    plan, best = start, one
         if best is None or callback is not None:
             best = self._descend(plan, limits, callback, began)
         return best
 
     def _random(self, count):
-        """Return plans (count + 1, n, m): the product plan, and random ones."""
         product = np.multiply.outer(*self._masses)
-        plans = np.random.default_rng(0).standard_exponential((count + 1, *product.shape))
-        plans[0] = 1.0
-        plans *= product
-        plans *= self.problem.mass / plans.sum(axis=(1, 2), keepdims=True)
-        return self._whole(plans)
+        return random_plans(np.random.default_rng(0), product, self.problem.mass, count)
 
     def turned(self, k=3):
         """Yield names and plans: the product plan turned along k leading eigenvectors of either

@@ -20,7 +20,7 @@ from ...kernels._kernels import entropy
 from ...kernels.threads import resolve_n_threads
 from ...problems.epsilon import Epsilon, as_epsilon
 from ...quadratic.descend import Descent, descend
-from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes
+from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes, random_plans
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
 from ...quadratic.small_descent import descend_each
@@ -243,10 +243,8 @@ class ExactSearch:
         """Return labels and kinds of starts, and plans (count, n, m) of independent exponential
         entries with about the marginals of the product plan.
         """
-        shape = count, *self.problem.shape
-        plans = self._rng.standard_exponential(shape, dtype=np.float32)
-        plans *= self._product.astype(np.float32)
-        plans *= (self.problem.mass / plans.sum(axis=(1, 2)))[:, None, None]
+        product = self._product.astype(np.float32)
+        plans = random_plans(self._rng, product, self.problem.mass, count)
         return [self._named("annealed random", "random") for _ in range(count)], plans
 
     def _restarts(self, count, fraction, tol):
