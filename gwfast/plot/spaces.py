@@ -374,7 +374,7 @@ def _groups_of(groups, n):
 
 
 def _solved(matrix: Any) -> NDArray[Any]:
-    """Return a square matrix, or distances, of which no pair was skipped."""
+    """Return the distances, a square matrix; raise a ValueError if pairs were skipped."""
     matrix = as_table(_style.part_of(matrix, "distances"), "matrix")
     if n_skipped := np.count_nonzero(matrix == np.inf):
         raise ValueError(

@@ -160,7 +160,7 @@ def _check_sums(coupling: Coupling, masses: Masses, error: float) -> None:
         "balanced": abs(more[0]).sum() + abs(more[1]).sum(),
         "semirelaxed": abs(more[0]).sum(),
         "partial": sum(x.clip(0).sum() for x in more) + abs(rows.sum() - masses.mass),
-        # Its marginals are those that its potentials ask for.
+        # Its sums are free, at a price.
         "unbalanced": error if np.isfinite(rows.sum()) else np.inf,
     }[masses.name]
     if not abs(missed - error) <= SUM_ROUNDING * masses.mass + 0.01 * error:

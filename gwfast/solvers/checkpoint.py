@@ -17,8 +17,8 @@ from ..utils.atomic_files import replacing
 
 # Largest share of the time between two writings that writing may take.
 MAX_SHARE = 0.05
-# Bytes of the text, beside steps, that may be read: 1000 candidates take 0.6 MB. What JSON makes
-# of brackets takes six times as much.
+# Bytes of the text, beside steps, that may be read: 1000 candidates take 0.6 MB. A text of brackets
+# alone takes six times as much once JSON has read it.
 TEXT_BYTES = 4 << 20
 # Bytes of the text for each step, of 1040 at most.
 STEP_BYTES = 1200
@@ -67,7 +67,7 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def reading(self):
-        """Raise a ValueError that names the file for all errors of what it holds."""
+        """Turn every error inside the block into a ValueError that names the file."""
         try:
             yield
         # zipfile, NumPy, JSON and wrong values raise errors of many kinds.

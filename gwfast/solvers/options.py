@@ -147,11 +147,13 @@ class Settings:
     ) -> Settings:  # fmt: skip
         """Return the settings of a public function, from its `options` and other arguments."""
         rare = as_options(options)
-        neighbors = rare.tier == "neighbors"
+        tier: Tier = rare.tier
+        if tier == "neighbors":
+            tier = NeighborTier(as_count(rare.n_neighbors or 32, "n_neighbors"))
         return cls(
             Limits(max_iter, rare.max_inner, tol, rare.marginal_tol, deadline=deadline),
             method=rare.method,
-            tier=NeighborTier(rare.n_neighbors or 32) if neighbors else rare.tier,
+            tier=tier,
             n_starts=rare.n_starts,
             search_time=rare.search_time,
             **others,

@@ -5,6 +5,7 @@ import math
 import numbers
 import os
 import re
+import sys
 import time
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def as_memory_limit(memory_limit: MemoryLimit) -> float:
     elif isinstance(memory_limit, bool) or not isinstance(memory_limit, numbers.Real):
         raise TypeError(f"{expected}{type(memory_limit).__name__}")
     else:
-        limit = float(memory_limit)
+        limit = math.inf if memory_limit > sys.float_info.max else float(memory_limit)
     if not limit > 0:
         raise ValueError(f"memory_limit must be positive, got {memory_limit!r}")
     return limit

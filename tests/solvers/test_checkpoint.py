@@ -138,7 +138,7 @@ def test_any_bit_of_a_checkpoint_may_flip(kept, seed):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << rng.integers(8)
         kept.write_bytes(damaged)
-        try:  # Of some bits, as of dates, nothing depends.
+        try:  # some bits, as of dates, have no effect
             result = solve(*costs(14, 12), checkpoint=kept)
         except ValueError as error:
             assert str(error).startswith(f"{kept}: ")

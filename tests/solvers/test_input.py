@@ -34,7 +34,12 @@ def test_counts_may_be_of_any_size(count):
         result = gromov_wasserstein(cost, cost, max_iter=count, options=most, **more)
         assert result.status in ("converged", "uncertain")
     assert gwfast.pairwise_gromov_wasserstein([cost] * 3, k_nearest=count).n_solved == 3
-    gromov_wasserstein(cost, cost, seed=count)
+    gromov_wasserstein(cost, cost, seed=count, memory_limit=count)
+    near, points = (
+        gwfast.SolverOptions(tier="neighbors", n_neighbors=count),
+        PointCloud(cloud(8, 2, 0)),
+    )
+    gromov_wasserstein(points, points, options=near)
 
 
 def pair(n=8, m=6):

@@ -15,8 +15,8 @@ from gwfast.utils import memory
 
 
 @pytest.mark.parametrize("limit, expected", [
-    *((1, 1), (math.inf, math.inf), (np.int64(10**9), 1e9), (Fraction(3, 2), 1.5)),
-    *(("100", 100), ("100B", 100), (" 2.4 gB ", 2.4e9), ("3kb", 3000)),
+    *((1, 1), (math.inf, math.inf), (10**400, math.inf), (np.int64(10**9), 1e9)),
+    *((Fraction(3, 2), 1.5), ("100", 100), ("100B", 100), (" 2.4 gB ", 2.4e9), ("3kb", 3000)),
     *(("1.5MiB", 1.5 * 1024**2), ("1TB", 1e12), ("1TiB", 1024**4)),
 ])  # fmt: skip
 def test_limit_is_read(limit, expected):
