@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
-from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange
+from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange, Step
 from ..quadratic.methods import as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
@@ -57,8 +58,10 @@ class FrobeniusChange(RelativeChange):
     """The plan changes by at most the tolerance in the Frobenius norm, at POT's looks.
 
     A plan that is about to leave a saddle moves little for a while, and has left by the next look.
-    Steps are not accelerated before the second look.
     """
+
+    # Without acceleration a small move shows by the second look whether it grows.
+    n_plain = LOOK_EVERY
 
     def inner_tol(self, tol, rough, precision):
         # A small step is no end while the error may be as large.
@@ -81,11 +84,9 @@ class FrobeniusChange(RelativeChange):
     def judge(self, history, tol, cost_tol, *, confirms, precision):
         last, before = history[-1], history[-2:][0]
         settled = last.moved <= tol[0] or last.change <= last.floor
-        # Without acceleration a small move shows whether it grows.
-        hidden = settled or len(history) <= LOOK_EVERY
         grows = before.moved < last.moved > precision.inner_tol
         looks = (len(history) - 1) % LOOK_EVERY == 0 or confirms
-        return settled and looks and not grows, hidden
+        return settled and looks and not grows, settled
 
 
 @dataclasses.dataclass(eq=False)
@@ -99,16 +100,16 @@ class Answer:
     quad_loss: float  # the weighted term of the structures, ``alpha gwloss(constC, hC1, hC2, T)``
     lin_loss: float  # the weighted term of the costs between the spaces, ``(1 - alpha) <M, T>``
     separable: float | None  # ``alpha sum(constC * T)`` if steps have left these terms out
-    errors: list  # changes (Frobenius norm) by all outer iterations that made a plan
+    steps: Sequence[Step]  # outer iterations of the problem of mass one
     ending: Ending
     advice: str
 
     @classmethod
-    def of(cls, call, method, epsilon, plan, quad, linear, separable, errors, *others):
+    def of(cls, call, method, epsilon, plan, quad, linear, separable, *others):
         """Return the answer to a call from plan and unweighted terms of its problem of mass one."""
         total = call.total
         if total != 1.0:
-            plan, errors = plan * total, [error * total for error in errors]
+            plan = plan * total
         plan = plan.astype(call.arrays.dtype, copy=False)
         top = max(abs(end) for side in (call.x, call.y) for end in side.extremes)
         # Quadratic terms this little below zero are rounding.
@@ -118,7 +119,13 @@ class Answer:
         if separable is not None:
             separable *= weight
         losses = float(weight * quad), float(rest * linear), separable
-        return cls(call, method, epsilon, plan, *losses, errors, *others)
+        return cls(call, method, epsilon, plan, *losses, *others)
+
+    @property
+    def errors(self) -> list[float]:
+        """Changes (Frobenius norm) by all outer iterations that made a plan."""
+        total = self.problem.total
+        return [total * step.moved for step in self.steps if not math.isnan(step.moved)]
 
     @property
     def value(self) -> float:
@@ -305,7 +312,7 @@ def _costs(geometry, name, dtype, symmetric):
 
 def _answer(call, epsilon, problem, options, descent):
     """Return the `Answer` from a `Descent` of the problem of mass one; None is the start."""
-    method, separable, errors, advice = options.method, None, [], ""
+    method, separable, steps, advice = options.method, None, (), ""
     if descent is None:
         plan, ending = options.init.plan(problem, 1), Ending.MAX_OUTER
         if plan is None:
@@ -315,7 +322,7 @@ def _answer(call, epsilon, problem, options, descent):
     else:
         plan, linear, ending = descent.coupling.toarray(), descent.linear_value, descent.status
         quad = quadratic_term(problem, descent.objective, linear)
-        errors = [step.moved for step in descent.steps if not math.isnan(step.moved)]
+        steps = descent.steps
     if method.alternating:
         rows, cols = plan.sum(axis=1), plan.sum(axis=0)
         loss = LOSSES[problem.loss]
@@ -327,13 +334,13 @@ def _answer(call, epsilon, problem, options, descent):
         quad = separable + bilinear / problem.alpha if problem.alpha else 0.0
         ending, why = missed_rows(descent.linearization, rows, ending)
         advice = why if why != ending.advice else ""
-    elif problem.is_balanced and errors and not descent.steps[-1].error <= MAX_MARGINAL_ERROR:
+    elif problem.is_balanced and steps and not steps[-1].error <= MAX_MARGINAL_ERROR:
         plan = rounded(plan, problem.p, problem.q)
         quad, linear = _value_of(problem, plan)
     if method.marginal_terms:
         separable = None
     return Answer.of(
-        call, method.name, epsilon, plan, quad, linear, separable, errors, ending, advice
+        call, method.name, epsilon, plan, quad, linear, separable, steps, ending, advice
     )
 
 

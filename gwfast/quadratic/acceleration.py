@@ -62,8 +62,8 @@ class Anderson(NamedTuple):
 
     def advance(self, linearization, before, after, step, *, may_move=True, slack=1.0, **_):
         """Return the `Anderson` after an iteration, and the `Going` of the next iteration, either
-        after the plan, after another move, or before a move that failed. Another move is made if
-        it could still be undone (`may_move`); for `slack` see `judge.Verdict`.
+        after the plan, after another move, or before a move that failed. Another move is made only
+        with `may_move`; for `slack` see `judge.Verdict`.
         """
         reach, shrinks, back = self.reach, self.shrinks, self.back
         going = Going(after, step.change, step.gw_cost)
@@ -77,11 +77,13 @@ class Anderson(NamedTuple):
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
         # A correction of a rough product makes earlier steps belong to another map.
         other = step.corrected and slack > SLACK
-        if other or not (may_move and clear and linearization.accelerates):
+        if other or not (clear and linearization.accelerates):
             return Anderson(reach=reach, shrinks=shrinks), going
         steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))
         while linearization.n_matrices(state for _, state in steps) > linearization.n_kept:
             steps = steps[1:]
+        if not may_move:
+            return Anderson(steps, reach=reach, shrinks=shrinks), going
         lead = lead_of([(sample, state.sample) for sample, state in steps], reach)
         if lead is None:
             reach = reach if reach >= 1.0 else 2.0 * reach

@@ -9,8 +9,8 @@ moves (judge.py). And the state may move to where its last steps lead (accelerat
 
 import dataclasses
 import functools
-import itertools
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Descent:
     linearization: Linearization
     epsilons: Schedule
     going: Going  # the start of the next iteration
-    steps: tuple[Step, ...] = ()
+    steps: Sequence[Step] = ()
     status: Ending | None = None  # why it ended; None before the first iteration
     seconds: float = 0.0  # of all iterations
     verdict: Verdict | None = None  # on the last step, if the outer loop made it
@@ -58,18 +58,13 @@ class Descent:
         going = going._replace(change=after.steps[-1].change)
         return cls(linearization, epsilons, going, after.steps, status, after.seconds)
 
-    def with_steps(self, columns, state, status, seconds):
-        """Return the descent after more iterations to a state: of all these lists ``gw_cost,
-        change, moved, error, n_inner``.
+    def after_compiled(self, steps, state, status, seconds):
+        """Return the descent after the compiled loop has made more iterations, which led to a
+        state, given their numbers (`kernels._descent.FIELDS`) in rows.
         """
-        (gw_cost, change, moved, error, n_inner), done = columns, len(self.steps)
-        mass = self.problem.rule.plan_mass(state.row_sums)
-        before, each = (self.gw_cost, *gw_cost), range(done, done + len(gw_cost))
-        fitted = [one / mass for one in error]
-        known = gw_cost, before, map(self.epsilons.at, each), change, moved, fitted, error, n_inner
-        same = seconds, 1.0, self.linearization.magnitude(state)
-        steps = *self.steps, *map(Step, *known, *map(itertools.repeat, same))
-        going = Going(state, change[-1], gw_cost[-1])
+        steps = CompiledSteps(self, steps, state, seconds)
+        last = steps[-1]
+        going = Going(state, last.change, last.gw_cost)
         return dataclasses.replace(self, going=going, steps=steps, status=status, seconds=seconds)
 
     @property
@@ -263,6 +258,39 @@ class Descent:
         return GWResult(**fields | more)
 
 
+class CompiledSteps(Sequence):
+    """The steps of a `Descent` and those of the compiled loop after it, made when they are read."""
+
+    def __init__(self, descent, rows, state, seconds):
+        self._before, self._rows, self._epsilons = descent.steps, rows, descent.epsilons
+        self._gw_before, self._unit = descent.gw_cost, descent.linearization.cost_scale
+        self._mass = descent.problem.rule.plan_mass(state.row_sums)
+        self._same = dict(seconds=seconds, magnitude=descent.linearization.magnitude(state))
+
+    def __len__(self):
+        return len(self._before) + len(self._rows)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        number = range(len(self))[index]
+        k = number - len(self._before)
+        if k < 0:
+            return self._before[number]
+        value, change, moved, error, n_inner = self._rows[k].tolist()
+        return Step(
+            gw_cost=self._unit * value,
+            gw_before=self._unit * float(self._rows[k - 1, 0]) if k else self._gw_before,
+            epsilon=self._epsilons.at(number),
+            change=change,
+            moved=moved,
+            error=error / self._mass,
+            marginal_error=error,
+            n_inner=int(n_inner),
+            **self._same,
+        )
+
+
 def outer_step(number, step):
     """Return the `OuterStep` of a `Step`."""
     return OuterStep(
@@ -381,7 +409,7 @@ def _follow(at, taken, step, limits, before, callback):
             linearization, taken.before, state, step, taken=taken, limits=limits,
             slack=before.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
-            may_move=len(at.steps) + 1 < limits.max_outer,
+            may_move=limits.rule.n_plain < len(at.steps) < limits.max_outer - 1,
         )  # fmt: skip
     else:
         moves = moves.reset()

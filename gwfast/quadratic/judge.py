@@ -56,6 +56,8 @@ class Step(NamedTuple):
 class RelativeChange:
     """The state and the objective change by at most the tolerance, relatively."""
 
+    n_plain = 0  # first iterations of a descent without extrapolation
+
     def inner_tol(self, tol, rough, precision):
         """Error of the marginals at which the inner iterations of a last plan end; `rough` is the
         error for plans that still change.

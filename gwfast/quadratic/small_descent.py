@@ -17,9 +17,9 @@ from ..utils.precision import DOUBLE, SINGLE
 from . import acceleration, judge, state
 
 # Entries, iterations allowed and tolerance from which on a float64 descent begins in float32:
-# clouds of 20 points take 1.1 of the time with it, of 50 to 70 as long, of 100 .96, cells (177) .8.
-FLOAT32_ENTRIES, FLOAT32_OUTER, FLOAT32_TOL = 10_000, 50, 1e-6
-VALUE, CHANGE, ERROR, INNER = map(FIELDS.index, ("value", "change", "error", "n_inner"))
+# clouds of 20 points take 1.1 of the time with it, of 50 points .7 to .9, of 100 points .8.
+FLOAT32_ENTRIES, FLOAT32_OUTER, FLOAT32_TOL = 2000, 50, 1e-6
+VALUE = FIELDS.index("value")
 # Numbers of csrc/gwfast.h's GWF_LIMITS that all descents share; their modules give the reasons.
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
@@ -106,6 +106,7 @@ def _in_own_type(descent, limits):
     judged |= dict(
         marginal=limits.marginal_tol,
         rough=MARGIN * at.precision.rough,
+        plain=limits.rule.n_plain - len(descent.steps),
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
         newton_below=newton.NEAR if at.precision is DOUBLE else 0.0,
     )
@@ -126,7 +127,7 @@ def _in_float32(descent, limits):
         return None
     judged = dict(
         tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=DOUBLE.rough,
-        frobenius=False, every=1, marginal=np.inf, newton_below=newton.NEAR,
+        frobenius=False, every=1, plain=0, marginal=np.inf, newton_below=newton.NEAR,
     )  # fmt: skip
     return _compiled(descent, limits, SINGLE, judged)
 
@@ -165,6 +166,7 @@ def _compiled(descent, limits, precision, judged):
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
+        made=first,
         fraction=MARGIN * at.inner_fraction,
         low_after=judge.n_recent(method),
     )
@@ -193,19 +195,16 @@ def _after(descent, compiled, ended, limits, seconds):
     if not compiled.done:
         return descent
     at, status = descent.linearization, None
-    dtype, steps = at.precision.dtype, compiled.steps.T
+    dtype, steps = at.precision.dtype, compiled.steps
     if ended == SETTLED and compiled.plan.dtype == dtype:
         status = Ending.CONVERGED
     elif len(descent.steps) + compiled.done >= limits.max_outer:
         status = Ending.MAX_OUTER
     elif limits.deadline.passed():
         status = Ending.TIME_LIMIT
-    gw_costs = (at.cost_scale * steps[VALUE]).tolist()
-    change, moved, error = steps[CHANGE : ERROR + 1].tolist()
     product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)
     last = at.state_from(
         compiled.plan.astype(dtype, copy=False), product, compiled.rows, compiled.cols,
-        Potentials(compiled.f, compiled.g), gw_costs[-1],
+        Potentials(compiled.f, compiled.g), at.cost_scale * float(steps[-1, VALUE]),
     )  # fmt: skip
-    columns = gw_costs, change, moved, error, steps[INNER].astype(int).tolist()
-    return descent.with_steps(columns, last, status, descent.seconds + seconds)
+    return descent.after_compiled(steps, last, status, descent.seconds + seconds)

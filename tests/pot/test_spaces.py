@@ -47,10 +47,14 @@ def test_plans_made_together_are_those_of_single_problems(name, loss_fun, warmst
 
 
 def test_limits_warn_tables_and_products_of_the_same_features(capsys):
-    options = barycenter(PLAIN, epsilon=1e-3, max_iter=300, tol=10.0, numItermax=1)
+    options = barycenter(PLAIN, max_iter=300, tol=10.0, numItermax=1)
+    # Which of these problems fails with one inner iteration depends on rounding.
+    hard = [options | {"epsilon": epsilon} for epsilon in (2e-3, 1e-3, 5e-4, 3e-4, 2e-4)]
     with pytest.warns(ConvergenceWarning, match="'max_iter'"):
-        ours(PLAIN)(**options)
-    ours(PLAIN)(**options, warn=False)
+        for one in hard:
+            ours(PLAIN)(**one)
+    for one in hard:
+        ours(PLAIN)(**one, warn=False)
     exact, rough = (ours(PLAIN)(**barycenter(PLAIN), stopThr=tol) for tol in (1e-9, 0.3))
     assert not np.array_equal(exact[0], rough[0])
     ours(PLAIN)(**barycenter(PLAIN, max_iter=3, verbose=True))
