@@ -230,6 +230,11 @@ class DenseLinearization(Linearization):
         if plan is None:
             plan = Outer(rows.astype(dtype), (cols / problem.mass).astype(dtype))
             product, value = Product(self._outer_terms(rows, cols)), None
+            if not problem.is_fused:
+                value = sum(
+                    weight * float(rows @ base.rows) * float(cols @ base.cols) / problem.mass
+                    for base, weight in product.terms
+                )
             if self._keeps_plans:
                 plan, product = plan[:], Product.of(product.array(dtype, problem.shape))
         else:

@@ -266,6 +266,7 @@ class CompiledSteps(Sequence):
         self._gw_before, self._unit = descent.gw_cost, descent.linearization.cost_scale
         self._mass = descent.problem.rule.plan_mass(state.row_sums)
         self._same = dict(seconds=seconds, magnitude=descent.linearization.magnitude(state))
+        self._last = self._step(len(rows) - 1)
 
     def __len__(self):
         return len(self._before) + len(self._rows)
@@ -273,15 +274,19 @@ class CompiledSteps(Sequence):
     def __getitem__(self, index):
         if isinstance(index, slice):
             return tuple(self)[index]
+        if index == -1:
+            return self._last
         number = range(len(self))[index]
         k = number - len(self._before)
-        if k < 0:
-            return self._before[number]
+        return self._before[number] if k < 0 else self._step(k)
+
+    def _step(self, k):
+        """Return a step of the compiled loop."""
         value, change, moved, error, n_inner = self._rows[k].tolist()
         return Step(
             gw_cost=self._unit * value,
             gw_before=self._unit * float(self._rows[k - 1, 0]) if k else self._gw_before,
-            epsilon=self._epsilons.at(number),
+            epsilon=self._epsilons.at(len(self._before) + k),
             change=change,
             moved=moved,
             error=error / self._mass,

@@ -240,7 +240,7 @@ def with_gaps(rows: list[Candidate]) -> list[Candidate]:
     gaps = []
     for row in rows:
         best = ours.get((row.n_points, row.epsilon), np.nan)
-        gaps.append(row._replace(gap=(row.value - best) / (abs(best) or 1.0)))
+        gaps.append(Candidate(*row[:-1], (row.value - best) / (abs(best) or 1.0)))
     return gaps
 
 
