@@ -15,9 +15,16 @@ from ..kernels._transport import Transport
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
 from ..utils.blocks import SCRATCH_BYTES, row_blocks
+from ..utils.precision import DOUBLE, SINGLE
 
 # Relative error of a solver's objective from which on it is computed anew from the plan.
 MAX_ERROR = 1e-4
+# Errors of a linearized cost in units of float32 rounding; products were off by up to four.
+ROUNDINGS = 16
+# Frank-Wolfe gap of a plan of proximal steps, as a fraction of the objective, at most. Entries that
+# such steps have lost do not come back, so every permutation is a fixed point of sharp ones. Of 117
+# random problems solved to 1e-5, 95 in 100 have a gap below .0044; of wrong permutations, .09.
+MOST_GAP = 0.01
 
 
 class Costs:
@@ -250,6 +257,24 @@ class Linearized:
         return made
 
 
+def after_a_step(at, costs, method, epsilon, dtype, tol, potentials=None, max_iter=1000):
+    """Return the `Distance` of a plan of that dtype from the plan after one more exact iteration of
+    a method, and the bound that holds for plans that were solved to a tolerance. The search for
+    potentials begins at `potentials`, if these are known.
+    """
+    least, precision = float(np.finfo(dtype).tiny), SINGLE if dtype == np.float32 else DOUBLE
+    rounding = precision.rounding * (1.0 + at.cost_scale / epsilon)
+    # The costs here are sums of larger terms, which are rounded in float64.
+    rounding += DOUBLE.rounding * at.magnitude / epsilon
+    # The last step was within tolerance; the next one may be ten times as long. A bound
+    # above a tenth of the plan would be met by any plan.
+    bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
+    if method.alternating:
+        return Distance(alternation(at, costs, epsilon, least), 0.0, 0.0), bound
+    plan = GibbsPlan(at, epsilon, least if method.proximal else None)
+    return plan.nearest(potentials, max_iter, bound / 2), bound
+
+
 class Distance(NamedTuple):
     """L1 distance of a plan from a solution of its linear problem, as a fraction of its mass; the
     masses that a partial plan does not use times their multipliers over epsilon; and the mass of
@@ -410,6 +435,12 @@ def frank_wolfe_gap(at):
         plan[-1, :-1] = np.maximum(rule.q - at.column_sums, 0.0)[program.columns]
         plan[-1, -1] = 0.0
     return 2 * float(np.vdot(plan, part - f[:, None] - g))
+
+
+def relative_gap(at):
+    """Return the Frank-Wolfe gap of a plan over its objective, or over the rounding of that."""
+    rounding = at.magnitude * ROUNDINGS * SINGLE.rounding
+    return frank_wolfe_gap(at) / (max(abs(at.gw_cost), rounding) or 1.0)
 
 
 class LinearProgram:

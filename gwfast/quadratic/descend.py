@@ -376,7 +376,11 @@ def _follow(at, taken, step, limits, before, callback):
     linearization, state = at.linearization, taken.state
     if before.damping:
         state = linearization.damped(taken.before, state, before.damping)
-        step = step._replace(gw_cost=state.objective)
+        step, rule = step._replace(gw_cost=state.objective), at.problem.rule
+        if not rule.is_relaxed:
+            missed = rule.error(state.row_sums, state.column_sums)
+            error = missed / rule.plan_mass(state.row_sums)
+            step = step._replace(error=error, marginal_error=missed)
     known = taken._replace(state=state, before=None)
     if state.plan is None:  # the plan is made from the state before, without damping
         known = taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,8 +25,8 @@ from ..utils.validation import as_array, as_count, as_positive
 if TYPE_CHECKING:
     import pandas as pd
 
-# Errors of a linearized cost in units of float32 rounding; products were off by up to four.
-ROUNDINGS = 16
+# Entries of a plan up to which the gap of proximal steps is computed, by a linear program.
+GAP_ENTRIES = 1_000_000
 # Error of the marginals up to which solvers may take the given ones for the plan's.
 MISSED = 1e-5
 
@@ -78,6 +79,11 @@ class Verification:
         0, the Frank-Wolfe gap over the objective.
     complementarity : Residual or None
         Masses that a partial plan does not use, times their multipliers over epsilon.
+    gap : Residual or None
+        With ``method="ppa"`` and at most a million entries, the Frank-Wolfe gap over the objective:
+        whether the objective falls towards another plan, which proximal steps cannot reach once
+        its entries have vanished. The gap of fixed points of "bapg", which have other marginals,
+        tells nothing.
     objective, reg_objective : Residual or None
         Distances of the reported `gw_cost` and `reg_cost` from the recomputed values.
 
@@ -101,6 +107,7 @@ class Verification:
     marginals: Residual = UNKNOWN
     stationarity: Residual = UNKNOWN
     complementarity: Residual | None = None
+    gap: Residual | None = None
     objective: Residual | None = None
     reg_objective: Residual | None = None
     truncation: Residual = UNKNOWN
@@ -214,7 +221,7 @@ def verify(
     steps = PGD if epsilon == 0 else as_method(method or "pgd", problem, SINGLE)
     tol, marginal_tol = as_positive(tol, "tol"), as_positive(marginal_tol, "marginal_tol")
     max_iter, limit = as_count(max_iter, "max_iter"), as_memory_limit(memory_limit)
-    size = certificate.nbytes(problem, dense=epsilon == 0 or steps.alternating)
+    size = certificate.nbytes(problem, dense=epsilon == 0 or steps.proximal)
     if size > limit:
         n, m = problem.shape
         raise MemoryError(
@@ -322,7 +329,7 @@ def _objectives(at, report, looked):
 def _exact(at, single, tol):
     """Return the gap of Frank and Wolfe as a fraction of the objective, or of its rounding."""
     # In float64 solvers end at steps of 1e-13.
-    rounding = at.magnitude * (ROUNDINGS * SINGLE.rounding if single else 1e-12)
+    rounding = at.magnitude * (certificate.ROUNDINGS * SINGLE.rounding if single else 1e-12)
     unit = max(abs(at.gw_cost), rounding) or 1.0
     gap = Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
     return dict(stationarity=gap, truncation=Residual(0.0))
@@ -330,22 +337,16 @@ def _exact(at, single, tol):
 
 def _entropic(costs, at, dtype, report, epsilon, method, tol, max_iter):
     """Return the distance from the plan of the linear problem."""
-    least, precision = float(np.finfo(dtype).tiny), SINGLE if dtype == np.float32 else DOUBLE
-    rounding = precision.rounding * (1.0 + at.cost_scale / epsilon)
-    # The costs here are sums of larger terms, which are rounded in float64.
-    rounding += DOUBLE.rounding * at.magnitude / epsilon
-    # The last step was within tolerance; the next one may be ten times as long. A bound
-    # above a tenth of the plan would be met by any plan.
-    bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
-    if method.alternating:
-        distance, unused, left_out = certificate.alternation(at, costs, epsilon, least), 0.0, 0.0
-    else:
-        plan = certificate.GibbsPlan(at, epsilon, least if method.proximal else None)
-        potentials = None if report is None else report.potentials
-        distance, unused, left_out = plan.nearest(potentials, max_iter, bound / 2)
+    potentials = None if report is None else report.potentials
+    (distance, unused, left_out), bound = certificate.after_a_step(
+        at, costs, method, epsilon, dtype, tol, potentials, max_iter
+    )
     made = {}
     if at.problem.rule.takes_mass:
         made["complementarity"] = Residual(unused, bound)
+    small = math.prod(at.problem.shape) <= GAP_ENTRIES
+    if method.proximal and not method.alternating and small:
+        made["gap"] = Residual(certificate.relative_gap(at), certificate.MOST_GAP)
     reported = np.inf if report is None else report.left_out
     bound += reported if reported < np.inf else 0.0
     return made | dict(

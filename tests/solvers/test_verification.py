@@ -227,3 +227,47 @@ def test_every_perturbation_of_an_exact_plan_is_caught():
     value = verify(problem, result).stationarity.value
     assert value > 1e-5 and not verify(problem, result, tol=value / 1.001).holds
     assert verify(problem, result, tol=1.001 * value).holds
+
+
+@pytest.mark.parametrize("kind", ["ppa", "bapg", "partial"])
+def test_plans_that_converged_do_not_move_on(kind):
+    n_converged = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(int(rng.integers(5, 20)), 3))
+        x, y = distances(z), distances(z + 0.1 * rng.normal(size=z.shape))
+        if seed % 2:
+            x = rng.random(x.shape)
+            y = x + 0.1 * rng.random(x.shape)
+        p, q = (10.0 ** rng.uniform(-6 * (seed % 3 == 0), 0, len(z)) for _ in "pq")
+        rule = gwfast.Partial(0.8) if kind == "partial" else "balanced"
+        problem = gwfast.QuadraticProblem(x, y, p / p.sum(), q / q.sum(), marginals=rule)
+        result = gwfast.gromov_wasserstein(
+            problem,
+            epsilon=("5%", "0.5%")[seed // 2 % 2],
+            dtype=("float32", "float64")[seed // 4 % 2],
+            # The outer loop in Python, or the compiled one.
+            callback=(None, lambda step: False)[seed // 8 % 2],
+            options=gwfast.SolverOptions(method="pgd" if kind == "partial" else kind),
+        )
+        if result.status == "converged":
+            n_converged += 1
+            proof = gwfast.verify(problem, result)
+            assert proof.holds, (seed, str(proof))
+    assert n_converged >= 4
+
+
+def test_a_wrong_permutation_is_no_end_of_proximal_steps():
+    rng = np.random.default_rng(0)
+    cost = distances(rng.normal(size=(12, 3)))
+    problem, plan = gwfast.QuadraticProblem(cost, cost), np.eye(12)[rng.permutation(12)] / 12
+    proof = gwfast.verify(problem, plan, epsilon=0.006 * np.square(cost).mean(), method="ppa")
+    assert proof.failed == ("gap",) and proof.gap.value > 0.05
+    # From there sharp steps move nothing, and the result says that there is more to find.
+    with pytest.warns(gwfast.ConvergenceWarning, match="falls by .* towards another plan"):
+        found = gwfast.gromov_wasserstein(
+            problem, epsilon=proof.epsilon, init=plan, options=gwfast.SolverOptions(method="ppa")
+        )
+    assert found.status == "uncertain"
+    right = gwfast.verify(problem, np.eye(12) / 12, epsilon=proof.epsilon, method="ppa")
+    assert right.holds and right.gap.value < 1e-9

@@ -1,6 +1,7 @@
 """Ending and advice of a solve."""
 
 import dataclasses
+import math
 import warnings
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from ...kernels._kernels import mass_entropy
 from ...problems.cross_cost import CrossCost
 from ...problems.geometry import PointCloud
+from ...quadratic import certificate
 from ...quadratic.methods import PGD
 from ...results.result import ConvergenceWarning
 from ...results.status import Ending, Status
@@ -24,6 +26,10 @@ NOTHING = 1e-13
 # Relative difference of objectives within which another plan may be the right one: a straight
 # lineage and its reverse differ by 1 to 4 %.
 RIVAL = 0.05
+# Entries of a plan up to which a look in float64 takes little time beside the solve.
+MOST_LOOKED = 65_536
+# Iterations of the search for potentials of that look.
+MOST_FITTED = 200
 SEEDS = "a few known pairs (init=Seeds(...))"
 
 
@@ -33,6 +39,8 @@ def conclude(descent, rival, limits, starts=None, **more):
     `more` are fields to set.
     """
     ending, advice = _diagnose(descent, rival, starts)
+    if ending in (Ending.CONVERGED, Ending.TIE, Ending.RIVAL):
+        ending, advice = _looked_at(descent, limits.tol, ending, advice)
     # On noisy rotations of 30,000 points this moves the objective by 1 %, and no match.
     if descent.left_out > 0.01:
         outside_of = (
@@ -49,6 +57,36 @@ def conclude(descent, rival, limits, starts=None, **more):
         advice += "; linear problems ended at max_inner, so first a larger epsilon, or "
         advice += "SolverOptions with a larger max_inner or marginal_tol"
     return descent.result(ending=ending, advice=advice, **more)
+
+
+def _looked_at(descent, tol, ending, advice):
+    """Return ending and advice, after a look in float64 at the plan of proximal steps and at a
+    partial plan: at sharp steps the error of the marginals may hide that they move on, and entries
+    that have vanished do not come back.
+    """
+    at, problem = descent.linearization, descent.problem
+    method = at.method
+    if not (method.proximal or problem.rule.takes_mass) or math.prod(problem.shape) > MOST_LOOKED:
+        return ending, advice
+    costs = certificate.Costs.of(problem, shifts=not method.alternating)
+    given = costs.separable(problem.p, problem.q) if method.alternating else None
+    plan = descent.coupling.toarray().astype(np.float64)
+    plan = certificate.Linearized(problem, costs, plan.__getitem__, given)
+    with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
+        if method.proximal and not method.alternating:
+            gap = certificate.relative_gap(plan)
+            if not gap <= certificate.MOST_GAP:
+                return Ending.UNCERTAIN, (
+                    f"the objective falls by {gap:.1%} towards another plan, whose entries have "
+                    "vanished in the first steps; try a larger epsilon, or another start"
+                )
+        terms, potentials = (costs, method, descent.epsilon), descent.potentials[:2]
+        distance, bound = certificate.after_a_step(
+            plan, *terms, at.precision.dtype, tol, potentials, MOST_FITTED
+        )
+    if not distance.worst <= bound:
+        return Ending.PRECISION, Ending.PRECISION.advice
+    return ending, advice
 
 
 def remarked(problem, result, starts=None):
