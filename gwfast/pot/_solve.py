@@ -5,7 +5,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,17 +17,17 @@ from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
 from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange, Step
-from ..quadratic.methods import as_method
+from ..quadratic.methods import Method, as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
 from ..solvers.options import Settings
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
-from ..solvers.small import begin_small, small_descents
+from ..solvers.small import begin_descent, small_descents
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
-from ..utils.precision import as_precision
+from ..utils.precision import FloatPrecision, as_precision
 from ..utils.tuning import DEFAULT
 from ..utils.validation import as_marginal
 from . import gradients
@@ -201,23 +201,21 @@ def solve_all(
         call.refuse_gradients(SMOOTH.get((method, call.marginals), ()))
 
     def begin(k):
-        problem, options = posed[k] = _posed(calls[k], method, epsilon, limits[k], verbose)
-        if len(calls) > 1:  # each on one thread
-            options = dataclasses.replace(options, n_threads=1)
-        descent = begin_small(problem, options)
+        posed[k] = one = _posed(calls[k], method)
+        start = one.problem, one.plan, _epsilon_of(calls[k], epsilon), 1
+        descent = begin_descent(*start, method=one.method, precision=one.precision)
         return descent and (descent, limits[k])
 
     numbered = dict(enumerate(calls))
     n_threads = resolve_n_threads(team=False) if len(calls) > 1 else 1
     for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
-        problem, options = posed.pop(k)
-        answers[k] = _answer(calls[k], epsilon, problem, options, descent)
+        answers[k] = _answer(calls[k], epsilon, posed.pop(k), descent)
     left = numbered.keys() - answers.keys()
     with single_threaded_blas(max((max(calls[k].shape) for k in left), default=0)):
         for k in left:
-            problem, options = posed.pop(k, None) or _posed(calls[k], method, epsilon, limits[k])
-            descent = descend(problem, options.init, options) if max_iter else None
-            answers[k] = _answer(calls[k], epsilon, problem, options, descent)
+            one = posed.pop(k, None) or _posed(calls[k], method)
+            descent = _descend(calls[k], one, epsilon, limits[k], verbose) if max_iter else None
+            answers[k] = _answer(calls[k], epsilon, one, descent)
     for k, call in numbered.items() if verbose else ():
         print_row = table(every=10)
         for error in answers[k].errors if max(call.shape) <= DEFAULT.few_points else ():
@@ -247,34 +245,54 @@ def warn_of(ending, advice, what="Gromov-Wasserstein"):
     warnings.warn(message, ConvergenceWarning, stacklevel=outside())
 
 
-def _posed(call, method, epsilon, limits, verbose=False):
-    """Return the problem of mass one, and its `Settings`."""
-    dtype, init, print_row = call.arrays.dtype, PRODUCT, table(every=10)
+class Posed(NamedTuple):
+    """A problem of mass one, how it is solved, and the plan of the caller to start from."""
+
+    problem: QuadraticProblem
+    method: Method
+    precision: FloatPrecision
+    plan: np.ndarray | None
+
+
+def _posed(call, method):
+    """Return the `Posed` problem of a call."""
+    dtype = call.arrays.dtype
     # Float64 takes as long as float32 for so few entries.
     few = math.prod(call.shape) <= 100_000
     if method != "pgd" or (call.marginals == "partial" and few):
         # Proximal steps shrink for long, and are lost in the rounding of float32; that
         # keeps partial plans from being seen to go round.
         dtype = np.dtype(np.float64)
-    problem = stated(call, dtype, call.symmetric)
-    if call.G0 is not None:
-        init = given(call.G0 if call.total == 1.0 else call.G0 / call.total)
+    problem, precision = stated(call, dtype, call.symmetric), as_precision(dtype)
+    plan = call.G0 if call.G0 is None or call.total == 1.0 else call.G0 / call.total
+    return Posed(problem, as_method(method, problem, precision), precision, plan)
+
+
+def _epsilon_of(call, epsilon):
+    """Return the `Epsilon` of the problem of mass one."""
+    return Epsilon(epsilon / (2.0 * call.total))
+
+
+def _descend(call, posed, epsilon, limits, verbose):
+    """Return the `Descent` of a problem that the compiled loop does not solve."""
+    print_row = table(every=10)
 
     def callback(step):
         if not math.isnan(step.moved):
             print_row(call.total * step.moved)
 
+    start = PRODUCT if posed.plan is None else given(posed.plan)
     settings = Settings(
         limits,
-        Epsilon(epsilon / (2.0 * call.total)),
-        init=init,
-        method=as_method(method, problem, as_precision(dtype)),
-        dtype=dtype,
+        _epsilon_of(call, epsilon),
+        init=start,
+        method=posed.method,
+        dtype=posed.precision.dtype,
         tier="dense",
         # Small problems are solved in compiled code, and their tables printed in the end.
         callback=callback if verbose and max(call.shape) > DEFAULT.few_points else None,
     )
-    return problem, settings
+    return descend(posed.problem, start, settings)
 
 
 def stated(call, dtype, symmetric):
@@ -310,11 +328,12 @@ def _costs(geometry, name, dtype, symmetric):
     return DenseCost.from_checked(cost, name, symmetric=symmetric)
 
 
-def _answer(call, epsilon, problem, options, descent):
+def _answer(call, epsilon, posed, descent):
     """Return the `Answer` from a `Descent` of the problem of mass one; None is the start."""
-    method, separable, steps, advice = options.method, None, (), ""
+    problem, method, _, plan = posed
+    separable, steps, advice = None, (), ""
     if descent is None:
-        plan, ending = options.init.plan(problem, 1), Ending.MAX_OUTER
+        ending = Ending.MAX_OUTER
         if plan is None:
             plan = problem.mass * np.outer(problem.p, problem.q)
         plan = np.array(plan, dtype=np.float64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, TypeAlias
@@ -16,6 +17,7 @@ from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES, Loss
 from ..utils.validation import (
     MASS_TOLERANCE,
+    NO_LIMIT,
     as_matrix,
     as_table,
     as_vector,
@@ -117,10 +119,14 @@ class Call:
 
     def number(self, x: Any, own: str, *, zero: bool = False) -> float:
         """Return a positive argument of a solver, or zero if allowed."""
+        if type(x) is float and 0.0 < x < math.inf:  # what follows takes as long as an iteration
+            return x
         return as_number(x, self.name(own), zero=zero)
 
     def limit(self, x: Any, own: str, minimum: int = 1) -> int:
         """Return an argument of a solver that is a count."""
+        if type(x) is int and minimum <= x <= NO_LIMIT:
+            return x
         return as_limit(x, self.name(own), minimum)
 
     def refuse_gradients(self, but: Collection[str] = ()) -> None:

@@ -8,6 +8,7 @@ from ..quadratic.descend import Descent
 from ..quadratic.linearize import is_factored, linearize
 from ..quadratic.methods import as_method
 from ..quadratic.small_descent import descend_small
+from ..utils.tuning import DEFAULT
 from .product_plan import completed
 from .search.advice import conclude, remarked
 from .search.starts import PRODUCT
@@ -30,16 +31,24 @@ def begin_small(problem, options):
     method = as_method(options.method, problem, options.precision)
     starts = options.starts_of(problem)
     start = starts[0] if starts is not None and len(starts) == 1 else None
-    if is_factored(problem, method) or str(start) not in ("product", "plan"):
+    if str(start) not in ("product", "plan"):
         return None
     n_threads = options.threads(problem)
-    at = linearize(
-        problem, n_threads, method=method, precision=options.precision, tuning=options.tuning
+    plan, how = start.plan(problem, n_threads), dict(precision=options.precision)
+    return begin_descent(
+        problem, plan, options.epsilon, n_threads, method=method, tuning=options.tuning, **how
     )
-    epsilons = at.schedule(options.epsilon)
-    if not at.is_small:
+
+
+def begin_descent(problem, plan, epsilon, n_threads, *, method, precision, tuning=DEFAULT):
+    """Return the `Descent` of a problem at a plan, None is the product plan; or None if the
+    compiled loop does not suit the problem.
+    """
+    if max(problem.shape) > tuning.few_points or is_factored(problem, method):
         return None
-    return Descent.at(at, at.initial(start.plan(problem, n_threads)), epsilons)
+    at = linearize(problem, n_threads, method=method, precision=precision, tuning=tuning)
+    epsilons = at.schedule(epsilon)
+    return Descent.at(at, at.initial(plan), epsilons) if at.is_small else None
 
 
 def small_descent(problem, options):

@@ -1,6 +1,7 @@
 """Limits of the floating point types that the solver computes with."""
 
 import dataclasses
+import functools
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ class FloatPrecision:
     stalled: float  # a change of an outer iteration that may be rounding at any epsilon
     min_epsilon: float  # least fraction of the costs; below, rounding moves exponents by tens
 
-    @property
+    @functools.cached_property
     def rounding(self):
         """Relative error of one operation."""
         return float(np.finfo(self.dtype).eps) / 2
