@@ -87,9 +87,19 @@ class Side:
         else:
             self.matrix = copy = aligned_empty((geometry.n, geometry.n), dtype)
         first, second = geometry.moments(middle, self.masses, copy, factor, n_threads, deadline)
-        self._middle, self._factor = middle, factor
-        self.product = slope * first
-        self.linear = second + 2.0 * offset * first + offset**2 * float(self.masses.sum())
+        self._middle, self._factor, self._offset = middle, factor, offset
+        self.linear, self.product = self._terms(first, second, self.masses)
+
+    def _terms(self, first, second, masses):
+        offset = self._offset
+        linear = second + 2.0 * offset * first + offset**2 * float(masses.sum())
+        return linear, self._slope * first
+
+    def terms_of(self, masses):
+        """Return `linear` and `product` of other masses; None if these take more than one read."""
+        if not self._is_simple:
+            return None
+        return self._terms(*self._geometry.moments(self._middle, masses), masses)
 
     def _make_by_blocks(self, weight, dtype, deadline):
         """The same of any loss, and of costs that are not symmetric."""
@@ -304,11 +314,25 @@ class DenseLinearization(Linearization):
         linear = left.linear, right.linear
         if not self.problem.is_balanced:
             linear = left.losses_times(rows), right.losses_times(cols)
+        return self._summed((linear[0], left.product), (linear[1], right.product))
+
+    def _summed(self, left, right):
+        """Return the separable terms from `linear` and `product` of both sides."""
+        center, other = (side.center for side in self.sides)
         # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
-        constant = left.center * right.center / 2
-        row_cost = self.alpha * (linear[0] - right.center * left.product - constant)
-        column_cost = self.alpha * (linear[1] - left.center * right.product - constant)
+        constant = center * other / 2
+        row_cost = self.alpha * (left[0] - other * left[1] - constant)
+        column_cost = self.alpha * (right[0] - center * right[1] - constant)
         return row_cost + self.fused_middle, column_cost
+
+    def own_objective(self, state):
+        rows, cols = state.row_sums, state.column_sums
+        terms = self.sides[0].terms_of(rows), self.sides[1].terms_of(cols)
+        if None in terms or not self._is_fixed:
+            return None
+        (row_cost, column_cost), (own_rows, own_columns) = state.separable, self._summed(*terms)
+        moved = rows @ (own_rows - row_cost) + cols @ (own_columns - column_cost)
+        return state.objective + float(moved)
 
     def _objective(self, plan, value, rows, cols, separable):
         total = float(rows.dot(separable[0])) + float(cols.dot(separable[1]))

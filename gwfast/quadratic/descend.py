@@ -169,24 +169,26 @@ class Descent:
         """Objective of the plan. If rounding or missed marginals may move `gw_cost` by more than
         `certificate.MAX_ERROR`, it is computed in float64 from the plan.
         """
-        gw_cost = self.steps[-1].gw_cost
-        known = self._error() <= certificate.MAX_ERROR * abs(gw_cost)
-        if known or self.linearization.is_elsewhere:
-            return gw_cost
-        value = certificate.objective(self.problem, self.coupling, self.linear_value)
-        return value + self.problem.rule.penalty(*self.marginals)
+        at, last, problem = self.linearization, self.steps[-1], self.problem
+        allowed = certificate.MAX_ERROR * abs(last.gw_cost)
+        rounding = at.precision.cost_rounding * last.magnitude
+        if at.is_elsewhere or rounding + self._missed() <= allowed:
+            return last.gw_cost
+        value = at.own_objective(self.state) if rounding <= allowed else None
+        if value is None:
+            value = certificate.objective(problem, self.coupling, self.linear_value)
+            value += problem.rule.penalty(*self.marginals)
+        return value
 
-    def _error(self):
-        """Return how far `gw_cost` may be from the objective of the plan."""
-        problem, last = self.problem, self.steps[-1]
-        error = self.linearization.precision.cost_rounding * last.magnitude
+    def _missed(self):
+        """Return by how much missed marginals may move the objective."""
+        problem, missed = self.problem, self.marginal_error
         # Beyond so few multiplications the objective for the given marginals will do.
-        (n, m), missed = problem.shape, self.marginal_error
-        counts = missed > 1e-5 or n * m * (n + m) <= 1e8
-        if problem.is_balanced and counts:
-            sides = zip(self.state.separable, self.marginals, (problem.p, problem.q), strict=True)
-            error += 2 * sum(np.abs(c) @ np.abs(sums - masses) for c, sums, masses in sides)
-        return error
+        n, m = problem.shape
+        if not problem.is_balanced or (missed <= 1e-5 and n * m * (n + m) > 1e8):
+            return 0.0
+        sides = zip(self.state.separable, self.marginals, (problem.p, problem.q), strict=True)
+        return 2 * sum(np.abs(c) @ np.abs(sums - masses) for c, sums, masses in sides)
 
     def start_for(self, linearization, epsilon=0.0):
         """Return plan and potentials as a state of another linearization of nearly equal costs,

@@ -76,8 +76,10 @@ def exact_side(number, geometry, points, masses, loss, shift, weight, fixed, one
 
 def has_ties(costs, masses):
     """Return whether points are equally far from all others."""
-    means = np.sort(costs @ masses)
-    return bool((np.diff(means) <= 1e-12 * np.abs(costs).max() * masses.sum()).any())
+    means = costs @ masses
+    means.sort()
+    least = (means[1:] - means[:-1]).min(initial=np.inf)
+    return bool(least <= 1e-12 * np.abs(costs).max() * masses.sum())
 
 
 def random_plans(rng, product, mass, count):

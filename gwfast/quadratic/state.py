@@ -96,6 +96,12 @@ class Linearization:
         """Return the state `after` without approximations, or None if there were none."""
         raise NotImplementedError
 
+    def own_objective(self, state):
+        """Return the objective of a plan with its own marginals, which may miss the given ones, up
+        to the rounding of the loop; None if it takes as long as from the plan.
+        """
+        return None
+
     def coupling(self, kernel, solution, before, state, epsilon):
         """Return the plan as a `Coupling`; callbacks get a `snapshot`, which keeps the kernel."""
         raise NotImplementedError
