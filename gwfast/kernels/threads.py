@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg  # loads the BLAS that the kernels call
 from threadpoolctl import ThreadpoolController
 
+from ..utils.digits import shown
 from . import BOUND, PROCESSORS, _rows, allowed_processors
 from .control_groups import groups
 
@@ -41,7 +42,8 @@ def resolve_n_threads(n_threads=None, *, work=None, team=True):
         if n_threads == 0:
             raise ValueError("n_threads must not be 0; use None for the default")
         if n_threads > _rows.MOST_THREADS:
-            raise ValueError(f"n_threads must be at most {_rows.MOST_THREADS}, got {n_threads}")
+            most = _rows.MOST_THREADS
+            raise ValueError(f"n_threads must be at most {most}, got {shown(n_threads)}")
     if work is not None and work < SERIAL_BELOW:
         return 1
     if n_threads is None or n_threads < 0:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..kernels._costs import extent
+from .digits import shown
 from .memory import free_memory
 from .types import Float64Array
 
@@ -212,7 +213,7 @@ def as_count(x: int, name: str, *, least: int = 1, most: float = NO_LIMIT) -> in
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {type(x).__name__}") from None
     if x < least:
-        raise ValueError(f"{name} must be at least {least}, got {x}")
+        raise ValueError(f"{name} must be at least {least}, got {shown(x)}")
     return int(min(x, most))
 
 

@@ -203,3 +203,10 @@ def test_solves_find_the_planted_match_and_are_the_same_if_the_caller_flushes(na
         _rows.set_float_control(before)
     assert flushed.gw_cost == plain.gw_cost
     np.testing.assert_array_equal(flushed.plan, plain.plan)
+
+
+@pytest.mark.parametrize("options", [dict(n_threads=10**6000), dict(seed=-(10**6000))])
+def test_numbers_of_thousands_of_digits_are_refused_by_name(options):
+    (name,) = options
+    with pytest.raises(ValueError, match=f"^{name} must .* got an integer of 6000 digits$"):
+        gwfast.gromov_wasserstein(np.eye(3), np.eye(3), **options)
