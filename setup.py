@@ -153,6 +153,7 @@ sources = {
     "_exponentials": [],
     "_kernels": [],
     "_costs": [],
+    "_judge": [],
     "_descent": [],
     "_products": [],
     "_sparse": [],

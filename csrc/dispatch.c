@@ -45,6 +45,7 @@
 #define GWF_DISPATCH 0
 #endif
 
+#include "judge.h"
 #include "descent_shared.inc"
 
 #if defined(__aarch64__)

@@ -16,6 +16,7 @@ class Descent:
     g: Float64Array
     rows: Float64Array
     cols: Float64Array
+    former: Float64Array
     most: int
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Descent:
         shift: float,
         stride: int,
         change: float,
+        value: float,
         limits: dict[str, Any],
     ) -> None: ...
     def from_plan(self, plan: FloatArray) -> Descent: ...
@@ -43,6 +45,10 @@ class Descent:
     def done(self) -> int: ...
     @property
     def is_away(self) -> bool: ...
+    @property
+    def inner(self) -> tuple[int, float, bool]: ...
+    @property
+    def returns(self) -> int: ...
     @property
     def steps(self) -> Float64Array: ...
     @staticmethod

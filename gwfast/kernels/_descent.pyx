@@ -5,7 +5,9 @@ from cython.parallel cimport prange
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
+from ._judge cimport fill, gwf_limits
 from ._products cimport Panels
 from ._rows cimport (
     begin_flush, check, check_matrix, end_flush, gwf_kernels, holds_float64, isa, real, seconds,
@@ -15,23 +17,18 @@ from ._rows cimport (
 import numpy as np
 
 cdef extern from "gwfast.h" nogil:
-    """
-    static const char *const gwf_limit_names[] = {GWF_LIMITS(GWF_QUOTED) 0};
-    """
     enum:
         GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS, GWF_MOST_STEPS
-    const char **gwf_limit_names
-    ctypedef struct gwf_limits:
-        pass
     ctypedef struct gwf_side_any:
         const double *masses
         const void *losses
         double *own
+        double *start
         double *sums
         double *cost
         double weight, middle
     ctypedef struct gwf_descent_any:
-        ptrdiff_t n, m, stride, done
+        ptrdiff_t n, m, stride, done, returns
         gwf_limits limits
         gwf_side_any sides[2]
         const void *left
@@ -42,8 +39,8 @@ cdef extern from "gwfast.h" nogil:
         void *plan
         void *cost
         double *steps
-        double change
-        int has_potentials, has_cost, is_away
+        double change, value, fraction, inner_limit
+        int has_potentials, has_cost, is_away, settled
 
 # Columns of `Descent.steps`.
 FIELDS = "value", "change", "moved", "error", "n_inner"
@@ -55,9 +52,6 @@ RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2}
 # these), and seconds after which no descent of a call begins.
 cdef ptrdiff_t FIRST = 128
 cdef double SECONDS = 0.3
-cdef list LIMITS = []
-while gwf_limit_names[len(LIMITS)] != NULL:
-    LIMITS.append(gwf_limit_names[len(LIMITS)].decode())
 
 
 cdef class Descent:
@@ -81,13 +75,17 @@ cdef class Descent:
     shift, stride, change : float and int
         Added to linearized costs, half of a constant linear cost; of the rows that acceleration
         goes by; the last change.
+    value : float
+        The objective of the plan, or NaN.
     limits : dict
-        All of `GWF_LIMITS` of csrc/gwfast.h; `rule` is one of `RULES`.
+        All of `_judge.LIMITS`; `rule` is one of `RULES`.
 
     Attributes
     ----------
     plan, cost, f, g, rows, cols : ndarray
         The last plan, its potentials and its sums.
+    former : ndarray
+        Potentials of the rows of the plan before, once the descent has ended.
     most : int
         Iterations at most.
     """
@@ -95,7 +93,8 @@ cdef class Descent:
     cdef gwf_descent_any d
     cdef bint is_float64
     cdef ptrdiff_t room
-    cdef readonly object plan, cost, f, g, rows, cols
+    cdef double *before
+    cdef readonly object plan, cost, f, g, rows, cols, former
     cdef readonly ptrdiff_t most
     cdef object given, terms, shown
     cdef unsigned char *memory
@@ -105,10 +104,9 @@ cdef class Descent:
         self, left, Panels right, left_t, Panels right_t, linear, plan, cost,
         const double[::1] p, const double[::1] q, const double[::1] row_cost,
         const double[::1] col_cost, potentials, losses, *, double shift, ptrdiff_t stride,
-        double change, dict limits,
+        double change, double value, dict limits,
     ):
         cdef ptrdiff_t n = plan.shape[0], m = plan.shape[1]
-        cdef double *fields = <double *>&self.d.limits
         self.plan, self.cost, self.is_float64 = plan, cost, holds_float64(plan)
         self.right, self.right_t, self.most = right, right_t, limits["max_outer"]
         if limits["depth"] > GWF_MOST_STEPS:
@@ -126,22 +124,23 @@ cdef class Descent:
                 check_matrix("right", (<Panels>panels).k, (<Panels>panels).m, m, m)
         self.given = left, left_t, linear, losses, p, q
         self.d.n, self.d.m, self.d.stride = n, m, stride
-        self.d.change, self.d.has_potentials = change, potentials is not None
+        self.d.change, self.d.value = change, value
+        self.d.has_potentials = potentials is not None
         self.d.has_cost = True
         self.d.sides[0].masses, self.d.sides[1].masses = &p[0], &q[0]
         self.d.sides[0].middle = shift
-        for k, name in enumerate(LIMITS):
-            fields[k] = limits[name]
+        fill(&self.d.limits, limits)
         self.take_place(row_cost, col_cost)
         if potentials is not None:
             self.f[:], self.g[:] = potentials
 
     cdef take_place(self, row_cost, col_cost):
         """Make vectors of its own, and point to these and to the matrices."""
-        self.f, self.rows, row_terms = np.zeros((3, self.d.n))
+        self.f, self.rows, row_terms, self.former = np.zeros((4, self.d.n))
         self.g, self.cols, col_terms = np.zeros((3, self.d.m))
         row_terms[:], col_terms[:] = row_cost, col_cost
         self.terms, self.shown = (row_terms, col_terms), np.empty((0, GWF_STEP_FIELDS))
+        self.before = address(self.former)
         self.d.sides[0].own, self.d.sides[1].own = address(self.f), address(self.g)
         self.d.sides[0].sums, self.d.sides[1].sums = address(self.rows), address(self.cols)
         self.d.sides[0].cost, self.d.sides[1].cost = address(row_terms), address(col_terms)
@@ -173,6 +172,18 @@ cdef class Descent:
     def is_away(self):
         """True if acceleration has moved the cost away from the plan."""
         return bool(self.d.is_away)
+
+    @property
+    def inner(self):
+        """Limit of the inner iterations of the next linear problem, and the error of its marginals
+        as a fraction of the last change; and whether the plan has settled without its marginals.
+        """
+        return int(self.d.inner_limit), self.d.fraction, bool(self.d.settled)
+
+    @property
+    def returns(self):
+        """The number of last iterations each of which led back to the plan before the last."""
+        return self.d.returns
 
     @property
     def steps(self):
@@ -240,6 +251,7 @@ cdef class Descent:
                 return -1
         ended = table.descend(&self.d, self.room)
         if ended != GWF_MORE:
+            memcpy(self.before, self.d.sides[0].start, self.d.n * sizeof(double))
             free(self.memory)
             self.memory = NULL
         return ended

@@ -14,9 +14,9 @@ import numpy as np
 import scipy.linalg  # loads the BLAS that the kernels call
 from threadpoolctl import ThreadpoolController
 
-from ..utils.digits import shown
 from . import BOUND, PROCESSORS, _rows, allowed_processors
 from .control_groups import groups
+from .digits import shown
 
 # Matrix entries below which waking a second thread costs more than it saves: a pass over this many
 # takes about 10 microseconds on one core.

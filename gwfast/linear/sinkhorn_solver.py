@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels._judge import next_omega
 from ..kernels._rows import Rule
 from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, SINGLE
@@ -124,7 +125,7 @@ class SinkhornSolver:
                     break
                 before = max(error, np.finfo(np.float64).tiny)
                 if newton is not None:
-                    omega = next_omega(omega, rate)
+                    omega = next_omega(omega, rate, MAX_OMEGA)
         if problem.drift() > 2 * limit:
             # Scalings that ran away since the last look must not reach the plan.
             if not problem.renew():
@@ -360,24 +361,6 @@ def lost_to_rounding(epsilon, precision):
         "epsilon and rho must be nearer to the costs, and to one another, for this plan: at an "
         f"epsilon of {epsilon:.1e} of the largest costs all is rounding in {precision.dtype}"
     )
-
-
-def next_omega(omega, rate):
-    """Return the over-relaxation for an error that fell by `rate` an iteration under `omega`.
-
-    Near the solution Sinkhorn is a Gauss-Seidel iteration: if its plain rate is `eta`, the rate
-    under omega fulfills Young's ``(rate + omega - 1)^2 = rate omega^2 eta``, and the best omega is
-    ``2 / (1 + sqrt(1 - eta))`` (Lehmann, von Renesse, Sambale and Uschmajew, Optimization Letters
-    2022). An error that does not fall is a sign that the solution is far.
-    """
-    if not rate < 1.0:
-        return 1.0
-    if rate <= omega - 1.0:
-        return omega
-    eta = (rate + omega - 1.0) ** 2 / (rate * omega**2)
-    if eta >= 1.0:
-        return omega
-    return max(omega, min(2.0 / (1.0 + np.sqrt(1.0 - eta)), MAX_OMEGA))
 
 
 def in_units(epsilon, scale, precision=SINGLE):

@@ -16,7 +16,7 @@ from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
-from ..quadratic.judge import LOOK_EVERY, Limits, RelativeChange, Step
+from ..quadratic.judge import LOOK_EVERY, Limits, Step, Stopping
 from ..quadratic.methods import Method, as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
@@ -24,7 +24,7 @@ from ..solvers.options import Settings
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
-from ..solvers.small import begin_descent, small_descents
+from ..solvers.small import begin_descent, finished, small_descents
 from ..utils.callers import outside
 from ..utils.deadline import NEVER
 from ..utils.precision import FloatPrecision, as_precision
@@ -54,39 +54,8 @@ SMOOTH = {
 EXPECTED = (Ending.CONVERGED, Ending.MAX_OUTER, Ending.PRECISION, Ending.STOPPED)
 
 
-class FrobeniusChange(RelativeChange):
-    """The plan changes by at most the tolerance in the Frobenius norm, at POT's looks.
-
-    A plan that is about to leave a saddle moves little for a while, and has left by the next look.
-    """
-
-    # Without acceleration a small move shows by the second look whether it grows.
-    n_plain = LOOK_EVERY
-
-    def inner_tol(self, tol, rough, precision):
-        # A small step is no end while the error may be as large.
-        exact = super().inner_tol(tol, rough, precision)
-        return max(precision.inner_tol, min(exact, rough))
-
-    def in_kernel(self, limits, linearization, magnitude, epsilon):
-        judged = super().in_kernel(limits, linearization, magnitude, epsilon)
-        if judged is None:
-            return None
-        precision = linearization.precision
-        return judged | dict(
-            frobenius=True,
-            every=LOOK_EVERY,
-            tol=limits.tol,
-            least=precision.inner_tol,
-            exact=super().inner_tol(limits.tol, np.inf, precision),
-        )
-
-    def judge(self, history, tol, cost_tol, *, confirms, precision):
-        last, before = history[-1], history[-2:][0]
-        settled = last.moved <= tol[0] or last.change <= last.floor
-        grows = before.moved < last.moved > precision.inner_tol
-        looks = (len(history) - 1) % LOOK_EVERY == 0 or confirms
-        return settled and looks and not grows, settled
+# POT's rule: the change of the plan in the Frobenius norm, at POT's looks.
+FROBENIUS = Stopping(frobenius=True, every=LOOK_EVERY, n_plain=LOOK_EVERY)
 
 
 @dataclasses.dataclass(eq=False)
@@ -209,7 +178,7 @@ def solve_all(
     numbered = dict(enumerate(calls))
     n_threads = resolve_n_threads(team=False) if len(calls) > 1 else 1
     for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
-        answers[k] = _answer(calls[k], epsilon, posed.pop(k), descent)
+        answers[k] = _answer(calls[k], epsilon, posed.pop(k), finished(descent, limits[k]))
     left = numbered.keys() - answers.keys()
     with single_threaded_blas(max((max(calls[k].shape) for k in left), default=0)):
         for k in left:
@@ -235,7 +204,7 @@ def _limits(call, max_iter, tol, numItermax, stopThr):
         tol=max(call.number(tol, "tol", zero=True) / call.total, MIN_TOL),
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
         marginal_tol=max(marginal_tol * math.sqrt(min(call.shape)) / 2, MIN_TOL),
-        rule=FrobeniusChange(),
+        stopping=FROBENIUS,
     )
 
 

@@ -11,9 +11,8 @@ than the steps foretold; the length of moves adapts to that.
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
-from scipy.linalg import lapack
 
+from ..kernels._judge import Judge
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from .judge import SLACK
 from .state import State
@@ -33,6 +32,10 @@ MAX_FORETOLD, MAX_GROWTH = 2.0, 1.5
 # Largest length of a move in lengths of the last step, of the first move and of any. A move that
 # failed divides it, by a factor that doubles with each failure; a move that succeeded doubles it.
 FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
+JUDGE = Judge(
+    turn_floor=FLOOR, singular=SINGULAR, max_foretold=MAX_FORETOLD, max_growth=MAX_GROWTH,
+    max_reach=MAX_REACH, shrinks=SHRINKS,
+)  # fmt: skip
 
 
 class Going(NamedTuple):
@@ -69,10 +72,8 @@ class Anderson(NamedTuple):
         going = Going(after, step.change, step.gw_cost)
         if back is not None:
             grown = step.change / (back.change * max(self.foretold, 1.0))
-            if grown <= 1.0:
-                reach, shrinks = min(2.0 * reach, MAX_REACH), max(shrinks / 2.0, SHRINKS)
-            elif grown > MAX_GROWTH:
-                reach, shrinks = reach / shrinks, 2.0 * shrinks
+            fails, reach, shrinks = JUDGE.fails(grown, reach, shrinks)
+            if fails:
                 return Anderson(self.steps, reach=reach, shrinks=shrinks), back
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
         # A correction of a rough product makes earlier steps belong to another map.
@@ -100,36 +101,14 @@ def lead_of(steps, reach=MAX_REACH):
     first), and the length of the step foretold there; None if the steps say nothing. Lengths are in
     lengths of the last step, and the move is no longer than `reach`.
     """
-    k = len(steps) - 1
-    if k < 1 or reach < 1.0:
+    if len(steps) < 2 or reach < 1.0:
         return None
-    products = _inner_products(steps)
-    moved, mixed, gram = products[:k, :k], products[:k, k:-1], products[k:-1, k:-1]
-    along, right, size = products[:k, -1], products[k:-1, -1], products[-1, -1]
-    scale = np.sqrt(moved.diagonal())
-    if not (scale.all() and size > 0.0):
+    lead = JUDGE.lead(_inner_products(steps), reach)
+    if lead is None:
         return None
-    basis = _orthonormal(moved / np.outer(scale, scale)) / scale[:, None]
-    # The derivative of 1 - G on the span of the moves, and its absolute value.
-    slope = -basis.T @ mixed @ basis
-    absolute = linalg.sqrtm(slope @ slope + FLOOR**2 * np.eye(len(slope))).real
-    weights = -basis @ np.linalg.solve(absolute, basis.T @ along)
-    if not np.isfinite(weights).all():
-        return None
-    # The square of the step that is left is ``size - 2 b t + a t^2`` for a share t.
-    length = weights @ (moved + mixed + mixed.T + gram) @ weights
-    a, b = weights @ gram @ weights, weights @ right
-    share = reach * np.sqrt(size / length) if length > reach**2 * size else 1.0
-    excess = (MAX_FORETOLD**2 - 1.0) * size
-    if (a * share - 2.0 * b) * share > excess:
-        share = (b + np.sqrt(b * b + a * excess)) / a
-    weights *= share
-    left = basis.T @ (along - mixed @ weights)
-    after = left - slope @ left
-    foretold = size + (a * share - 2.0 * b) * share - left @ left + after @ after
-    weights = np.diff(weights, prepend=0.0, append=0.0)
+    weights = np.diff(lead[0], prepend=0.0, append=0.0)
     weights[-1] += 1.0
-    return weights.tolist(), float(np.sqrt(max(foretold, 0.0) / size))
+    return weights.tolist(), lead[1]
 
 
 def _inner_products(steps):
@@ -147,13 +126,3 @@ def _inner_products(steps):
         vectors = np.concatenate(vectors)
         total += vectors @ vectors.T
     return total
-
-
-def _orthonormal(gram):
-    """Return a basis, orthonormal in the inner product of a Gram matrix, in columns, without
-    directions that are rounding.
-    """
-    # LAPACK's own, as checks take longer than a few numbers do.
-    values, vectors, _ = lapack.dsyev(gram)
-    kept = values > SINGULAR * values[-1]
-    return vectors[:, kept] / np.sqrt(values[kept])

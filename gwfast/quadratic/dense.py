@@ -179,6 +179,7 @@ class DenseLinearization(Linearization):
     ):
         super().__init__(problem, n_threads, precision, tuning)
         self.method, self._deadline, dtype = method, deadline, precision.dtype
+        self.tightens = problem.rule.name == "balanced"
         x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
         self._is_fixed = fixed = has_fixed_terms(problem, method)
         shift, middles = 0.0, (0.0, 0.0)

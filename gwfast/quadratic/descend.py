@@ -23,7 +23,7 @@ from ..results.result import GWResult
 from ..results.status import Ending
 from . import certificate
 from .acceleration import Anderson, Going
-from .judge import MAX_ROUNDED, Step, Verdict, judge
+from .judge import MAX_ROUNDED, Step, Verdict, verdict_on
 from .methods import Taken, solvers_of, take_step
 from .samples import SampleMoves
 from .small_descent import descend_small
@@ -58,14 +58,18 @@ class Descent:
         going = going._replace(change=after.steps[-1].change)
         return cls(linearization, epsilons, going, after.steps, status, after.seconds)
 
-    def after_compiled(self, steps, state, status, seconds):
-        """Return the descent after the compiled loop has made more iterations, which led to a
-        state, given their numbers (`kernels._descent.FIELDS`) in rows.
+    def after_compiled(self, compiled, state, status, seconds, verdict=None):
+        """Return the descent after the iterations of a compiled one, which led to a state; with a
+        `verdict` the outer loop goes on.
         """
-        steps = CompiledSteps(self, steps, state, seconds)
+        steps = CompiledSteps(self, compiled, state, seconds)
         last = steps[-1]
         going = Going(state, last.change, last.gw_cost)
-        return dataclasses.replace(self, going=going, steps=steps, status=status, seconds=seconds)
+        trail = () if verdict is None else (Potentials(compiled.former, None), state.potentials)
+        return dataclasses.replace(
+            self, going=going, steps=steps, status=status, seconds=seconds, verdict=verdict,
+            trail=trail,
+        )  # fmt: skip
 
     @property
     def problem(self):
@@ -263,12 +267,13 @@ class Descent:
 class CompiledSteps(Sequence):
     """The steps of a `Descent` and those of the compiled loop after it, made when they are read."""
 
-    def __init__(self, descent, rows, state, seconds):
-        self._before, self._rows, self._epsilons = descent.steps, rows, descent.epsilons
+    def __init__(self, descent, compiled, state, seconds):
+        self._before, self._epsilons = descent.steps, descent.epsilons
+        self._rows, self._n_returned = compiled.steps, compiled.returns
         self._gw_before, self._unit = descent.gw_cost, descent.linearization.cost_scale
         self._mass = descent.problem.rule.plan_mass(state.row_sums)
         self._same = dict(seconds=seconds, magnitude=descent.linearization.magnitude(state))
-        self._last = self._step(len(rows) - 1)
+        self._last = self._step(len(self._rows) - 1)
 
     def __len__(self):
         return len(self._before) + len(self._rows)
@@ -294,6 +299,7 @@ class CompiledSteps(Sequence):
             error=error / self._mass,
             marginal_error=error,
             n_inner=int(n_inner),
+            returned=k >= len(self._rows) - self._n_returned,
             **self._same,
         )
 
@@ -325,7 +331,7 @@ def descend(at, limits, *, callback=None, save=None):
         epsilon = epsilons.at(len(at.steps))
         thorough = verdict.is_thorough(len(at.steps), limits)
         least_error, change = linearization.least_error(going.state), going.expected * going.change
-        tol, most = verdict.inner(limits, units[1], change, thorough, least_error)
+        tol, most = verdict.inner(linearization, limits, change, thorough, least_error)
         taken = take_step(
             linearization, solvers, going.state, in_units(epsilon, *units), tol=tol, max_iter=most,
             deadline=limits.clock(at.update_seconds),
@@ -400,14 +406,14 @@ def _follow(at, taken, step, limits, before, callback):
         elif limits.late(taken.seconds):  # a callback takes time as well
             ended = Ending.TIME_LIMIT
     rest = dict(final=step.epsilon == at.epsilons.last, ended=ended)
-    verdict = judge(at.steps, linearization, limits, before, **rest)
+    verdict = verdict_on(at.steps, linearization, limits, before, **rest)
     if verdict.sharpens:
         units = linearization.cost_scale, linearization.precision
         sharper = linearization.sharpened(taken.before, state, in_units(step.epsilon, *units))
         if sharper is None:
             exact = (*at.steps[:-1], step._replace(exact=True))
             at = dataclasses.replace(at, steps=exact)
-            verdict = judge(exact, linearization, limits, before, **rest)
+            verdict = verdict_on(exact, linearization, limits, before, **rest)
         else:
             state = sharper
             at = dataclasses.replace(at, taken=known._replace(state=state))
@@ -420,7 +426,7 @@ def _follow(at, taken, step, limits, before, callback):
             linearization, taken.before, state, step, taken=taken, limits=limits,
             slack=before.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
-            may_move=limits.rule.n_plain < len(at.steps) < limits.max_outer - 1,
+            may_move=limits.stopping.n_plain < len(at.steps) < limits.max_outer - 1,
         )  # fmt: skip
     else:
         moves = moves.reset()

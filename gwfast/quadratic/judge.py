@@ -5,6 +5,8 @@ import itertools
 import math
 from typing import NamedTuple
 
+from ..kernels import _judge
+from ..kernels._judge import Judge
 from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
 from ..utils.validation import as_count, as_positive
@@ -53,64 +55,48 @@ class Step(NamedTuple):
     is_noise: bool = False  # whether the change is rounding of a state that is nearly zero
 
 
-class RelativeChange:
-    """The state and the objective change by at most the tolerance, relatively."""
-
-    n_plain = 0  # first iterations of a descent without extrapolation
-
-    def inner_tol(self, tol, rough, precision):
-        """Error of the marginals at which the inner iterations of a last plan end; `rough` is the
-        error for plans that still change.
-        """
-        # The next iteration moves the plan by about the error of the marginals.
-        return max(3 * tol, precision.inner_tol)
-
-    def in_kernel(self, limits, linearization, magnitude, epsilon):
-        """Return the rule as limits of a `kernels._descent.Descent`, for an epsilon in units of
-        `cost_scale`, or None if that cannot judge by the rule.
-        """
-        precision = linearization.precision
-        floor, exact = precision.rounding / epsilon, self.inner_tol(limits.tol, math.inf, precision)
-        if floor > UNSTABLE:
-            return None
-        return dict(
-            tol=max(limits.tol, floor),
-            still=precision.cost_rounding * magnitude / linearization.cost_scale,
-            exact=exact,
-            least=exact,
-            frobenius=False,
-            every=1,
-        )
-
-    def judge(self, history, tol, cost_tol, *, confirms, precision):
-        """Return whether the loop has settled, and whether acceleration would hide it: `tol` are
-        the tolerance asked for and the one that rounding allows, `cost_tol` is the change of the
-        objective within it, and with `confirms` the step before had settled but for a last look.
-        """
-        last = history[-1]
-        # The moments of centered points are nearly zero under the product plan.
-        noise = all(step.is_noise for step in history[-STALLED_AFTER:])
-        # The error of the marginals explains a change of the objective. Before a state
-        # that a sample led to, no change is known.
-        moved = abs(last.gw_cost - last.gw_before) - last.error * last.magnitude
-        return (noise or last.change <= tol[1]) and not moved > cost_tol, False
-
-
-class Unjudged(RelativeChange):
-    """Only `max_outer` ends the loop while the plan moves: a plan near a saddle changes little at
-    first. The last iteration is as rough as the others.
+@dataclasses.dataclass(frozen=True)
+class Stopping:
+    """By what a descent has settled: the relative changes of state and objective; or, by POT's rule
+    (`frobenius`), the change of the plan in the Frobenius norm, in each `every`-th iteration, with
+    `n_plain` first iterations without extrapolation, by which a small move shows whether it grows.
+    A plan near a saddle changes little at first: if not `is_judged` it settles if it does not move
+    at all, and its last linear problem is as rough as the others.
     """
 
-    def inner_tol(self, tol, rough, precision):
-        return rough
+    frobenius: bool = False
+    every: int = 1
+    n_plain: int = 0
+    is_judged: bool = True
 
-    def in_kernel(self, limits, linearization, magnitude, epsilon):
-        made = super().in_kernel(limits, linearization, magnitude, epsilon)
-        kind = dict(tol=linearization.precision.inner_tol, still=math.inf, least=0.0)
-        return made and made | kind
+    def numbers(self, limits, precision, floor, rounding):
+        """Return the numbers of `kernels._judge.LIMITS` for a descent within limits, whose changes
+        below `floor` and whose changes of the objective below `rounding` may be rounding.
+        """
+        tol, still = max(limits.tol, floor), rounding
+        # The next iteration moves the plan by about the error of the marginals.
+        exact = least = max(3 * limits.tol, precision.inner_tol)
+        if not self.is_judged:
+            tol, still, exact, least = precision.inner_tol, math.inf, math.inf, 0.0
+        elif self.frobenius:
+            # A small step is no end while the error may be as large.
+            tol, least = limits.tol, precision.inner_tol
+        return dict(
+            frobenius=self.frobenius,
+            every=self.every,
+            tol=tol,
+            still=still,
+            exact=exact,
+            least=least,
+            marginal=limits.marginal_tol,
+            rough=precision.rough,
+            floor=floor,
+            rounding=rounding,
+            max_tightening=MAX_TIGHTENING,
+        )
 
-    def judge(self, history, tol, cost_tol, *, confirms, precision):
-        return history[-1].change <= precision.inner_tol, False
+
+RELATIVE, UNJUDGED = Stopping(), Stopping(is_judged=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +111,7 @@ class Limits:
     max_inner: int
     tol: float
     marginal_tol: float
-    rule: RelativeChange = dataclasses.field(default_factory=RelativeChange)
+    stopping: Stopping = RELATIVE
     deadline: Deadline = NEVER
     after: float = 0.0
     damps: bool = True
@@ -193,17 +179,17 @@ class Verdict(NamedTuple):
         """Return whether the next plan may be the last, whose marginals have to be exact."""
         return self.settled or self.n_cycles > MOST_DAMPED or n_done + 1 >= limits.max_outer
 
-    def inner(self, limits, precision, change, thorough, least_error=0.0):
+    def inner(self, linearization, limits, change, thorough, least_error=0.0):
         """Return tolerance and limit of the next linear problem, by the change of the last step."""
-        rough = min(self.inner_fraction * change, precision.rough)
-        tol = min(limits.marginal_tol, limits.rule.inner_tol(limits.tol, rough, precision))
-        most = limits.max_inner
-        if not thorough:
-            tol, most = max(tol, rough), min(self.inner_limit, most)
+        numbers = limits.stopping.numbers(limits, linearization.precision, 0.0, 0.0)
+        fraction, tightens = linearization.inner_fraction, linearization.tightens
+        judge = Judge(fraction=fraction, tightens=tightens, **numbers)
+        tol = judge.aim(change, self.inner_fraction, thorough)
+        most = limits.max_inner if thorough else min(self.inner_limit, limits.max_inner)
         return max(tol, least_error), most
 
 
-def judge(history, at, limits, before, *, final=True, ended=None):
+def verdict_on(history, at, limits, before, *, final=True, ended=None):
     """Return the `Verdict` on the last of some steps of a linearization, after the verdict on the
     step before. Epsilon falls no more if it is `final`; `ended` is why the descent ends unless it
     has settled: time, or a callback.
@@ -211,21 +197,20 @@ def judge(history, at, limits, before, *, final=True, ended=None):
     last, precision, rounds = history[-1], at.precision, at.change_is_rounded
     # The objective is a small difference of larger terms; where it is zero (an exact match) only
     # their rounding changes it.
-    rounding = precision.cost_rounding * last.magnitude
-    tol = max(limits.tol, last.floor) if rounds else limits.tol
-    cost_tol = tol * abs(last.gw_cost) + rounding
-
-    # Inner solutions are exacter where the loop does not get on by rough ones.
-    limit, fraction, slack = before.inner_limit, before.inner_fraction, before.slack
-    if last.error > last.change:
-        limit *= 2  # the plan moves because its marginals are still settling
-    elif last.gw_cost > last.gw_before + cost_tol:
-        limit = max(limit, min(2 * limit, MAX_TIGHTENING * at.inner_limit))
-        fraction = max(fraction / 2, at.inner_fraction / MAX_TIGHTENING)
-
-    settled, hidden = limits.rule.judge(
-        history, (limits.tol, tol), cost_tol, confirms=before.confirms, precision=precision
-    )
+    rounding, floor = precision.cost_rounding * last.magnitude, last.floor if rounds else 0.0
+    numbers = limits.stopping.numbers(limits, precision, floor, rounding)
+    facts = dict(fraction=at.inner_fraction, first_limit=at.inner_limit, magnitude=last.magnitude)
+    judge, cost_tol = Judge(**numbers, **facts), numbers["tol"] * abs(last.gw_cost) + rounding
+    inner = before.inner_limit, before.inner_fraction
+    limit, fraction = judge.tightened(last.error, last.change, last.gw_cost, last.gw_before, *inner)
+    # The moments of centered points are nearly zero under the product plan.
+    noise, slack = all(step.is_noise for step in history[-STALLED_AFTER:]), before.slack
+    # A damped move is small because it is damped.
+    former = last.moved if before.damping else history[-2:][0].moved
+    settled, hidden = judge.settles(
+        len(history), 0.0 if noise else last.change, last.moved, former, last.gw_cost,
+        last.gw_before, last.error, before.settled,
+    )  # fmt: skip
     settled = final and (settled or (rounds and has_stalled(history, 4 * last.floor)))
     stalled = final and has_stalled(history, max(precision.stalled, last.floor))
     # A step after acceleration may be small by chance, approximate products may settle where exact
@@ -315,14 +300,9 @@ def _may_leave(history, before, tol):
 
 def has_stalled(history, floor):
     """Return whether the change no longer falls, near the floor of rounding."""
-    if len(history) <= STALLED_AFTER or not history[-1].change < floor:
+    if not history[-1].change < floor:
         return False
-    recent = [step.change for step in history[-STALLED_AFTER:]]
-    before = min(step.change for step in history[:-STALLED_AFTER])
-    # All of them below: a plan that leaves a saddle changes little, then much. And not each more
-    # than the one before: rounding does not grow.
-    grows = all(early <= late for early, late in itertools.pairwise(recent))
-    return before <= min(recent) and max(recent) < floor and not grows
+    return _judge.has_stalled([step.change for step in history], floor, STALLED_AFTER)
 
 
 def _returns(history):

@@ -7,11 +7,11 @@ import time
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, RULES, SETTLED, Descent
+from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from ..kernels._products import Panels
 from ..linear import log_domain, newton, rules, sinkhorn_solver
 from ..linear.log_domain import Potentials
-from ..linear.sinkhorn_solver import MARGIN, in_units
+from ..linear.sinkhorn_solver import in_units
 from ..results.status import Ending
 from ..utils.precision import DOUBLE, SINGLE
 from . import acceleration, judge, state
@@ -24,7 +24,7 @@ VALUE = FIELDS.index("value")
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
     loss_rounding=state.LOSS_ROUNDING,
-    max_tightening=judge.MAX_TIGHTENING,
+    margin=sinkhorn_solver.MARGIN,
     stalled_after=judge.STALLED_AFTER,
     clearly_less=judge.CLEARLY_LESS,
     look_every=sinkhorn_solver.LOOK_EVERY,
@@ -97,18 +97,20 @@ def suits_descent(at):
 
 
 def _in_own_type(descent, limits):
-    """Return the compiled descent of a `Descent`, or None if it cannot judge by the rule."""
+    """Return the compiled descent of a `Descent`, or None if rounding may move the plan by more
+    than its verdicts allow for.
+    """
     at = descent.linearization
     epsilon = in_units(descent.epsilons.last, at.cost_scale, at.precision)
-    judged = limits.rule.in_kernel(limits, at, at.magnitude(descent.state), epsilon)
-    if judged is None or descent.status is not None:
+    precision, rounding = at.precision, at.precision.cost_rounding * at.magnitude(descent.state)
+    floor = precision.rounding / epsilon
+    if floor > judge.UNSTABLE or descent.status is not None:
         return None
+    judged = limits.stopping.numbers(limits, precision, floor, rounding / at.cost_scale)
     judged |= dict(
-        marginal=limits.marginal_tol,
-        rough=MARGIN * at.precision.rough,
-        plain=limits.rule.n_plain - len(descent.steps),
+        plain=limits.stopping.n_plain - len(descent.steps),
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
-        newton_below=newton.NEAR if at.precision is DOUBLE else 0.0,
+        newton_below=newton.NEAR if precision is DOUBLE else 0.0,
     )
     return _compiled(descent, limits, at.precision, judged)
 
@@ -125,9 +127,10 @@ def _in_float32(descent, limits):
     tol = max(16 * floor, 4 * DOUBLE.rough)
     if tol > judge.UNSTABLE:
         return None
-    judged = dict(
+    judged = judge.RELATIVE.numbers(limits, SINGLE, floor, 0.0)
+    judged |= dict(
         tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=DOUBLE.rough,
-        frobenius=False, every=1, plain=0, marginal=np.inf, newton_below=newton.NEAR,
+        marginal=np.inf, plain=0, newton_below=newton.NEAR,
     )  # fmt: skip
     return _compiled(descent, limits, SINGLE, judged)
 
@@ -160,14 +163,14 @@ def _compiled(descent, limits, precision, judged):
         drift=math.exp(precision.drift),
         direct=precision.direct,
         standstill=precision.standstill,
-        floor=precision.rounding / epsilon,
         stalled=precision.stalled,
-        rounding=precision.cost_rounding * at.magnitude(start) / unit,
+        magnitude=at.magnitude(start) / unit,
+        tightens=at.tightens,
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,
         max_outer=limits.max_outer - first,
         made=first,
-        fraction=MARGIN * at.inner_fraction,
+        fraction=at.inner_fraction,
         low_after=judge.n_recent(method),
     )
     orientations = at.orientations
@@ -186,7 +189,7 @@ def _compiled(descent, limits, precision, judged):
         *(cost / unit for cost in start.separable),
         potentials and (potentials.f, potentials.g), losses,
         shift=at.fused_middle / unit, stride=at.sample_stride,
-        change=descent.going.change, limits=SHARED | numbers | judged,
+        change=descent.going.change, value=descent.gw_cost / unit, limits=SHARED | numbers | judged,
     )  # fmt: skip
 
 
@@ -194,17 +197,23 @@ def _after(descent, compiled, ended, limits, seconds):
     """Return the `Descent` after the iterations of a compiled one."""
     if not compiled.done:
         return descent
-    at, status = descent.linearization, None
-    dtype, steps = at.precision.dtype, compiled.steps
-    if ended == SETTLED and compiled.plan.dtype == dtype:
+    at, status, verdict = descent.linearization, None, None
+    dtype, n_done = at.precision.dtype, len(descent.steps) + compiled.done
+    own_type = compiled.plan.dtype == dtype
+    if ended == SETTLED and own_type:
         status = Ending.CONVERGED
-    elif len(descent.steps) + compiled.done >= limits.max_outer:
+    elif n_done >= limits.max_outer:
         status = Ending.MAX_OUTER
     elif limits.deadline.passed():
         status = Ending.TIME_LIMIT
+    elif ended == OTHERWISE and own_type:
+        limit, fraction, settled = compiled.inner
+        verdict = judge.Verdict.first(at)._replace(
+            inner_limit=limit, inner_fraction=fraction, settled=settled, n_steady=n_done
+        )
     product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)
     last = at.state_from(
         compiled.plan.astype(dtype, copy=False), product, compiled.rows, compiled.cols,
-        Potentials(compiled.f, compiled.g), at.cost_scale * float(steps[-1, VALUE]),
+        Potentials(compiled.f, compiled.g), at.cost_scale * float(compiled.steps[-1, VALUE]),
     )  # fmt: skip
-    return descent.after_compiled(steps, last, status, descent.seconds + seconds)
+    return descent.after_compiled(compiled, last, status, descent.seconds + seconds, verdict)

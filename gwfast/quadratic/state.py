@@ -47,6 +47,8 @@ class Linearization:
     inner_fraction, inner_limit : float and int
         Tolerance of the inner iterations as a fraction of the last change of the state, and their
         number while the plan still moves fast.
+    tightens : bool
+        Whether inner solutions become exacter than the tolerance if the objective rises.
     change_is_rounded : bool
         Whether rounding of single entries of the plan shows in the change; if not, the objective
         is concave.
@@ -57,7 +59,7 @@ class Linearization:
         Number of matrices that the last states may keep for acceleration.
     """
 
-    accelerates = is_small = samples = is_elsewhere = False
+    accelerates = is_small = samples = is_elsewhere = tightens = False
     n_kept = 6
 
     def __init__(self, problem, n_threads, precision, tuning):

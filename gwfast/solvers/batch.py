@@ -27,7 +27,7 @@ from .gromov import solve
 from .options import InitLike, Settings, SolverOptions
 from .product_plan import warn_of_scales
 from .search.exact import exact_start
-from .small import begin_small, small_descents, small_result
+from .small import begin_small, finished, small_descents, small_result
 
 
 @knows_pot_names(QUADRATIC)
@@ -138,9 +138,14 @@ def solve_all(problems, options, n_threads, report):
             descent = begin_small(problems[k], _cheap(problems[k], options))
         return descent and (descent, limits)
 
+    begun = {}  # descents that the compiled loop cannot finish
+
     def solve_together():
         small = {k: problems[k] for k in order}
         for k, descent in small_descents(small, begin, limits.deadline, n_threads):
+            if descent.status is None:
+                begun[k] = descent
+                continue
             announce()
             results[k] = small_result(problems[k], descent, limits, descent.seconds)
 
@@ -151,8 +156,14 @@ def solve_all(problems, options, n_threads, report):
         # The system takes time to say how much memory is free.
         options = dataclasses.replace(options, memory_limit=as_memory_limit(options.memory_limit))
 
+    def finish(problem, descent):
+        descent = finished(descent, limits)
+        return small_result(problem, descent, limits, descent.seconds)
+
     def solve_one(k):
         with _numbered(k):
+            if k in begun:
+                return contextvars.Context().run(finish, problems[k], begun[k])
             return contextvars.Context().run(solve, problems[k], _cheap(problems[k], options))
 
     with ThreadPoolExecutor(n_threads, thread_name_prefix="gwfast") as pool:

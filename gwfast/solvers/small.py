@@ -4,7 +4,8 @@ compiled call, and around each no more Python than its costs and its result need
 
 import math
 
-from ..quadratic.descend import Descent
+from ..kernels.threads import single_threaded_blas
+from ..quadratic.descend import Descent, descend
 from ..quadratic.linearize import is_factored, linearize
 from ..quadratic.methods import as_method
 from ..quadratic.small_descent import descend_small
@@ -56,19 +57,27 @@ def small_descent(problem, options):
     descent = begin_small(problem, options)
     if descent is not None:
         [descent] = descend_small([descent], [options.limits])
-    return descent if descent is not None and descent.status is not None else None
+    return finished(descent, options.limits) if descent is not None and descent.steps else None
+
+
+def finished(descent, limits):
+    """Return a small descent after the iterations that the compiled loop cannot make."""
+    if descent.status is None:
+        with single_threaded_blas(max(descent.problem.shape)):
+            descent = descend(descent, limits)
+    return descent
 
 
 def small_descents(problems, begin, deadline, n_threads):
     """Solve numbered problems, `n_threads` at a time. Yield the number and the `Descent` of each
-    problem if ``begin(number)`` returns a `Descent` and its `Limits`, not None, and no other solver
-    has to go on with it.
+    problem if ``begin(number)`` returns a `Descent` and its `Limits`, not None, and the compiled
+    loop made an iteration; those without a status are to be `finished`.
     """
     for part in _parts(problems, 2 * n_threads):
         begun = {k: pair for k in part if (pair := begin(k)) is not None}
         descents, limits = ([pair[side] for pair in begun.values()] for side in (0, 1))
         ended = descend_small(descents, limits, n_threads) if begun else ()
-        yield from ((k, one) for k, one in zip(begun, ended, strict=True) if one.status is not None)
+        yield from ((k, one) for k, one in zip(begun, ended, strict=True) if one.steps)
         if deadline.passed():
             break
 

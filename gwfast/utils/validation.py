@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..kernels._costs import extent
-from .digits import shown
+from ..kernels.digits import shown
 from .memory import free_memory
 from .types import Float64Array
 

@@ -12,12 +12,12 @@ from gwfast.quadratic.judge import (
     MOST_DAMPED,
     SLACK,
     STALLED_AFTER,
+    UNJUDGED,
     Limits,
     Step,
-    Unjudged,
     Verdict,
     has_stalled,
-    judge,
+    verdict_on,
 )
 from gwfast.quadratic.methods import PGD
 from gwfast.results.status import Ending
@@ -28,7 +28,7 @@ from gwfast.utils.precision import DOUBLE, SINGLE
 FLOOR = 1e-3
 LIMITS = Limits(max_outer=1000, max_inner=100, tol=1e-5, marginal_tol=1e-5)
 FACTS = dict(precision=SINGLE, method=PGD, change_is_rounded=True, n_kept=6)
-FACTS |= dict(inner_limit=200, inner_fraction=0.01)
+FACTS |= dict(inner_limit=200, inner_fraction=0.01, tightens=False)
 
 
 def step(change=0.1, gw_cost=1.0, **others):
@@ -46,7 +46,7 @@ def judged(steps, facts=None, limits=LIMITS, **others):
     """The verdicts on all steps, one after the other."""
     verdict, verdicts = Verdict(), []
     for k in range(len(steps)):
-        verdict = judge(steps[: k + 1], facts or at(), limits, verdict, **others)
+        verdict = verdict_on(steps[: k + 1], facts or at(), limits, verdict, **others)
         verdicts.append(verdict)
     return verdicts
 
@@ -107,9 +107,9 @@ def test_what_explains_a_change_of_the_objective_and_what_is_confirmed():
     rough = judged([step(), step(1e-6, exact=False)])[-1]
     assert rough.confirms and rough.sharpens and rough.status is None
     begun = Verdict(slack=2.0)
-    assert judge([step(1e-6, exact=False)], at(), LIMITS, begun).slack == 1.0
-    assert judge([step(1e-6, exact=False)], at(n_kept=1), LIMITS, begun).slack == 2.0
-    assert judge([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
+    assert verdict_on([step(1e-6, exact=False)], at(), LIMITS, begun).slack == 1.0
+    assert verdict_on([step(1e-6, exact=False)], at(n_kept=1), LIMITS, begun).slack == 2.0
+    assert verdict_on([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
 
 
 def test_inner_solutions_are_rough_while_the_plan_moves_but_for_the_last():
@@ -117,12 +117,12 @@ def test_inner_solutions_are_rough_while_the_plan_moves_but_for_the_last():
     first, last = judged([step(), step()], limits=limits)
     assert first.status is None and last.status == Ending.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
-    rough, exact = (Verdict().inner(LIMITS, SINGLE, 0.5, thorough) for thorough in (False, True))
+    rough, exact = (Verdict().inner(at(), LIMITS, 0.5, thorough) for thorough in (False, True))
     assert rough == (0.005, 100) and exact == (1e-5, 100)
-    assert Verdict().inner(LIMITS, SINGLE, 0.5, True, least_error=1e-3)[0] == 1e-3
+    assert Verdict().inner(at(), LIMITS, 0.5, True, least_error=1e-3)[0] == 1e-3
     # Marginals that still settle need more iterations.
-    assert judge([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
-    assert judge([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
+    assert verdict_on([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
+    assert verdict_on([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
 
 
 @pytest.mark.parametrize("damps", [True, False])
@@ -147,7 +147,7 @@ def test_noise_and_settling_plans_are_no_cycles(returned, shrinks):
 
 
 def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_have_settled():
-    limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, rule=Unjudged())
+    limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, stopping=UNJUDGED)
     verdicts = judged([step(1e-3)] * 5, limits=limits)
     assert [one.status for one in verdicts] == [None] * 4 + [Ending.MAX_OUTER]
     steps = [step(0.5, is_noise=True)] * (STALLED_AFTER + 1)

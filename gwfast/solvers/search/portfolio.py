@@ -17,7 +17,7 @@ from ...kernels._rows import aligned_empty
 from ...linear.sinkhorn_solver import LostToRounding
 from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
-from ...quadratic.judge import Limits, Unjudged
+from ...quadratic.judge import UNJUDGED, Limits
 from ...quadratic.linearize import is_factored
 from ...results.status import Ending
 from ...results.tables import RESTART, Candidate
@@ -53,7 +53,7 @@ WON, WENT_ON, LOST, SKIPPED, TIED = "won", "went on", "lost", "out of time", "ti
 N_RIVALS = 2
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
 # problems are rough, as small marginal errors take most of all inner iterations.
-ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, rule=Unjudged(), damps=False)
+ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, stopping=UNJUDGED, damps=False)
 # A race compares objectives, which miss by the marginal error times their largest terms.
 EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
 FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
