@@ -34,8 +34,7 @@ enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS }
     X(clearly_less) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)                   \
     X(level_iterations) X(level_settled) X(most_kernels) X(farthest) X(newton_below)             \
     X(newton_leaves) X(newton_price) X(accelerates) X(depth) X(turn_floor) X(singular)           \
-    X(max_change) X(clear) X(max_foretold) X(max_growth) X(first_reach) X(max_reach) X(shrinks)  \
-    X(margin)
+    X(max_change) X(clear) X(max_foretold) X(max_growth) X(first_reach) X(max_reach) X(shrinks)
 /* clang-format on */
 #define GWF_FIELD(name) double name;
 #define GWF_QUOTED(name) #name,

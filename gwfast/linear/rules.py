@@ -71,7 +71,7 @@ class Relaxation(NamedTuple):
 
 def relative_entropy(a, b):
     """Return ``sum a log(a / b)``, 0 where `a` is."""
-    alive = a > 0
+    alive = (a > 0) & (b > 0)  # what a point without mass has is rounding
     return float(a[alive] @ np.log(a[alive] / b[alive]))
 
 
@@ -261,7 +261,8 @@ class UnbalancedRule(Balanced):
     def _information(self, entropy, rows, cols):
         """Return ``sum T log(T / (p q'))``."""
         for sums, masses in ((rows, self.p), (cols, self.q)):
-            entropy += float(sums[sums > 0] @ np.log(masses[sums > 0]))
+            alive = (sums > 0) & (masses > 0)
+            entropy += float(sums[alive] @ np.log(masses[alive]))
         return -entropy
 
     def terms(self, base, epsilon, relaxation=None):

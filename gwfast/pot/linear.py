@@ -21,7 +21,7 @@ from ._solve import MIN_TOL
 from .arrays import Arrays, NoGradients, as_limit, as_number
 from .call import Masses, Plan, balanced, checked_masses
 from .exact import with_one_mean
-from .unified import LeftToPot
+from .unified import LeftToPot, refused
 
 __all__ = ["emd", "emd2", "sinkhorn"]
 # Ratio of costs beyond which the larger, such as costs of forbidden pairs, leave too few digits for
@@ -71,7 +71,7 @@ def _transported(a, b, M):
     except NoGradients:
         raise
     except (TypeError, ValueError) as error:
-        raise LeftToPot(str(error)) from error
+        raise refused(error) from error
     program = LinearProgram(Balanced(p, q))
     plan, value = least_plan(program, cost)
     if largest * p.sum() > MOST_COST * abs(value):
@@ -197,7 +197,7 @@ def sinkhorn(
             cost, rule, reg, n_threads, DOUBLE, tol=inner_tol, max_iter=max_iter
         )
     except (TypeError, ValueError) as error:
-        raise LeftToPot(str(error)) from error
+        raise refused(error, epsilon="reg") from error
     off = total * float(np.linalg.norm(np.concatenate([rows - rule.p, cols - rule.q])))
     if warn and off > tol and n_iter >= max_iter:
         message = f"sinkhorn reached numItermax={numItermax} with marginals off by {off:.1e}"

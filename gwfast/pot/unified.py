@@ -35,6 +35,25 @@ class LeftToPot(NotImplementedError):
         super().__init__(f"{why}; POT solves it while gwfast.pot.patch() swaps its functions")
 
 
+class RefusedValue(LeftToPot, ValueError):
+    """Bad input, whose error is POT's own while its functions are swapped."""
+
+    def __init__(self, why):
+        NotImplementedError.__init__(self, why)
+
+
+class RefusedType(RefusedValue, TypeError):
+    """The same of an argument of a wrong type."""
+
+
+def refused(error, **names):
+    """Return the error of a call that is left to POT, with other names of arguments."""
+    why = str(error)
+    for own, name in names.items():
+        why = why.replace(own, name)
+    return (RefusedType if isinstance(error, TypeError) else RefusedValue)(why)
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class OTResult:
     """The result of `solve_gromov` and `solve_gromov_batch`, with the attributes of POT's `OTResult

@@ -150,11 +150,14 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
         raise TypeError(
             f"{name} must be a sparse array or matrix, or a graph of networkx, got {came}"
         )
+    if networkx and not graph.shape[0]:
+        raise ValueError(f"{name} must have nodes, got a graph without any")
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or not graph.shape[0]:
         raise ValueError(f"{name} must be square, got shape {graph.shape}")
     graph = sparse.csr_array(graph, dtype=np.float64)
     if graph.nnz and not (np.isfinite(graph.data).all() and graph.data.min() >= 0):
-        raise ValueError(f"{name} must have finite edges that are not negative")
+        bad = graph.data[~(np.isfinite(graph.data) & (graph.data >= 0))][0]
+        raise ValueError(f"{name} must have finite edges that are not negative, got {bad}")
     rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
     zeros = np.count_nonzero((graph.data == 0) & (rows != graph.indices))
     if zeros and not networkx:

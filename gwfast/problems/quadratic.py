@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..linear.marginals import Marginals
 from ..linear.rules import Balanced, as_rule, neutral
+from ..utils.blocks import row_blocks
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.types import Float64Array
@@ -198,6 +199,18 @@ class QuadraticProblem:
     def is_balanced(self) -> bool:
         """True if both marginals are given."""
         return not self.rule.has_free_marginals
+
+    def lowest_linear_term(self) -> float:
+        """Return the least linear cost times the mass, weighted, if it is negative; else zero. No
+        plan depends on a constant in the linear costs, and so no epsilon should.
+        """
+        between = self.between
+        if between is None or (isinstance(between, CrossCost) and between.metric != "dot"):
+            return 0.0
+        rows = between.rows if isinstance(between, CrossCost) else between.__getitem__
+        blocks = row_blocks(*self.shape)
+        least = min(float(rows(part).min()) for part in blocks)
+        return (1.0 - self.alpha) * self.mass * min(least, 0.0)
 
     @property
     def is_plain(self) -> bool:

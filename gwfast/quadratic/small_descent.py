@@ -24,7 +24,6 @@ VALUE = FIELDS.index("value")
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
     loss_rounding=state.LOSS_ROUNDING,
-    margin=sinkhorn_solver.MARGIN,
     stalled_after=judge.STALLED_AFTER,
     clearly_less=judge.CLEARLY_LESS,
     look_every=sinkhorn_solver.LOOK_EVERY,
@@ -164,7 +163,7 @@ def _compiled(descent, limits, precision, judged):
         direct=precision.direct,
         standstill=precision.standstill,
         stalled=precision.stalled,
-        magnitude=at.magnitude(start) / unit,
+        magnitude=0.0,
         tightens=at.tightens,
         max_inner=limits.max_inner,
         first_limit=at.inner_limit,

@@ -161,9 +161,11 @@ class Linearization:
 
     @functools.cached_property
     def product_cost(self):
-        """Objective of the product plan, the mean linearized cost; 0.0 if that is rounding."""
+        """Objective of the product plan, the mean linearized cost, with the least linear cost taken
+        for zero if it is negative; 0.0 if that is rounding.
+        """
         state, rule = self.initial(), self.problem.rule
-        cost = state.objective - rule.penalty(*rule.product())
+        cost = state.objective - rule.penalty(*rule.product()) - self.problem.lowest_linear_term()
         # The rounding is relative to the terms that cancel.
         return cost if cost > 1e-7 * self.magnitude(state) else 0.0
 

@@ -61,14 +61,16 @@ class PairwiseResult:
         return np.sqrt(np.maximum(self.costs, 0.0))
 
     def nearest(self, k: int) -> Neighbors:
-        """Return the k nearest spaces of each, nearest first; scores are distances. A `k_nearest`
-        that was given should be at least `k`.
+        """Return the k nearest spaces of each, nearest first; scores are distances, infinite with
+        an index of -1 where no more are known. A `k_nearest` that was given should be at least `k`.
         """
         k = min(as_count(k, "k"), len(self.costs) - 1)
         distances = self.distances
         np.fill_diagonal(distances, np.inf)
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-        return Neighbors(order, np.take_along_axis(distances, order, axis=1))
+        scores = np.take_along_axis(distances, order, axis=1)
+        unknown = ~np.isfinite(scores)
+        return Neighbors(np.where(unknown, -1, order), np.where(unknown, np.inf, scores))
 
     def to_frame(self, names: ArrayLike | None = None) -> pd.DataFrame:
         """Return the distances as a table of pandas; `names` of the spaces, or their numbers, are

@@ -18,13 +18,14 @@ from ..utils.archives import default_budget, open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 from ..utils.labels import Labels
 from ..utils.types import PathLike
-from ..utils.validation import as_positive
+from ..utils.validation import as_positive, one_of
 from .coupling import ArrayCoupling, Coupling, FactoredCoupling, LostCoupling, SparseCoupling
 from .records import Masses, OuterStep
 from .status import Ending
 from .tables import Candidate, Candidates
 
-FORMAT = 1
+FORMAT, METHODS = 1, ("pgd", "ppa", "bapg", "cg")
+MARGINALS = "balanced", "semirelaxed", "partial", "unbalanced"
 NUMBERS = "gw_cost", "reg_cost", "linear_cost", "epsilon", "marginal_error", "gap", "seconds"
 # Difference of sums, relative to the mass, that adding up float32 in another order may make.
 SUM_ROUNDING = 1e-4
@@ -77,6 +78,8 @@ def _read(labels: list[Any] | int | None, n: int) -> Labels:
     if labels is None:
         return None
     read = range(labels) if isinstance(labels, int) else tuple(labels)
+    if not all(isinstance(label, str | int | float) for label in read):
+        raise ValueError("expected labels that are texts or numbers")
     if len(read) != n:
         raise ValueError(f"expected {n} labels, got {len(read)}")
     return read
@@ -101,7 +104,16 @@ def read_result(path: PathLike) -> dict[str, Any]:
 def fields_of(saved: Mapping[str, Any], *, has_plan: bool = True) -> dict[str, Any]:
     """Return the fields of a result of its arrays."""
     about = json.loads(str(saved["about"]))
+    if about["format"] != FORMAT:
+        raise ValueError(f"in format {about['format']!r}, and this version reads {FORMAT}")
     name, mass, rho = about["marginals"]
+    one_of(name, "marginals", MARGINALS)
+    one_of(about["method"], "method", METHODS)
+    if (rho is None) is (name == "unbalanced"):
+        raise ValueError(f"expected two prices with unbalanced marginals alone, got {rho}")
+    rho = rho and tuple(as_positive(float(x), "rho") if x != math.inf else x for x in rho)
+    if not 0 <= about["left_out"] <= 1:
+        raise ValueError(f"left_out must be in [0, 1], got {about['left_out']}")
     rows = itertools.starmap(Candidate, about["candidates"])
     p, q, f, g = (_array(saved, key, 1) for key in ("p", "q", "f", "g"))
     if (len(p), len(q)) != (len(f), len(g)):
@@ -117,7 +129,7 @@ def fields_of(saved: Mapping[str, Any], *, has_plan: bool = True) -> dict[str, A
             raise ValueError(f"{key} must be finite, got {value}")
     if not (about["confidence"] != about["confidence"] or 0 <= about["confidence"] <= 1):
         raise ValueError(f"confidence must be in [0, 1], got {about['confidence']}")
-    masses = Masses(name, p, q, as_positive(mass, "mass"), rho and tuple(rho))
+    masses = Masses(name, p, q, as_positive(mass, "mass"), rho)
     about["n_threads"] = resolve_n_threads(about["n_threads"])
     if has_plan:
         coupling = _coupling_of(about, saved, (len(p), len(q)))

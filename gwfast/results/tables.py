@@ -74,7 +74,9 @@ def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
     """Return labels of `size` points; raise a ValueError if a label is missing."""
     array = as_names(labels, name, size)
     missing = np.zeros(size, dtype=bool)
-    if array.dtype.kind in "OT":  # None, NaN and pandas.NA, also of NumPy's StringDType
+    if isinstance(labels, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(labels)
+    elif array.dtype.kind in "OT":  # None, NaN and pandas.NA, also of NumPy's StringDType
         missing = np.array([_is_missing(value) for value in array.tolist()], dtype=bool)
     elif array.dtype.kind in "fcmM":  # NaN and NaT
         missing = array != array

@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from ..kernels.threads import resolve_n_threads
-from ..problems.dense_cost import ROUNDING
+from ..problems.dense_cost import ROUNDING, check_extremes
 from ..problems.graphs import GraphCost
 from ..results.tables import largest
 from ..utils.blocks import row_blocks
@@ -209,6 +209,7 @@ def neighbor_costs(
     """
     one_of(metric, "metric", get_args(CellMetric))
     x = as_matrix(points, "points").astype(np.float64)
+    check_extremes(float(x.min()), float(x.max()), "points")
     n, k = len(x), as_count(n_neighbors, "n_neighbors", least=2)
     if k > n:
         raise ValueError(f"n_neighbors must be at most {n}, the cells, got {k}")

@@ -189,7 +189,7 @@ def _cheap(problem, options):
     # Small problems begin at "exact", in a tenth of the time of a race.
     if not asked or n * m > 10_000 or not plain:
         return options
-    init = exact_start(options.seed, n_random=options.n_starts)
+    init = exact_start(options.seed, options.limits.deadline, options.n_starts)
     return dataclasses.replace(options, init=init)
 
 

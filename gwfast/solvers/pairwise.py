@@ -17,6 +17,7 @@ from ..kernels._exact_pairs import ExactPairs, Space
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.rules import Balanced
 from ..problems.bounds import lower_bounds, signature
+from ..problems.dense_cost import check_extremes
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import DenseCost
 from ..problems.graphs import CostLike, as_geometry
@@ -220,6 +221,7 @@ class Spaces:
             for k, (x, cost) in enumerate(zip(features, geometries, strict=True)):
                 x = in_order(x, f"features[{k}]", cost.labels, columns, of=of)
                 x = as_matrix(x, f"features[{k}]", shape=(cost.n, width))
+                check_extremes(float(x.min()), float(x.max()), f"features[{k}]")
                 vectors.append(x.astype(np.float64))
             features = vectors
         sizes, points = [cost.n for cost in geometries], list(map(np.flatnonzero, checked))

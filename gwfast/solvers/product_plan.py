@@ -27,7 +27,8 @@ def unsolved(problem, options):
         value = problem.alpha * value + (1.0 - problem.alpha) * linear
     gw_cost, epsilon = value + rule.penalty(rows, cols), options.epsilon.value
     if epsilon is None:
-        epsilon = options.epsilon.relative * value / (mass * rule.entropy_weight)
+        cost = max(value - problem.lowest_linear_term(), 0.0)
+        epsilon = options.epsilon.relative * cost / (mass * rule.entropy_weight)
     entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
     if options.precision is SINGLE:  # as factors the plan takes no time
         factors = [np.zeros((size, 1), dtype=np.float32) for size in problem.shape]

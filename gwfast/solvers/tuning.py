@@ -114,6 +114,8 @@ def tune_epsilon(
         followed.append(before is not None)
         # A plan that has matched nothing leads nowhere.
         before = None if result.ending == Ending.NEAR_PRODUCT else result
+    if min(numbers) == math.inf:
+        raise ValueError("key must return a number, got NaN or infinity for every result")
     result = results[numbers.index(min(numbers))]
     if late and result.history:
         advice = Ending.TIME_LIMIT.advice

@@ -36,7 +36,7 @@ from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit
 from ..utils.types import Float64Array, FloatArray, Progress
-from ..utils.validation import as_positive, one_of
+from ..utils.validation import as_count, as_positive, one_of
 from .motions import Motions
 from .race import race, row_of
 from .slices import (
@@ -54,6 +54,8 @@ from .slices import (
 if TYPE_CHECKING:
     import pandas as pd
 
+# Largest width of a plan, in distances of neighboring spots.
+MOST_BLUR = 1e6
 # Spots a side of the first level, where starts race, and the factor to the next level: its spots
 # are twice as near to one another.
 FIRST, GROWTH = 1500, 4
@@ -232,7 +234,12 @@ def pairwise_align(
         one_of(blur, "blur", ("auto",))
         # 2000 spots a slice take nine seconds of a core, seven times as long as 1000.
         blur = 2.0 if len(a.spots) * len(b.spots) > 2000 * 2000 else 0.0
-    blur = as_positive(blur, "blur", zero=True)
+    blur, seed = (
+        as_positive(blur, "blur", zero=True),
+        as_count(seed, "seed", least=0, most=math.inf),
+    )
+    if blur > MOST_BLUR:
+        raise ValueError(f"blur must be at most {MOST_BLUR:g} distances of spots, got {blur:g}")
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
     alpha = as_positive(alpha, "alpha", zero=blur == 0)

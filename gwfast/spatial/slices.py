@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
+from ..problems.dense_cost import check_extremes
 from ..problems.geometry import PointCloud
 from ..results.coupling import ArrayCoupling
 from ..results.result import GWResult
@@ -77,6 +78,7 @@ def coordinates(data: Any, name: str) -> Float64Array:
     elif isinstance(data, tuple | list) and len(data) == 2 and np.ndim(data[0]) == 2:
         data, name = data[0], f"{name}[0]"
     spots = as_matrix(data, name).astype(np.float64)
+    check_extremes(float(spots.min()), float(spots.max()), name)
     if len(spots) < 2 or not np.ptp(spots, axis=0).any():
         raise ValueError(f"{name} must have spots at two places at least")
     return spots

@@ -184,7 +184,7 @@ def check_masses(x: Float64Array, name: str) -> tuple[float, float, float]:
         at = int(np.flatnonzero(x < 0)[0])
         raise ValueError(f"{name} must not be negative, got {x[at]} at [{at}]")
     if not 0 < total < np.inf:
-        raise ValueError(f"{name} must have a positive sum, got {total}")
+        raise ValueError(f"{name} must have a positive sum that is finite, got {total}")
     return low, high, total
 
 

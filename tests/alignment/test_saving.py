@@ -73,7 +73,7 @@ ENDS, LETTERS = np.arange(1, 121), np.full(120, 97, np.uint8)
     ({"source_steps": np.array(["std"])}, "source_steps.*std"),
     ({"source_means": np.ones((3, 5))}, "source_means"),
     ({"n_words": np.array(80)}, "n_words"),
-    ({"gw_about": np.array("{}")}, "marginals"),
+    ({"gw_about": np.array("{}")}, "format"),
     ({"gw_q": np.ones(9)}, "potentials"),
     *(({f"gw_{side}": np.full(80, value)}, side) for side in "pqfg" for value in (np.nan, np.inf)),
     ({"gw_p": -np.ones(80)}, "p"),

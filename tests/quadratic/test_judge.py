@@ -28,7 +28,7 @@ from gwfast.utils.precision import DOUBLE, SINGLE
 FLOOR = 1e-3
 LIMITS = Limits(max_outer=1000, max_inner=100, tol=1e-5, marginal_tol=1e-5)
 FACTS = dict(precision=SINGLE, method=PGD, change_is_rounded=True, n_kept=6)
-FACTS |= dict(inner_limit=200, inner_fraction=0.01, tightens=False)
+FACTS |= dict(inner_limit=200, inner_fraction=0.01, tightens=False, is_small=False)
 
 
 def step(change=0.1, gw_cost=1.0, **others):

@@ -175,6 +175,10 @@ def choose(problem, tier, limit, n_threads, **how):
     if neighbors and how.get("placement"):
         raise ValueError(f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {str(tier)!r}")
     if name not in ("auto", *allowed):
+        if is_factored(problem):
+            raise ValueError(
+                f"tier must be 'auto' or 'dense' with the method {method.name!r}, got {str(tier)!r}"
+            )
         raise ValueError(
             "tier must be 'auto' or 'dense' for costs that are not two point clouds under the "
             f"squared loss, or have a matrix between them, got {str(tier)!r}"
