@@ -1,4 +1,4 @@
-/* What both outer loops decide by, the compiled one (descent.inc) and the one in Python
+/* Verdicts of both outer loops, the compiled loop (descent.inc) and the loop in Python
  * (quadratic/judge.py): functions of numbers, whose reasons are in judge.py. */
 #ifndef GWFAST_JUDGE_H
 #define GWFAST_JUDGE_H
@@ -38,7 +38,7 @@ static inline void gwf_tighten(const gwf_limits *limits, double error, double ch
 /* Return whether a plan has settled, by the changes of the last iteration, of all `done`, and by
  * its objective, whose change the error of the marginals may explain; `hidden` says if a move to
  * where steps lead would hide it. By POT's rule the Frobenius norm of the change counts, in the
- * first iteration and every tenth after it, and where it was at least halved. */
+ * first iteration and every tenth after it, and if the change was at least halved. */
 static inline int gwf_settles(const gwf_limits *limits, ptrdiff_t done, double change, double moved,
                               double former, double value, double before, double error,
                               int was_settled, int *hidden) {

@@ -182,7 +182,9 @@ cdef class Descent:
 
     @property
     def returns(self):
-        """The number of last iterations each of which led back to the plan before the last."""
+        """The length of the last run of iterations whose plan is nearer to the plan before the last
+        than to the last plan.
+        """
         return self.d.returns
 
     @property

@@ -1,4 +1,4 @@
-"""What both outer loops decide by, in csrc/judge.h: functions of numbers."""
+"""Verdicts of both outer loops (csrc/judge.h): functions of numbers."""
 from libc.stddef cimport ptrdiff_t
 
 import numpy as np

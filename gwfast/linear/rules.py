@@ -71,7 +71,7 @@ class Relaxation(NamedTuple):
 
 def relative_entropy(a, b):
     """Return ``sum a log(a / b)``, 0 where `a` is."""
-    alive = (a > 0) & (b > 0)  # what a point without mass has is rounding
+    alive = (a > 0) & (b > 0)  # sums of points without mass are rounding
     return float(a[alive] @ np.log(a[alive] / b[alive]))
 
 

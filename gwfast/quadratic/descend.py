@@ -265,7 +265,7 @@ class Descent:
 
 
 class CompiledSteps(Sequence):
-    """The steps of a `Descent` and those of the compiled loop after it, made when they are read."""
+    """The steps of a `Descent` and later steps of the compiled loop, made when they are read."""
 
     def __init__(self, descent, compiled, state, seconds):
         self._before, self._epsilons = descent.steps, descent.epsilons

@@ -200,8 +200,8 @@ class FrankWolfe:
             yield f"annealed eigenvectors {label}", self._whole(plan)
 
     def permutations(self, count):
-        """Return the best permutations of few points of equal masses as plans (count, n, n), all of
-        which are compared; none of more points, or with linear costs or free marginals.
+        """Return the permutations with the lowest objectives as plans (count, n, n), for few points
+        of equal masses; none for more points, with linear costs or free marginals.
         """
         (left, right), (p, q), problem = self._values, self._masses, self.problem
         n, even = len(p), all(np.ptp(x) <= 1e-12 * x.max() for x in (p, q))

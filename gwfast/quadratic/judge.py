@@ -57,9 +57,9 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Stopping:
-    """By what a descent has settled: the relative changes of state and objective; or, by POT's rule
-    (`frobenius`), the change of the plan in the Frobenius norm, in each `every`-th iteration, with
-    `n_plain` first iterations without extrapolation, by which a small move shows whether it grows.
+    """Rule by which a descent has settled: the relative changes of state and objective; or, as in
+    POT (`frobenius`), the change of the plan in the Frobenius norm, in each `every`-th iteration,
+    with `n_plain` first iterations without extrapolation, which show whether a small move grows.
     A plan near a saddle changes little at first: if not `is_judged` it settles if it does not move
     at all, and its last linear problem is as rough as the others.
     """

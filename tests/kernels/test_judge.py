@@ -1,4 +1,4 @@
-"""What both outer loops decide by, csrc/judge.h, beside the same rules in NumPy, on random numbers.
+"""Verdicts of both outer loops (csrc/judge.h) beside the same rules in NumPy, on random numbers.
 
 The verdicts are called directly: a result shows only what they lead to.
 """
@@ -36,7 +36,7 @@ def test_plans_settle_and_inner_solutions_tighten_as_the_rules_say(stopping, pre
         given = stopping.numbers(LIMITS, precision, floor, rounding)
         judge = Judge(**given, magnitude=size, fraction=0.1, first_limit=50, tightens=seed % 2)
         tol, least, exact = given["tol"], given["least"], given["exact"]
-        # Whether the plan has settled.
+        # The plan has settled.
         small, rise = change <= tol, abs(value - before) - error * size
         expected = small and not rise > tol * value + given["still"], False
         if stopping.frobenius:

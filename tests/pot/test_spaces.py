@@ -48,7 +48,7 @@ def test_plans_made_together_are_those_of_single_problems(name, loss_fun, warmst
 
 def test_limits_warn_tables_and_products_of_the_same_features(capsys):
     options = barycenter(PLAIN, max_iter=300, tol=10.0, numItermax=1)
-    # Which of these problems fails with one inner iteration depends on rounding.
+    # It depends on rounding which of these problems fails with one inner iteration.
     hard = [options | {"epsilon": epsilon} for epsilon in (2e-3, 1e-3, 5e-4, 3e-4, 2e-4)]
     with pytest.warns(ConvergenceWarning, match="'max_iter'"):
         for one in hard:
