@@ -29,9 +29,9 @@ enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS }
     X(rule) X(mass) X(row_capped) X(col_capped) X(proximal) X(alternating) X(marginal_terms)     \
     X(epsilon) X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor)     \
     X(stalled) X(rounding) X(magnitude) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius)   \
-    X(every) X(made) X(plain) X(least) X(marginal) X(exact) X(rough) X(fraction) X(tightens)     \
-    X(max_inner) X(first_limit) X(max_outer) X(max_tightening) X(stalled_after) X(low_after)     \
-    X(clearly_less) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)                   \
+    X(every) X(made) X(plain) X(least) X(marginal) X(goal) X(exact) X(rough) X(fraction)         \
+    X(tightens) X(max_inner) X(first_limit) X(max_outer) X(max_tightening) X(stalled_after)      \
+    X(low_after) X(clearly_less) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)      \
     X(level_iterations) X(level_settled) X(most_kernels) X(farthest) X(newton_below)             \
     X(newton_leaves) X(newton_price) X(accelerates) X(depth) X(turn_floor) X(singular)           \
     X(max_change) X(clear) X(max_foretold) X(max_growth) X(first_reach) X(max_reach) X(shrinks)

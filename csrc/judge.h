@@ -16,7 +16,7 @@ static inline double gwf_aim(const gwf_limits *limits, double change, double fra
                              int thorough) {
     const double rough = gwf_min(limits->rough, fraction * change);
     double aim = gwf_max(limits->least, gwf_min(limits->exact, rough));
-    aim = gwf_min(limits->marginal, aim);
+    aim = gwf_min(limits->goal, aim);
     /* Potentials that miss the marginals by little may be far from where inner iterations lead. */
     if (limits->tightens != 0.0) aim *= fraction / limits->fraction;
     return thorough ? aim : gwf_max(aim, rough);

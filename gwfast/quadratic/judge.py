@@ -89,6 +89,7 @@ class Stopping:
             exact=exact,
             least=least,
             marginal=limits.marginal_tol,
+            goal=limits.marginal_tol,
             rough=precision.rough,
             floor=floor,
             rounding=rounding,

@@ -106,8 +106,11 @@ def _in_own_type(descent, limits):
     if floor > judge.UNSTABLE or descent.status is not None:
         return None
     judged = limits.stopping.numbers(limits, precision, floor, rounding / at.cost_scale)
+    tol = limits.marginal_tol
     judged |= dict(
         plain=limits.stopping.n_plain - len(descent.steps),
+        # The rest is for the rounding of sums.
+        goal=tol - min((1 - sinkhorn_solver.MARGIN) * tol, precision.inner_tol),
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
         newton_below=newton.NEAR if precision is DOUBLE else 0.0,
     )
@@ -129,7 +132,7 @@ def _in_float32(descent, limits):
     judged = judge.RELATIVE.numbers(limits, SINGLE, floor, 0.0)
     judged |= dict(
         tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=DOUBLE.rough,
-        marginal=np.inf, plain=0, newton_below=newton.NEAR,
+        marginal=np.inf, goal=np.inf, plain=0, newton_below=newton.NEAR,
     )  # fmt: skip
     return _compiled(descent, limits, SINGLE, judged)
 
