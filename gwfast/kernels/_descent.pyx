@@ -2,6 +2,7 @@
 iteration takes some microseconds, so does every call from Python. The loop is csrc/descent.inc.
 """
 from cython.parallel cimport prange
+from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
@@ -159,7 +160,8 @@ cdef class Descent:
         other.d, other.given, other.is_float64 = self.d, self.given, self.is_float64
         other.right, other.right_t, other.most = self.right, self.right_t, self.most
         other.plan, other.cost = plan, np.empty_like(plan)
-        other.d.has_potentials = other.d.has_cost = False
+        # No first step is an end.
+        other.d.has_potentials, other.d.has_cost, other.d.value = False, False, INFINITY
         other.take_place(self.terms[0], self.terms[1])
         return other
 

@@ -181,8 +181,8 @@ class ExactSearch:
         if self.is_done:
             return
         self.polish_product()
-        plans = self.solver.permutations(3)
-        self.polish([(f"permutation {k + 1}", "permutation") for k in range(len(plans))], plans)
+        plans = self.solver.permutations(1)
+        self.polish([("permutation", "permutation")] * len(plans), plans)
         if self.is_done:
             return
         starts, plans = zip(*self._first_plans(n_random), strict=True)
