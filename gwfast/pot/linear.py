@@ -107,8 +107,9 @@ def emd(
     potentials_init: tuple[Any, Any] | None = None,
 ) -> Plan:  # fmt: skip
     """Return the optimal transport plan, as `POT
-    <https://pythonot.github.io/all.html#ot.emd>`__, in float64. Sparse or infinite costs and masses
-    that do not fit are a NotImplementedError; `ot.emd` leaves these to POT while it is swapped.
+    <https://pythonot.github.io/all.html#ot.emd>`__, in float64. Sparse costs are a TypeError, and
+    infinite costs and masses with two totals a ValueError; `ot.emd` leaves these to POT while it is
+    swapped.
 
     Parameters
     ----------

@@ -201,7 +201,8 @@ def verdict_on(history, at, limits, before, *, final=True, ended=None):
     rounding, floor = precision.cost_rounding * last.magnitude, last.floor if rounds else 0.0
     numbers = limits.stopping.numbers(limits, precision, floor, rounding)
     facts = dict(fraction=at.inner_fraction, first_limit=at.inner_limit)
-    if not at.is_small:  # whose marginals are exact enough for changes of the objective to count
+    # Marginals of small problems are exact: their error explains no change of the objective.
+    if not at.is_small:
         facts["magnitude"] = last.magnitude
     judge, cost_tol = Judge(**numbers, **facts), numbers["tol"] * abs(last.gw_cost) + rounding
     inner = before.inner_limit, before.inner_fraction
