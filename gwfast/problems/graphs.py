@@ -151,7 +151,7 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
             f"{name} must be a sparse array or matrix, or a graph of networkx, got {came}"
         )
     if networkx and not graph.shape[0]:
-        raise ValueError(f"{name} must have nodes, got a graph without any")
+        raise ValueError(f"{name} must have at least one node, got an empty graph")
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or not graph.shape[0]:
         raise ValueError(f"{name} must be square, got shape {graph.shape}")
     graph = sparse.csr_array(graph, dtype=np.float64)
