@@ -27,9 +27,10 @@ enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS }
 /* clang-format off */
 #define GWF_LIMITS(X)                                                                            \
     X(rule) X(mass) X(row_capped) X(col_capped) X(proximal) X(alternating) X(marginal_terms)     \
-    X(epsilon) X(first_epsilon) X(cooling) X(peak) X(drift) X(direct) X(standstill) X(floor)     \
-    X(stalled) X(rounding) X(magnitude) X(loss_rounding) X(slice) X(tol) X(still) X(frobenius)   \
-    X(every) X(made) X(plain) X(least) X(marginal) X(goal) X(exact) X(rough) X(fraction)         \
+    X(epsilon) X(first_epsilon) X(cooling) X(max_exponent) X(max_scaling) X(max_cold_spread)     \
+    X(stall_error) X(floor) X(stall_change) X(rounding) X(magnitude) X(loss_rounding) X(slice)   \
+    X(tol) X(still) X(frobenius) X(every) X(made) X(plain) X(least) X(marginal) X(goal) X(exact) \
+    X(max_inner_tol) X(fraction)                                                                 \
     X(tightens) X(max_inner) X(first_limit) X(max_outer) X(max_tightening) X(stalled_after)      \
     X(low_after) X(clearly_less) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)      \
     X(level_iterations) X(level_settled) X(most_kernels) X(farthest) X(newton_below)             \
@@ -69,13 +70,13 @@ typedef struct {
 #undef real
 #undef GWF_TYPE
 
-/* A marginal rule for Sinkhorn iterations on one kernel (see `Rule` in _rows.pyx); anchors of rows
- * are multiplied by `factor` in all. */
+/* The map of a marginal rule in Sinkhorn iterations on one kernel (`ScalingMap` in _rows.pyx);
+ * anchors of rows are multiplied by `factor` in all. */
 typedef struct {
     double *rows;
     const double *columns;
     double row_power, column_power, mass, rate, factor;
-} gwf_rule;
+} gwf_scaling_map;
 
 /* The kernels for both types of number: SLOT(type, name, arguments) for each. The type void stands
  * for float or double, alike in all arguments; a single number is passed as double. Each kernel is
@@ -93,7 +94,7 @@ typedef struct {
          ptrdiff_t rows, ptrdiff_t m)                                                             \
     SLOT(void, rescale, void *scaling, const double *mass, const double *sum, double omega,       \
          const double *anchor, ptrdiff_t m)                                                       \
-    SLOT(double, settle, gwf_rule *rule, void *u, void *v, const double *q, double *sums,         \
+    SLOT(double, settle, gwf_scaling_map *map, void *u, void *v, const double *q, double *sums,   \
          ptrdiff_t n, ptrdiff_t m)                                                                \
     SLOT(void, sum_rows, void *k, const void *u, const void *v, double *sums, void *block,        \
          double *columns, ptrdiff_t rows, ptrdiff_t m)                                            \

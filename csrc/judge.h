@@ -14,7 +14,7 @@ static inline double gwf_min(double a, double b) { return a < b ? a : b; }
 /* Error of the marginals at which the next linear problem is solved, after a change of the plan. */
 static inline double gwf_aim(const gwf_limits *limits, double change, double fraction,
                              int thorough) {
-    const double rough = gwf_min(limits->rough, fraction * change);
+    const double rough = gwf_min(limits->max_inner_tol, fraction * change);
     double aim = gwf_max(limits->least, gwf_min(limits->exact, rough));
     aim = gwf_min(limits->goal, aim);
     /* Potentials that miss the marginals by little may be far from where inner iterations lead. */

@@ -3,7 +3,7 @@ from typing import Any
 from numpy import dtype, intp
 from numpy.typing import NDArray
 
-from ._rows import ColumnSums, Rows, Rule
+from ._rows import ColumnSums, Rows, ScalingMap
 from .arrays import Float32Array, Float64Array, FloatArray
 
 LEAST_ENTRY: dict[dtype[Any], float]
@@ -19,7 +19,7 @@ def sinkhorn_passes(
     most: int = 1,
     tol: float = 0.0,
     n_threads: int = 1,
-    rule: Rule | None = None,
+    scaling_map: ScalingMap | None = None,
 ) -> tuple[float, int]: ...
 def normal_product(
     kernel: FloatArray | Rows,
@@ -32,7 +32,7 @@ def normal_product(
 def rescale_columns(
     v: FloatArray, q: Float64Array, work: ColumnSums, omega: float = 1.0
 ) -> None: ...
-def drift(u: FloatArray, v: FloatArray, p: Float64Array, q: Float64Array) -> float: ...
+def max_log_scaling(u: FloatArray, v: FloatArray, p: Float64Array, q: Float64Array) -> float: ...
 def scale_to_plan(
     kernel: FloatArray,
     u: FloatArray,

@@ -21,7 +21,7 @@ from ._rows cimport (
     N_CHUNKS,
     ColumnSums,
     Loop,
-    Rule,
+    ScalingMap,
     added,
     begin_flush,
     check,
@@ -29,7 +29,7 @@ from ._rows cimport (
     end_flush,
     floats,
     gwf_kernels,
-    gwf_rule,
+    gwf_scaling_map,
     holds_float64,
     isa,
     seconds,
@@ -51,7 +51,8 @@ LEAST_ENTRY = {
 
 def sinkhorn_passes(
     kernel, const double[::1] p, const double[::1] q, u, v, ColumnSums work not None,
-    double omega=1.0, ptrdiff_t most=1, double tol=0.0, int n_threads=1, Rule rule=None,
+    double omega=1.0, ptrdiff_t most=1, double tol=0.0, int n_threads=1,
+    ScalingMap scaling_map=None,
 ):
     """Make Sinkhorn iterations, ``u = p / (K v)`` then ``v = q / (K' u)``, each in one read of the
     kernel, until the error is at most `tol` or `most` iterations are made.
@@ -62,13 +63,13 @@ def sinkhorn_passes(
     A row or column whose sum has underflowed to zero gets the scaling 0, and none gets more than
     its type can hold: the mass that is missing shows in the next error instead of an infinity.
 
-    A `rule` bounds or damps the scalings that fit the masses, see `Rule`; it takes no `omega`.
+    A `scaling_map` bounds or damps the scalings that fit the masses; it takes no `omega`.
 
     Returns
     -------
     error : float
         ``|u * (K v) - p|_1`` before the last iteration, the row error of the plan that it found;
-        with a rule the change of its row sums in the iteration.
+        with a scaling map the change of its row sums in the iteration.
     done : int
         Iterations made.
     """
@@ -79,9 +80,9 @@ def sinkhorn_passes(
     cdef double error[N_CHUNKS]
     cdef bint one
     cdef uint64_t before, outside
-    cdef gwf_rule *ruled = NULL if rule is None else rule.of(n, m)
-    cdef const double *anchors = ruled.rows if ruled else NULL
-    cdef double power = ruled.row_power if ruled else omega
+    cdef gwf_scaling_map *mapped = NULL if scaling_map is None else scaling_map.of(n, m)
+    cdef const double *anchors = mapped.rows if mapped else NULL
+    cdef double power = mapped.row_power if mapped else omega
     check("p", p.shape[0], n)
     check("q", q.shape[0], m)
     cdef char *rows = <char *>loop.vector("u", u, n, True)
@@ -104,8 +105,8 @@ def sinkhorn_passes(
                     end_flush(before)
             work.reduce(n_threads)
             total = added(error, loop.chunks)
-            if ruled:
-                total += loop.table.settle(ruled, rows, columns, &q[0], work.total(0), n, m)
+            if mapped:
+                total += loop.table.settle(mapped, rows, columns, &q[0], work.total(0), n, m)
             else:
                 loop.table.rescale(columns, &q[0], work.total(0), omega, NULL, m)
             done += 1
@@ -174,7 +175,7 @@ def rescale_columns(v, const double[::1] q, ColumnSums work not None, double ome
     end_flush(before)
 
 
-def drift(u, v, const double[::1] p, const double[::1] q):
+def max_log_scaling(u, v, const double[::1] p, const double[::1] q):
     """Largest |log| of a scaling of a point that has mass; infinite where one is 0, infinite or no
     number.
     """

@@ -9,7 +9,7 @@ ctypedef fused real:
     double
 
 cdef extern from "gwfast.h" nogil:
-    ctypedef struct gwf_rule:
+    ctypedef struct gwf_scaling_map:
         double *rows
         const double *columns
         double row_power, column_power, mass, rate, factor
@@ -29,7 +29,7 @@ cdef extern from "gwfast.h" nogil:
                                 ptrdiff_t) noexcept nogil
         void (*rescale)(void *, const double *, const double *, double, const double *,
                         ptrdiff_t) noexcept nogil
-        double (*settle)(gwf_rule *, void *, void *, const double *, double *, ptrdiff_t,
+        double (*settle)(gwf_scaling_map *, void *, void *, const double *, double *, ptrdiff_t,
                          ptrdiff_t) noexcept nogil
         void (*sum_rows)(void *, const void *, const void *, double *, void *, double *,
                          ptrdiff_t, ptrdiff_t) noexcept nogil
@@ -163,10 +163,10 @@ cdef class Loop:
 
 
 @cython.final
-cdef class Rule:
-    cdef gwf_rule rule
+cdef class ScalingMap:
+    cdef gwf_scaling_map map
     cdef readonly object rows, columns
-    cdef gwf_rule *of(self, ptrdiff_t n, ptrdiff_t m) except NULL
+    cdef gwf_scaling_map *of(self, ptrdiff_t n, ptrdiff_t m) except NULL
 
 
 @cython.final

@@ -57,7 +57,7 @@ class ColumnSums:
     def prefers_one(self) -> bool: ...
     def took(self, one: bool, seconds: float) -> None: ...
 
-class Rule:
+class ScalingMap:
     rows: Any
     columns: Any
     factor: float

@@ -344,11 +344,11 @@ cdef class Shifted(Rows):
         return scratch
 
 
-# --- Marginal rules, and column sums --------------------------------------------------
+# --- Scaling maps, and column sums --------------------------------------------------
 
 @cython.final
-cdef class Rule:
-    """A marginal rule for Sinkhorn iterations on one kernel.
+cdef class ScalingMap:
+    """The map of a marginal rule in Sinkhorn iterations on one kernel.
 
     Parameters
     ----------
@@ -367,33 +367,33 @@ cdef class Rule:
         self, rows=None, columns=None, double row_power=1.0, double column_power=1.0,
         double mass=0.0, double rate=0.0,
     ):
-        self.rule = gwf_rule(NULL, NULL, row_power, column_power, mass, rate, 1.0)
+        self.map = gwf_scaling_map(NULL, NULL, row_power, column_power, mass, rate, 1.0)
         if rows is not None:
-            self.rule.rows = <double *>floats("rows", rows, 1, True)
+            self.map.rows = <double *>floats("rows", rows, 1, True)
             self.rows = rows.copy()  # iterations change it
-            self.rule.rows = <double *>floats("rows", self.rows, 1, True)
+            self.map.rows = <double *>floats("rows", self.rows, 1, True)
         if columns is not None:
             self.columns = columns
-            self.rule.columns = <const double *>floats("columns", columns, 1, True)
+            self.map.columns = <const double *>floats("columns", columns, 1, True)
 
     @property
     def factor(self):
         """Product of the factors of the anchors of rows."""
-        return self.rule.factor
+        return self.map.factor
 
     def scale(self, double factor):
         """Multiply the anchors of rows by a factor, which is returned."""
-        self.rule.factor *= factor
+        self.map.factor *= factor
         if self.rows is not None:
             self.rows *= factor
         return factor
 
-    cdef gwf_rule *of(self, ptrdiff_t n, ptrdiff_t m) except NULL:
+    cdef gwf_scaling_map *of(self, ptrdiff_t n, ptrdiff_t m) except NULL:
         if self.rows is not None:
-            check("rows of the rule", len(self.rows), n)
+            check("rows of the scaling map", len(self.rows), n)
         if self.columns is not None:
-            check("columns of the rule", len(self.columns), m)
-        return &self.rule
+            check("columns of the scaling map", len(self.columns), m)
+        return &self.map
 
 
 @cython.final

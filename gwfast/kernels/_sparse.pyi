@@ -1,7 +1,7 @@
 from numpy import int32, int64
 from numpy.typing import NDArray
 
-from ._rows import ColumnSums, Rows, Rule
+from ._rows import ColumnSums, Rows, ScalingMap
 from .arrays import Float32Array, Float64Array
 
 LANES: int
@@ -79,7 +79,7 @@ def sinkhorn_passes(
     most: int = 1,
     tol: float = 0.0,
     n_threads: int = 1,
-    rule: Rule | None = None,
+    scaling_map: ScalingMap | None = None,
 ) -> tuple[float, int]: ...
 def normal_product(
     start: NDArray[int64],

@@ -16,7 +16,7 @@ from ._rows cimport (
     GWF_HUGE,
     ColumnSums,
     Loop,
-    Rule,
+    ScalingMap,
     added,
     begin_flush,
     check,
@@ -24,7 +24,7 @@ from ._rows cimport (
     count_chunks,
     end_flush,
     floats,
-    gwf_rule,
+    gwf_scaling_map,
     isa,
     row_floats,
     team,
@@ -269,7 +269,7 @@ def logsumexp_cols(
 def sinkhorn_passes(
     const int64_t[::1] start, const int32_t[::1] index, kernel, const double[::1] p,
     const double[::1] q, float[::1] u, float[::1] v, ColumnSums work not None, double omega=1.0,
-    ptrdiff_t most=1, double tol=0.0, int n_threads=1, Rule rule=None,
+    ptrdiff_t most=1, double tol=0.0, int n_threads=1, ScalingMap scaling_map=None,
 ):
     """Run `_kernels.sinkhorn_passes` on the kept entries."""
     cdef ptrdiff_t n = p.shape[0], m = q.shape[0], chunk, i, done = 0
@@ -278,9 +278,9 @@ def sinkhorn_passes(
     cdef double total = INFINITY
     cdef float *block
     cdef uint64_t before, outside
-    cdef gwf_rule *ruled = NULL if rule is None else rule.of(n, m)
-    cdef const double *anchors = ruled.rows if ruled else NULL
-    cdef float power = <float>(ruled.row_power if ruled else omega)
+    cdef gwf_scaling_map *mapped = NULL if scaling_map is None else scaling_map.of(n, m)
+    cdef const double *anchors = mapped.rows if mapped else NULL
+    cdef float power = <float>(mapped.row_power if mapped else omega)
     check("u", u.shape[0], n)
     check("v", v.shape[0], m)
     work.check(n, m, False)
@@ -298,8 +298,8 @@ def sinkhorn_passes(
                 end_flush(before)
             work.reduce(n_threads, k.chunks)
             total = added(&error[0], k.chunks)
-            if ruled:
-                total += isa.f32.settle(ruled, &u[0], &v[0], &q[0], work.total(0), n, m)
+            if mapped:
+                total += isa.f32.settle(mapped, &u[0], &v[0], &q[0], work.total(0), n, m)
             else:
                 isa.f32.rescale(&v[0], &q[0], work.total(0), omega, NULL, m)
             done += 1

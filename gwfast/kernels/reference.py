@@ -88,29 +88,31 @@ def _rescale(scaling, mass, total, omega, most):
     return np.where((ratio > 0) & (relaxed < most), relaxed, plain)
 
 
-def sinkhorn_passes(kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, rule=None):
+def sinkhorn_passes(
+    kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, scaling_map=None
+):
     most_scaling = np.finfo(kernel.dtype).max
     kernel = kernel.astype(np.float64)
     error, done = np.inf, 0
     while done < most and not error <= tol:
         row_sums = kernel @ v.astype(np.float64)
-        if rule is None:
+        if scaling_map is None:
             error = float(np.abs(u * row_sums - p).sum())
             scaling = _rescale(u.astype(np.float64), p, row_sums, omega, most_scaling)
         else:
-            scaling = _ruled(p, row_sums, rule.rows, rule.row_power)
+            scaling = _mapped(p, row_sums, scaling_map.rows, scaling_map.row_power)
             error = float(np.abs((u - scaling) * row_sums).sum())
         work.values[:] = kernel.T @ scaling
         u[:] = scaling
-        if rule is None:
+        if scaling_map is None:
             v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most_scaling)
         else:
-            error += _settle(rule, u, v, q, work.values)
+            error += _settle(scaling_map, u, v, q, work.values)
         done += 1
     return error, done
 
 
-class Rule:
+class ScalingMap:
     def __init__(
         self, rows=None, columns=None, row_power=1.0, column_power=1.0, mass=0.0, rate=0.0
     ):
@@ -119,7 +121,7 @@ class Rule:
         self.mass, self.rate = mass, rate
 
 
-def _ruled(mass, sums, anchor, power):
+def _mapped(mass, sums, anchor, power):
     with np.errstate(divide="ignore"):
         fitting = mass / sums
     if anchor is None:
@@ -129,16 +131,19 @@ def _ruled(mass, sums, anchor, power):
     return anchor * np.where(sums > 0, fitting, 0.0) ** power
 
 
-def _settle(rule, u, v, q, sums):
+def _settle(scaling_map, u, v, q, sums):
     before, factor, error = v @ sums, 1.0, 0.0
-    v[:] = _ruled(q, sums, rule.columns, rule.column_power)
+    v[:] = _mapped(q, sums, scaling_map.columns, scaling_map.column_power)
     after = v @ sums
-    if rule.mass > 0.0:
-        factor, error = rule.mass / after if after > 0.0 else 1.0, abs(rule.mass - after)
-        if rule.rows is not None:
-            rule.rows *= factor
-    elif rule.rate > 0.0 and before > 0.0 and after > 0.0:
-        factor = (before / after) ** (1.0 / rule.rate)
+    if scaling_map.mass > 0.0:
+        factor, error = (
+            scaling_map.mass / after if after > 0.0 else 1.0,
+            abs(scaling_map.mass - after),
+        )
+        if scaling_map.rows is not None:
+            scaling_map.rows *= factor
+    elif scaling_map.rate > 0.0 and before > 0.0 and after > 0.0:
+        factor = (before / after) ** (1.0 / scaling_map.rate)
         v /= factor
     u *= factor
     sums *= factor
@@ -156,7 +161,7 @@ def rescale_columns(v, q, work, omega=1.0):
     v[:] = _rescale(v.astype(np.float64), q, work.values, omega, most)
 
 
-def drift(u, v, p, q):
+def max_log_scaling(u, v, p, q):
     used = np.concatenate([u[p > 0], v[q > 0]]).astype(np.float64)
     if not ((used > 0) & (used < np.inf)).all():
         return np.inf
@@ -305,11 +310,9 @@ def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
     return float(exponent.max(initial=-np.inf))
 
 
-def sparse_sinkhorn_passes(
-    start, index, kernel, p, q, u, v, work, omega=1.0, most=1, tol=0.0, n_threads=1, rule=None
-):  # fmt: skip
+def sparse_sinkhorn_passes(start, index, kernel, p, q, u, v, work, *more, **options):
     kernel = _dense(start, index, kernel, len(q)).astype(np.float32)
-    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol, rule=rule)
+    return sinkhorn_passes(kernel, p, q, u, v, work, *more, **options)
 
 
 def sparse_normal_product(start, index, kernel, weights, x, row_sums, work, n_threads=1):

@@ -27,9 +27,9 @@ class Scalings:
         """Column sums (m,) of the plan, float64."""
         return self.v * self.sums.values
 
-    def drift(self, p, q):
+    def max_log_scaling(self, p, q):
         """Return the largest absolute logarithm of the scaling of a point with mass."""
-        return _kernels.drift(self.u, self.v, p, q)
+        return _kernels.max_log_scaling(self.u, self.v, p, q)
 
 
 class Kernel:
@@ -68,7 +68,7 @@ class Kernel:
         return self._make(potentials, epsilon, scalings, q)
 
     def iterate(self, p, q, scalings, omega, max_iter, tol, rule=None):
-        """Call `_kernels.sinkhorn_passes`, for a `Rule` of that module or given marginals."""
+        """Call `_kernels.sinkhorn_passes`, for a `ScalingMap` of that module or given marginals."""
         return self._passes(
             p, q, scalings.u, scalings.v, scalings.sums, omega, max_iter, tol, self.n_threads, rule
         )

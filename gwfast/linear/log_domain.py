@@ -19,21 +19,23 @@ RATIO = 4.0
 
 class Potentials(NamedTuple):
     """Dual variables `f` (n,) and `g` (m,) of a linear problem, float64, in units of its cost; of a
-    partial plan with the separable potentials `base` and the shift of its caps, if known.
+    partial plan with the `separable` potentials and the translation of its caps, if known.
     """
 
     f: np.ndarray
     g: np.ndarray
-    base: "Potentials | None" = None
-    shift: float = 0.0
+    separable: "Potentials | None" = None
+    translation: float = 0.0
 
-    def moved(self, base):
-        """Return potentials that are as far from another `base`, and have its shift."""
-        if self.base is None:
-            above = self.f - base.f
-            return Potentials(self.f, self.g, base, above[np.isfinite(above)].max(initial=-np.inf))
-        f, g = self.f + (base.f - self.base.f), self.g + (base.g - self.base.g)
-        return Potentials(f, g, base, self.shift)
+    def moved(self, separable):
+        """Return potentials that are as far from another `separable`, and have its translation."""
+        if self.separable is None:
+            above = self.f - separable.f
+            return Potentials(
+                self.f, self.g, separable, above[np.isfinite(above)].max(initial=-np.inf)
+            )
+        f, g = self.f + (separable.f - self.separable.f), self.g + (separable.g - self.separable.g)
+        return Potentials(f, g, separable, self.translation)
 
     def absorb(self, u, v, epsilon):
         """Return potentials of the plan that these make with the scalings `u`, `v`."""
@@ -94,20 +96,20 @@ class LogDomain:
         f, g = potentials.f, potentials.g
         lost = _lost(g, self.log_q)
         if lost.any():
-            g = np.where(lost, terms.columns.ruled(self.fit_cols(cost, f, epsilon)), g)
+            g = np.where(lost, terms.columns.apply(self.fit_cols(cost, f, epsilon)), g)
         lost = _lost(f, self.log_p)
         if lost.any():
-            f = np.where(lost, terms.rows.ruled(self.fit_rows(cost, g, epsilon)), f)
+            f = np.where(lost, terms.rows.apply(self.fit_rows(cost, g, epsilon)), f)
         return Potentials(f, g)
 
     @np.errstate(over="ignore", invalid="ignore")
     def anneal(self, cost, potentials, epsilon, spread, terms_at, deadline):
         """Return potentials after iterations at epsilons that fall by factors of four, from a part
-        of `spread`, how far potentials may have to move, to `epsilon`; and the shift of the anchors
-        of rows. ``terms_at(epsilon)`` are the `Terms` of the rule. After the deadline the columns
-        at least have their masses.
+        of `spread`, how far potentials may have to move, to `epsilon`; and the translation of the
+        anchors of rows. ``terms_at(epsilon)`` are the `MarginalTerms` of the rule. After the
+        deadline the columns at least have their masses.
         """
-        alive, shift = np.isfinite(self.log_p), 0.0
+        alive, translation = np.isfinite(self.log_p), 0.0
         n_levels = int(np.log(max(spread / (RATIO * epsilon), 1.0)) / np.log(RATIO))
         f, g = potentials.f, potentials.g
         for level in range(n_levels, -1, -1):
@@ -117,25 +119,25 @@ class LogDomain:
                 # Caps that are too low rise at once, caps that are too high fall by little.
                 total = self._log_mass(g, self.fit_cols(cost, f, eps), eps)
                 moved = eps * (np.log(terms.mass) - total)
-                f, shift = f + moved, shift + moved
+                f, translation = f + moved, translation + moved
             for _ in range(LEVEL_ITERATIONS):
-                before, f = f, terms.rows.ruled(self.fit_rows(cost, g, eps), shift)
+                before, f = f, terms.rows.apply(self.fit_rows(cost, g, eps), translation)
                 if deadline.passed():
-                    return Potentials(f, self.fit_cols(cost, f, epsilon)), shift
+                    return Potentials(f, self.fit_cols(cost, f, epsilon)), translation
                 fitting = self.fit_cols(cost, f, eps)
-                former, g = g, terms.columns.ruled(fitting)
+                former, g = g, terms.columns.apply(fitting)
                 if terms.mass or terms.rate:
                     total = self._log_mass(g, fitting, eps)
                     if terms.mass:
                         moved = eps * (np.log(terms.mass) - total)
-                        f, shift = f + moved, shift + moved
+                        f, translation = f + moved, translation + moved
                     else:
                         rows = self._log_mass(former, fitting, eps)
                         moved = eps * (rows - total) / terms.rate if rows > -np.inf else 0.0
                         f, g = f + moved, g - moved
                 if np.abs(f[alive] - before[alive]).max() < SETTLED * eps:
                     break
-        return Potentials(f, g), shift
+        return Potentials(f, g), translation
 
     def _log_mass(self, g, fitting, epsilon):
         """Return the logarithm of the mass of the plan of `g`, if `fitting` fits the columns."""

@@ -1,7 +1,7 @@
 """Marginal rules: the masses that a plan must have, may have, or pays for.
 
 A rule is data. It knows its error, its penalty and, of a linear problem, how potentials that fit
-the masses exactly become potentials of the rule (`Terms`); all rules share one solver.
+the masses exactly become potentials of the rule (`MarginalTerms`); all rules share one solver.
 
 Of unbalanced problems the penalties are divergences of products (Sejourne, Vialard and Peyre,
 NeurIPS 2021, section 2), ``KL2(a | b) = KL(a x a | b x b)``, also for the entropy:
@@ -28,7 +28,7 @@ ALL_MOVES = 1e-9
 VANISHED = 1e-20
 
 
-class Side(NamedTuple):
+class MarginalProx(NamedTuple):
     """The map of a rule from potentials x that fit the masses of a side exactly: their
     minimum with `anchor` if `power` is one, else ``anchor + power * (x - anchor)``.
     """
@@ -36,7 +36,7 @@ class Side(NamedTuple):
     power: float = 1.0
     anchor: np.ndarray | None = None
 
-    def ruled(self, fitting, shift=0.0):
+    def apply(self, fitting, shift=0.0):
         """Return the potentials of the rule, for an anchor that is higher by `shift`."""
         if self.anchor is None:
             return fitting
@@ -47,14 +47,14 @@ class Side(NamedTuple):
         return np.where(fitting == -np.inf, fitting, self.anchor + self.power * moved)
 
 
-class Terms(NamedTuple):
+class MarginalTerms(NamedTuple):
     """A linear problem of a rule, less its cost: both sides, the `mass` that its plan must have
     (0 if any), and `rate`, the sum of epsilon / rho, if each iteration ends with the best
     translation of the potentials (Sejourne, Vialard and Peyre, AISTATS 2022), else 0.
     """
 
-    rows: Side
-    columns: Side
+    rows: MarginalProx
+    columns: MarginalProx
     mass: float = 0.0
     rate: float = 0.0
 
@@ -138,11 +138,11 @@ class Balanced:
         """Return the L1 distance of these marginals from the masses."""
         return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
 
-    def terms(self, base, epsilon, relaxation=None):
-        """Return the `Terms` of a linear problem whose cost lacks minus `base`, the separable
-        potentials; `base` is None where marginals are given.
+    def terms(self, separable, epsilon, relaxation=None):
+        """Return the `MarginalTerms` of a linear problem whose cost lacks minus the `separable`
+        potentials, which are None where marginals are given.
         """
-        return Terms(Side(), Side())
+        return MarginalTerms(MarginalProx(), MarginalProx())
 
     def take(self, rows, cols):
         """Return the rule for some of the points, their masses scaled to one."""
@@ -163,9 +163,13 @@ class Semirelaxed(Balanced):
         sums, masses = (cols, self.q) if self.side else (rows, self.p)
         return float(np.abs(sums - masses).sum())
 
-    def terms(self, base, epsilon, relaxation=None):
-        free = Side(0.0, base.f if self.side else base.g)
-        return Terms(free, Side()) if self.side else Terms(Side(), free)
+    def terms(self, separable, epsilon, relaxation=None):
+        free = MarginalProx(0.0, separable.f if self.side else separable.g)
+        return (
+            MarginalTerms(free, MarginalProx())
+            if self.side
+            else MarginalTerms(MarginalProx(), free)
+        )
 
 
 class PartialRule(Balanced):
@@ -185,13 +189,15 @@ class PartialRule(Balanced):
         excess = np.maximum(rows - self.p, 0.0).sum() + np.maximum(cols - self.q, 0.0).sum()
         return float(excess + abs(rows.sum() - self.mass))
 
-    def terms(self, base, epsilon, relaxation=None):
+    def terms(self, separable, epsilon, relaxation=None):
         # A side whose mass all moves has no cap: its scalings would grow by little each time.
         sides = (
-            Side() if masses.sum() <= (1.0 + ALL_MOVES) * self.mass else Side(1.0, anchor)
-            for masses, anchor in ((self.p, base.f), (self.q, base.g))
+            MarginalProx()
+            if masses.sum() <= (1.0 + ALL_MOVES) * self.mass
+            else MarginalProx(1.0, anchor)
+            for masses, anchor in ((self.p, separable.f), (self.q, separable.g))
         )
-        return Terms(*sides, mass=self.mass)
+        return MarginalTerms(*sides, mass=self.mass)
 
 
 class UnbalancedRule(Balanced):
@@ -265,15 +271,17 @@ class UnbalancedRule(Balanced):
             entropy += float(sums[alive] @ np.log(masses[alive]))
         return -entropy
 
-    def terms(self, base, epsilon, relaxation=None):
+    def terms(self, separable, epsilon, relaxation=None):
         sides = []
-        potentials = base.f - relaxation.shift, base.g
+        potentials = separable.f - relaxation.shift, separable.g
         for rho, masses, origin in zip(relaxation.rho, (self.p, self.q), potentials, strict=True):
             # Anchors are the potentials of the plan p q' exp(-cost / epsilon).
             logs = np.log(masses, where=masses > 0, out=np.zeros(len(masses)))
             power = 1.0 / (1.0 + epsilon / rho)
-            sides.append(Side(power, origin + epsilon * logs) if power < 1.0 else Side())
-        return Terms(*sides, rate=sum(epsilon / rho for rho in relaxation.rho))
+            sides.append(
+                MarginalProx(power, origin + epsilon * logs) if power < 1.0 else MarginalProx()
+            )
+        return MarginalTerms(*sides, rate=sum(epsilon / rho for rho in relaxation.rho))
 
     def take(self, rows, cols):
         """Return the rule for some of the points, with the totals of all."""

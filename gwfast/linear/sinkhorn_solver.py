@@ -10,7 +10,7 @@ Two ways of computing the same iteration, and the passage between them:
 
 The solver begins in the log domain if it has no potentials or they do not fit, goes on by scaling,
 and absorbs u and v into f and g (making the kernel anew) when they drift. A rule enters as data:
-anchors and powers of both sides (`Terms`, in scalings `Rule`).
+anchors and powers of both sides (`MarginalTerms`, in scalings `ScalingMap`).
 """
 
 import time
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..kernels._judge import next_omega
-from ..kernels._rows import Rule
+from ..kernels._rows import ScalingMap
 from ..utils.deadline import NEVER
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.tuning import DEFAULT
@@ -80,7 +80,7 @@ class SinkhornSolver:
         problem = _Problem(self, kernel, epsilon, deadline, relaxation)
         if not problem.begin(start):
             return self.vanish(kernel)
-        given, limit, scalings = problem.given, self.precision.drift, self.scalings
+        given, limit, scalings = problem.given, self.precision.max_log_scaling, self.scalings
         # Changes of caps yet to come add up.
         aim = tol / 3 if problem.terms.mass else MARGIN * tol
         omega, before, newton, n_iter, n_made, pace = 1.0, np.inf, None, 0, 0, 0.0
@@ -121,7 +121,7 @@ class SinkhornSolver:
                         n_iter += newton.take(kernel, self.p, self.q, scalings, error, limits)
                         omega, before = 1.0, np.inf
                         continue
-                if error < self.precision.standstill * problem.unit and rate > STALLED_RATE:
+                if error < self.precision.stall_error * problem.unit and rate > STALLED_RATE:
                     break
                 before = max(error, np.finfo(np.float64).tiny)
                 if newton is not None:
@@ -154,20 +154,20 @@ class _Problem:
     def __init__(self, solver, kernel, epsilon, deadline, relaxation):
         self.solver, self.kernel, self.epsilon = solver, kernel, epsilon
         self.deadline, self.relaxation = deadline, relaxation
-        self.p, self.q, self.lift, self.shift = solver.p, solver.q, 0.0, 0.0
+        self.p, self.q, self.lift, self.translation = solver.p, solver.q, 0.0, 0.0
         self.unit = relaxation.mass if relaxation else 1.0
-        self.base, self.rule, self.is_annealed = kernel.separable_potentials, None, False
+        self.separable, self.rule, self.is_annealed = kernel.separable_potentials, None, False
         self.terms, self.given = self._terms_at(epsilon), not solver.rule.has_free_marginals
 
     def _terms_at(self, epsilon):
-        return self.solver.rule.terms(self.base, epsilon, self.relaxation)
+        return self.solver.rule.terms(self.separable, epsilon, self.relaxation)
 
     def begin(self, start):
         """Make the first kernel; return False if the plan has no mass."""
-        solver, base = self.solver, self.base
+        solver, separable = self.solver, self.separable
         if start is not None and self.terms.mass:
-            start = start.moved(base)
-            self.shift = start.shift
+            start = start.moved(separable)
+            self.translation = start.translation
         if start is not None and self.relaxation:
             start, near = self._anchored(start)
             if not near:
@@ -175,9 +175,9 @@ class _Problem:
         elif start is not None:
             start = self._mended(start)
         if start is None:
-            start = Potentials(*map(np.zeros, self.kernel.shape)) if self.given else base
+            start = Potentials(*map(np.zeros, self.kernel.shape)) if self.given else separable
             spread = self._spread()
-            if spread > solver.precision.direct * self.epsilon:
+            if spread > solver.precision.max_cold_spread * self.epsilon:
                 start = self._annealed(start, 0.0 if solver.rule.is_direct else spread)
         return self._make(start)
 
@@ -189,7 +189,9 @@ class _Problem:
         for side, x, mass, _ in self._sides(potentials):
             if side.anchor is not None:
                 x = np.where(np.isfinite(x), x, side.anchor)
-                room = SINGLE.peak * self.epsilon * max(1.0, side.power / (1.0 - side.power))
+                room = (
+                    SINGLE.max_exponent * self.epsilon * max(1.0, side.power / (1.0 - side.power))
+                )
                 near = near and (np.abs(x - side.anchor) <= room)[mass > 0].all()
             sides.append(x)
         return Potentials(*sides), near
@@ -206,13 +208,15 @@ class _Problem:
     def _spread(self):
         """Return how far potentials may have to move."""
         spread = self.kernel.spread()
-        return spread if self.given else spread + np.ptp(self.base.f) + np.ptp(self.base.g)
+        return (
+            spread if self.given else spread + np.ptp(self.separable.f) + np.ptp(self.separable.g)
+        )
 
     def _annealed(self, potentials, spread):
         if not np.isfinite(spread):
             self._lose()
         cost, terms_at = self.kernel.cost(), self._terms_at
-        potentials, self.shift = self.solver.log_domain.anneal(
+        potentials, self.translation = self.solver.log_domain.anneal(
             cost, potentials, self.epsilon, spread, terms_at, self.deadline
         )
         self.is_annealed = True
@@ -230,7 +234,7 @@ class _Problem:
                 peak = kernel.make(placed, self.epsilon, self.solver.scalings, q)
             elif attempt:
                 return False
-            fits, total = peak <= precision.peak, 1.0
+            fits, total = peak <= precision.max_exponent, 1.0
             if fits and self.terms.mass:
                 # The kernel of a plan that is scaled to its mass must not underflow as a whole.
                 total = float(kernel.row_sums(self.solver.scalings).sum())
@@ -247,18 +251,18 @@ class _Problem:
         return True
 
     def _sides(self, x):
-        """Return the side of the rule, the potentials x, the masses and the shift of each side."""
+        """Return the operator of the rule, potentials x, masses and translation of each side."""
         terms, solver = self.terms, self.solver
-        return (terms.rows, x.f, solver.p, self.shift), (terms.columns, x.g, solver.q, 0.0)
+        return (terms.rows, x.f, solver.p, self.translation), (terms.columns, x.g, solver.q, 0.0)
 
     def _placed(self, potentials):
         """Return potentials within the anchors, lifted if need be; None if the plan is too small to
         be lifted. Points that ask for a negligible mass after iterations lose it.
         """
         placed, masses, totals, self.lift = [], [], [], 0.0
-        for side, x, mass, shift in self._sides(potentials):
+        for side, x, mass, translation in self._sides(potentials):
             if side.power in (0.0, 1.0):
-                x = side.ruled(x if side.power else np.where(mass > 0, 0.0, -np.inf), shift)
+                x = side.apply(x if side.power else np.where(mass > 0, 0.0, -np.inf), translation)
             else:
                 rho = self.epsilon * side.power / (1.0 - side.power)
                 with np.errstate(over="ignore"):
@@ -271,7 +275,7 @@ class _Problem:
         if totals:
             with np.errstate(divide="ignore"):
                 least = np.log(min(totals) / self.unit)
-            if not (least > -DOUBLE.peak and max(totals) < np.inf):
+            if not (least > -DOUBLE.max_exponent and max(totals) < np.inf):
                 self.p, self.q = self.solver.p, self.solver.q
                 return Potentials(*placed) if self.deadline.passed() else None
             # Factors below e^-10 may be lost in rounding.
@@ -280,21 +284,25 @@ class _Problem:
         return Potentials(placed[0] + self.lift * self.epsilon, placed[1])
 
     def _bind(self, total):
-        """Make the `Rule` of the scalings of this kernel, whose plan has the mass `total`."""
+        """Make the `ScalingMap` of the scalings of this kernel, whose plan has the mass `total`."""
         terms, epsilon, scalings, anchors = self.terms, self.epsilon, self.solver.scalings, []
         most = 700.0 if self.solver.precision is DOUBLE else 85.0
         lifts = self.lift * epsilon, 0.0
         masses = self.p, self.q
-        for (side, x, _, shift), mass, lift in zip(
+        for (side, x, _, translation), mass, lift in zip(
             self._sides(self.potentials), masses, lifts, strict=True
         ):
             if side.anchor is not None:
                 weight, alive = 1.0 if side.power == 1.0 else 1.0 - side.power, mass > 0
-                logs = np.where(alive, side.anchor + shift + lift - x, 0.0) * (weight / epsilon)
+                logs = np.where(alive, side.anchor + translation + lift - x, 0.0) * (
+                    weight / epsilon
+                )
                 anchors.append(np.where(alive, np.exp(np.clip(logs, -most, most)), 0.0))
             else:
                 anchors.append(None)
-        self.rule = Rule(*anchors, terms.rows.power, terms.columns.power, terms.mass, terms.rate)
+        self.rule = ScalingMap(
+            *anchors, terms.rows.power, terms.columns.power, terms.mass, terms.rate
+        )
         if terms.mass:
             # Caps that are too low rise at once, caps that are too high fall by little.
             scalings.u *= self.rule.scale(terms.mass / total)
@@ -304,20 +312,20 @@ class _Problem:
         return self.kernel.iterate(self.p, self.q, scalings, omega, most, tol, self.rule)
 
     def drift(self):
-        return self.solver.scalings.drift(self.p, self.q)
+        return self.solver.scalings.max_log_scaling(self.p, self.q)
 
     def _absorbed(self):
         scalings = self.solver.scalings
         absorbed = self.potentials.absorb(scalings.u, scalings.v, self.epsilon)
         if self.rule is None or not self.terms.mass:
             return absorbed
-        shift = self.shift + self.epsilon * np.log(self.rule.factor)
-        return absorbed._replace(base=self.base, shift=shift)
+        translation = self.translation + self.epsilon * np.log(self.rule.factor)
+        return absorbed._replace(separable=self.separable, translation=translation)
 
     def renew(self):
         """Make the kernel anew around potentials that have moved; False if the plan has no mass."""
         absorbed = self._absorbed()
-        self.shift = absorbed.shift
+        self.translation = absorbed.translation
         if self.lift:
             absorbed = Potentials(absorbed.f - self.lift * self.epsilon, absorbed.g)
         mended = self._mended(absorbed)

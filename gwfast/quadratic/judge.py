@@ -75,12 +75,12 @@ class Stopping:
         """
         tol, still = max(limits.tol, floor), rounding
         # The next iteration moves the plan by about the error of the marginals.
-        exact = least = max(3 * limits.tol, precision.inner_tol)
+        exact = least = max(3 * limits.tol, precision.min_inner_tol)
         if not self.is_judged:
-            tol, still, exact, least = precision.inner_tol, math.inf, math.inf, 0.0
+            tol, still, exact, least = precision.min_inner_tol, math.inf, math.inf, 0.0
         elif self.frobenius:
             # A small step is no end while the error may be as large.
-            tol, least = limits.tol, precision.inner_tol
+            tol, least = limits.tol, precision.min_inner_tol
         return dict(
             frobenius=self.frobenius,
             every=self.every,
@@ -90,7 +90,7 @@ class Stopping:
             least=least,
             marginal=limits.marginal_tol,
             goal=limits.marginal_tol,
-            rough=precision.rough,
+            max_inner_tol=precision.max_inner_tol,
             floor=floor,
             rounding=rounding,
             max_tightening=MAX_TIGHTENING,
@@ -216,7 +216,7 @@ def verdict_on(history, at, limits, before, *, final=True, ended=None):
         last.gw_before, last.error, before.settled,
     )  # fmt: skip
     settled = final and (settled or (rounds and has_stalled(history, 4 * last.floor)))
-    stalled = final and has_stalled(history, max(precision.stalled, last.floor))
+    stalled = final and has_stalled(history, max(precision.stall_change, last.floor))
     # A step after acceleration may be small by chance, approximate products may settle where exact
     # ones would not, and rounding may grow: one more iteration confirms.
     sharpens = not last.exact and ((settled and not last.led) or stalled)

@@ -125,7 +125,7 @@ def _relaxed(linearization, state, epsilon, tol):
     epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
     if highest * tol > epsilon:
         # The penalty, rho times the squared error, is to be within the tolerance too.
-        tol = max(np.sqrt(tol * epsilon / highest), linearization.precision.inner_tol)
+        tol = max(np.sqrt(tol * epsilon / highest), linearization.precision.min_inner_tol)
     sums = state.row_sums, state.column_sums
     shift = rule.shift(epsilon * scale, state.entropy, *sums) / scale if mass > 0 else 0.0
     rho = tuple(rho * mass / scale for rho in rule.rho)

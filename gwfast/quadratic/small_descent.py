@@ -110,7 +110,7 @@ def _in_own_type(descent, limits):
     judged |= dict(
         plain=limits.stopping.n_plain - len(descent.steps),
         # The rest is for the rounding of sums.
-        goal=tol - min((1 - sinkhorn_solver.MARGIN) * tol, precision.inner_tol),
+        goal=tol - min((1 - sinkhorn_solver.MARGIN) * tol, precision.min_inner_tol),
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
         newton_below=newton.NEAR if precision is DOUBLE else 0.0,
     )
@@ -126,14 +126,13 @@ def _in_float32(descent, limits):
         return None
     floor = SINGLE.rounding * at.cost_scale / descent.epsilons.last
     # Where rounding may move the plan by more, or soon, float32 is of no use.
-    tol = max(16 * floor, 4 * DOUBLE.rough)
+    tol = max(16 * floor, 4 * DOUBLE.max_inner_tol)
     if tol > judge.UNSTABLE:
         return None
     judged = judge.RELATIVE.numbers(limits, SINGLE, floor, 0.0)
-    judged |= dict(
-        tol=tol, still=np.inf, exact=DOUBLE.rough, rough=DOUBLE.rough, least=DOUBLE.rough,
-        marginal=np.inf, goal=np.inf, plain=0, newton_below=newton.NEAR,
-    )  # fmt: skip
+    judged |= dict.fromkeys(("exact", "max_inner_tol", "least"), DOUBLE.max_inner_tol)
+    judged |= dict.fromkeys(("still", "marginal", "goal"), np.inf)
+    judged |= dict(tol=tol, plain=0, newton_below=newton.NEAR)
     return _compiled(descent, limits, SINGLE, judged)
 
 
@@ -161,11 +160,11 @@ def _compiled(descent, limits, precision, judged):
         marginal_terms=method.marginal_terms and (method.alternating or not problem.is_balanced),
         # Acceleration combines plans of one mass.
         accelerates=at.accelerates and not rule.is_relaxed,
-        peak=precision.peak,
-        drift=math.exp(precision.drift),
-        direct=precision.direct,
-        standstill=precision.standstill,
-        stalled=precision.stalled,
+        max_exponent=precision.max_exponent,
+        max_scaling=math.exp(precision.max_log_scaling),
+        max_cold_spread=precision.max_cold_spread,
+        stall_error=precision.stall_error,
+        stall_change=precision.stall_change,
         magnitude=0.0,
         tightens=at.tightens,
         max_inner=limits.max_inner,

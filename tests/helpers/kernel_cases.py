@@ -161,7 +161,7 @@ def ruled(rng, n, m, **kind):
     most = (2 / (n * m)) ** 0.5  # as large as scalings would be if all were equal
     v = make.column_vector(rng, n, m) * np.float32(2 * most)
     rows, columns = (np.full(size, float(np.float32(most))) for size in (n, m))
-    return {"v": v, "rule": Made("Rule", rows=rows, columns=columns, **kind), **MANY}
+    return {"v": v, "scaling_map": Made("ScalingMap", rows=rows, columns=columns, **kind), **MANY}
 
 
 def square(rng, n, m):

@@ -47,7 +47,7 @@ def test_plans_settle_and_inner_solutions_tighten_as_the_rules_say(stopping, pre
         assert found == expected
         # How exact the next linear problem is to be solved.
         for thorough, share in itertools.product((False, True), (0.1, 0.025)):
-            rough = min(precision.rough, share * change)
+            rough = min(precision.max_inner_tol, share * change)
             aim = min(LIMITS.marginal_tol, max(least, min(exact, rough)))
             aim *= share / 0.1 if seed % 2 else 1.0
             aim = aim if thorough else max(aim, rough)
