@@ -7,14 +7,19 @@ linear system is solved by conjugate gradients, one reading of the kernel each, 
 problems in float64 by a Cholesky factor.
 """
 
-from typing import NamedTuple
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import linalg
 
 from ..utils.deadline import NEVER, Deadline
-from ..utils.precision import DOUBLE
+from ..utils.precision import DOUBLE, FloatPrecision
 from ..utils.tuning import DEFAULT
+from ..utils.types import Float64Array, FloatArray
+from .gibbs_kernel import Kernel, Scalings
 
 # Changes below are of the number of iterations, on 36 linear problems of 60 to 300 points.
 #
@@ -38,42 +43,55 @@ class StepLimits(NamedTuple):
     deadline: Deadline = NEVER
 
 
+# Takes a step; returns how many iterations it counts as, 0 where there is nothing to be trusted.
+StepFunction: TypeAlias = Callable[[Kernel, Float64Array, Float64Array, Scalings, StepLimits], int]
+
+
 class NewtonSteps:
     """Steps in between the Sinkhorn iterations of one solve."""
 
-    def __init__(self, shape, precision, iterated_from=DEFAULT.iterated_from):
-        self._n_points, self._error = min(shape), np.inf
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        precision: FloatPrecision,
+        iterated_from: int = DEFAULT.iterated_from,
+    ) -> None:
+        self._n_points, self._error = min(shape), math.inf
         # Functions, with the fraction of the error that a step leaves at most if another follows.
         # Gradients may end early. A damped step leaves e^-1 where blocks of the plan fall apart, an
         # undamped one the square of the error.
-        self._steps = [(_iterated_step, 0.9)] if self._n_points >= iterated_from else []
+        self._steps: list[tuple[StepFunction, float]] = []
+        if self._n_points >= iterated_from:
+            self._steps.append((_iterated_step, 0.9))
         # Scalings in float32 are no better for factors.
         if precision is DOUBLE:
-            self._steps += (_factored_step, 0.3), (_damped_step, LEAVES)
+            damped = functools.partial(_factored_step, damped=True)
+            self._steps += (_factored_step, 0.3), (damped, LEAVES)
 
-    def pays(self, error, rate, pace, limits):
-        """Return whether a step is cheaper than the iterations that are left, if errors fall by
-        `rate` in each of them, which takes `pace` seconds.
+    def observe(self, error: float) -> None:
+        """Note the error of the marginals: where one kind of steps did not lead, the next may."""
+        if error < NEAR and len(self._steps) > 1 and not error <= self._steps[0][1] * self._error:
+            self._steps, self._error = self._steps[1:], math.inf
+
+    def price(self, error: float) -> float:
+        """Return the number of iterations that take the time of the next step, infinite if there
+        is none.
         """
-        if not (self._steps and error < NEAR and limits.n_iter > 1):
-            return False
-        step, leaves = self._steps[0]
-        if not error <= leaves * self._error:
-            if len(self._steps) == 1:
-                return False
-            # Where one kind of steps did not lead, the next may.
-            self._steps, self._error = self._steps[1:], np.inf
-            step, _ = self._steps[0]
-        factored = PRICE + PRICE_OF_POINT * self._n_points
-        price = MAX_READS if step is _iterated_step else factored
-        if limits.deadline.passed(price * pace):
-            return False
-        if not 0.0 < rate < 1.0:
-            return rate >= 1.0
-        aim = max(limits.tol, np.finfo(np.float64).tiny)
-        return np.log(aim / error) / np.log(rate) > price
+        if not (self._steps and error < NEAR and error <= self._steps[0][1] * self._error):
+            return math.inf
+        if self._steps[0][0] is _iterated_step:
+            return MAX_READS
+        return PRICE + PRICE_OF_POINT * self._n_points
 
-    def take(self, kernel, p, q, scalings, error, limits):
+    def take(
+        self,
+        kernel: Kernel,
+        p: Float64Array,
+        q: Float64Array,
+        scalings: Scalings,
+        error: float,
+        limits: StepLimits,
+    ) -> int:
         """Take a step; return how many iterations it counts as."""
         self._error, n_iter = error, 0
         while self._steps and not n_iter:
@@ -83,7 +101,9 @@ class NewtonSteps:
         return n_iter
 
 
-def _iterated_step(kernel, p, q, scalings, limits):
+def _iterated_step(
+    kernel: Kernel, p: Float64Array, q: Float64Array, scalings: Scalings, limits: StepLimits
+) -> int:
     """Take a step by conjugate gradients; return how many times the kernel was read.
 
     The gradients end as near to Newton's step as Newton's step is to the solution, or as the
@@ -125,31 +145,32 @@ def _iterated_step(kernel, p, q, scalings, limits):
     return n_reads
 
 
-def _balanced(masses, cols):
+def _balanced(masses: Float64Array, cols: Float64Array) -> Float64Array:
     """Return masses less the rounding of their sum, which would become a constant potential."""
     return masses - (masses.sum() / cols.sum()) * cols
 
 
-def _quotient(a, b):
+def _quotient(a: FloatArray, b: Float64Array) -> Float64Array:
     """Return ``a / b``, 0 where `b` is."""
     return np.divide(a, b, out=np.zeros_like(b), where=b > 0)
 
 
-def _dot(a, b):
+def _dot(a: Float64Array, b: Float64Array) -> float:
     """Return ``a @ b``, which does not depend on the number of threads."""
     return float(np.einsum("i,i->", a, b))
 
 
-def _damped_step(*args):
-    """Take a damped step (Levenberg and Marquardt's), which moves no scaling far, and becomes
-    Newton's as the error vanishes.
-    """
-    return _factored_step(*args, damped=True)
-
-
-def _factored_step(kernel, p, q, scalings, limits, damped=False):
+def _factored_step(
+    kernel: Kernel,
+    p: Float64Array,
+    q: Float64Array,
+    scalings: Scalings,
+    limits: StepLimits,
+    damped: bool = False,
+) -> int:
     """Take a step by a Cholesky factor; return how many iterations it counts as, 0 where there is
-    nothing to be trusted.
+    nothing to be trusted. A damped step (Levenberg and Marquardt's) moves no scaling far, and
+    becomes Newton's as the error vanishes.
 
     Where blocks of the plan have hardly any mass in common the matrix is singular but for rounding.
     """

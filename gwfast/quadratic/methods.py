@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..linear.linear_problem import lost_to_rounding
 from ..linear.rules import VANISHED, Relaxation, Semirelaxed
-from ..linear.sinkhorn_solver import SinkhornSolver, lost_to_rounding
+from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
 from ..utils.precision import SINGLE
 from ..utils.validation import one_of

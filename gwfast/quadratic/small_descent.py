@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
 from ..kernels._products import Panels
-from ..linear import log_domain, newton, rules, sinkhorn_solver
+from ..linear import linear_problem, log_domain, newton, pace, rules
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import in_units
 from ..results.status import Ending
@@ -26,13 +26,13 @@ SHARED = dict(
     loss_rounding=state.LOSS_ROUNDING,
     stalled_after=judge.STALLED_AFTER,
     clearly_less=judge.CLEARLY_LESS,
-    look_every=sinkhorn_solver.LOOK_EVERY,
-    stalled_rate=sinkhorn_solver.STALLED_RATE,
-    most_omega=sinkhorn_solver.MAX_OMEGA,
+    look_every=pace.LOOK_EVERY,
+    stalled_rate=pace.STALLED_RATE,
+    most_omega=pace.MAX_OMEGA,
     level_ratio=log_domain.RATIO,
     level_iterations=log_domain.LEVEL_ITERATIONS,
     level_settled=log_domain.SETTLED,
-    most_kernels=sinkhorn_solver.MOST_KERNELS,
+    most_kernels=pace.MOST_KERNELS,
     farthest=newton.FARTHEST,
     newton_leaves=newton.LEAVES,
     depth=acceleration.DEPTH,
@@ -110,7 +110,7 @@ def _in_own_type(descent, limits):
     judged |= dict(
         plain=limits.stopping.n_plain - len(descent.steps),
         # The rest is for the rounding of sums.
-        goal=tol - min((1 - sinkhorn_solver.MARGIN) * tol, precision.min_inner_tol),
+        goal=tol - min((1 - linear_problem.MARGIN) * tol, precision.min_inner_tol),
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
         newton_below=newton.NEAR if precision is DOUBLE else 0.0,
     )

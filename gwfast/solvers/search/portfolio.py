@@ -14,7 +14,7 @@ import numpy as np
 
 from ...kernels import _kernels
 from ...kernels._rows import aligned_empty
-from ...linear.sinkhorn_solver import LostToRounding
+from ...linear.linear_problem import LostToRounding
 from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
 from ...quadratic.judge import UNJUDGED, Limits
