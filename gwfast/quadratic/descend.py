@@ -218,7 +218,7 @@ class Descent:
             steps=self.steps,
             schedule=dataclasses.astuple(self.epsilons),
             seconds=self.seconds,
-            inner_limit=self.verdict.inner_limit,
+            inner_limit=self.verdict.inner.limit,
         )
 
     @staticmethod
@@ -239,9 +239,12 @@ class Descent:
         state = state._replace(potentials=Potentials(saved["f"], saved["g"]))
         made = cls.at(linearization, state, epsilons, change=steps[-1].change)
         # Rougher inner solutions would lead away from the plan.
-        verdict = Verdict.first(linearization)._replace(inner_limit=int(saved["inner_limit"]))
+        verdict = Verdict.first(linearization)
+        inner = verdict.inner._replace(limit=int(saved["inner_limit"]))
         seconds = float(saved["seconds"])
-        return dataclasses.replace(made, steps=steps, seconds=seconds, verdict=verdict)
+        return dataclasses.replace(
+            made, steps=steps, seconds=seconds, verdict=verdict._replace(inner=inner)
+        )
 
     def result(self, **more):
         """Return the `GWResult`; `more` are fields to set."""
@@ -331,12 +334,12 @@ def descend(at, limits, *, callback=None, save=None):
         epsilon = epsilons.at(len(at.steps))
         thorough = verdict.is_thorough(len(at.steps), limits)
         least_error, change = linearization.least_error(going.state), going.expected * going.change
-        tol, most = verdict.inner(linearization, limits, change, thorough, least_error)
+        tol, most = verdict.inner_goal(linearization, limits, change, thorough, least_error)
         taken = take_step(
             linearization, solvers, going.state, in_units(epsilon, *units), tol=tol, max_iter=most,
             deadline=limits.clock(at.update_seconds),
             # Damping needs the last plan.
-            buffer=None if verdict.damping else buffer, slack=verdict.slack,
+            buffer=None if verdict.cycle.damping else buffer, slack=verdict.slack,
         )  # fmt: skip
         step = _step(at, taken, epsilon, thorough, least_error, began)
         at = _follow(at, taken, step, limits, verdict, callback)
@@ -382,8 +385,8 @@ def _step(at, taken, epsilon, thorough, least_error, began):
 def _follow(at, taken, step, limits, before, callback):
     """Return the descent after a step: judge it, and let the state move to where steps lead."""
     linearization, state = at.linearization, taken.state
-    if before.damping:
-        state = linearization.damped(taken.before, state, before.damping)
+    if before.cycle.damping:
+        state = linearization.damped(taken.before, state, before.cycle.damping)
         step, rule = step._replace(gw_cost=state.objective), at.problem.rule
         if not rule.is_relaxed:
             missed = rule.error(state.row_sums, state.column_sums)

@@ -1,15 +1,23 @@
 """When a descent ends, and how it goes on: a pure function of its past steps."""
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..kernels import _judge
 from ..kernels._judge import Judge
 from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
+from ..utils.precision import FloatPrecision
 from ..utils.validation import as_count, as_positive
+
+if TYPE_CHECKING:
+    from .methods import Method
+    from .state import Linearization
 
 # Outer iterations without a smaller change that count as standing still.
 STALLED_AFTER = 20
@@ -69,7 +77,9 @@ class Stopping:
     n_plain: int = 0
     is_judged: bool = True
 
-    def numbers(self, limits, precision, floor, rounding):
+    def numbers(
+        self, limits: Limits, precision: FloatPrecision, floor: float, rounding: float
+    ) -> dict[str, float]:
         """Return the numbers of `kernels._judge.LIMITS` for a descent within limits, whose changes
         below `floor` and whose changes of the objective below `rounding` may be rounding.
         """
@@ -117,23 +127,23 @@ class Limits:
     after: float = 0.0
     damps: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "max_outer", as_count(self.max_outer, "max_iter"))
         object.__setattr__(self, "max_inner", as_count(self.max_inner, "max_inner"))
         as_positive(self.tol, "tol")
         as_positive(self.marginal_tol, "marginal_tol")
 
-    def clock(self, seconds):
+    def clock(self, seconds: float) -> Deadline:
         """Return the deadline of a linear problem before a state that takes `seconds`."""
         return self.deadline.sooner((1 + self.after) * seconds)
 
-    def late(self, seconds):
+    def late(self, seconds: float) -> bool:
         """Return whether another iteration, whose state takes that long, would end too late; its
         kernel is made in about the same time.
         """
         return self.deadline.passed((2 + self.after) * seconds)
 
-    def within(self, first):
+    def within(self, first: Limits) -> Limits:
         """Return the limits `first` where these are not tighter."""
         return dataclasses.replace(
             first,
@@ -143,9 +153,44 @@ class Limits:
             after=self.after,
         )
 
-    def before(self, after):
+    def before(self, after: float) -> Limits:
         """Return the limits if steps follow that take the time of `after` states."""
         return dataclasses.replace(self, after=self.after + after)
+
+
+class Inner(NamedTuple):
+    """How the next linear problem is solved while the plan moves."""
+
+    limit: int = 200  # of iterations
+    fraction: float = 0.01  # error of its marginals, as a fraction of the last change
+
+
+class Cycle(NamedTuple):
+    """How steps that go back and forth between plans are damped."""
+
+    damping: float = 0.0  # weight of the last state in each new state
+    n_cycles: int = 0
+    waits: bool = False  # whether steps will be damped at the next low plan
+    n_steady: int = 0  # iterations since damping changed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether damping does not help."""
+        return self.n_cycles > MOST_DAMPED
+
+    def after(self, turns: bool, is_low: bool, may_damp: bool) -> Cycle:
+        """Return the damping after a step, whose plan is the lowest of the last ones if `is_low`;
+        `turns` says whether the last plans go back and forth.
+        """
+        now = self
+        if turns and self.n_steady > STALLED_AFTER and not (self.waits or self.is_over):
+            now = self._replace(waits=True, n_cycles=self.n_cycles + 1)
+        if now.is_over or not (now.waits and is_low):
+            return now
+        now = now._replace(waits=False, n_steady=0)
+        if not may_damp:
+            return now._replace(n_cycles=MOST_DAMPED + 1)
+        return now._replace(damping=(1.0 + self.damping) / 2.0)
 
 
 class Verdict(NamedTuple):
@@ -156,122 +201,145 @@ class Verdict(NamedTuple):
     confirms: bool = False  # whether one more iteration has to confirm that
     accelerates: bool = False  # whether acceleration may move the state
     sharpens: bool = False  # whether the next products and kernels are exact
-    damping: float = 0.0  # weight of the last state in each new state
-    inner_limit: int = 200  # of the next linear problem
-    inner_fraction: float = 0.01  # error of its marginals, as a fraction of the last change
+    inner: Inner = Inner()
     slack: float = SLACK  # of the next products, as a fraction of the last change
-    n_cycles: int = 0
-    waits: bool = False  # whether steps will be damped at the next low plan
-    n_steady: int = 0  # iterations since damping changed
+    cycle: Cycle = Cycle()
 
     @classmethod
-    def first(cls, linearization):
+    def first(cls, linearization: Linearization) -> Verdict:
         """Return how a descent begins."""
         # In float32 with acceleration the plan first converges for the low-rank part of the
         # product, then a whole product corrects the rest.
         single = linearization.accelerates and linearization.precision.itemsize <= 4
-        return cls(
-            inner_limit=linearization.inner_limit,
-            inner_fraction=linearization.inner_fraction,
-            slack=2.0 if single else SLACK,
-        )
+        inner = Inner(linearization.inner_limit, linearization.inner_fraction)
+        return cls(inner=inner, slack=2.0 if single else SLACK)
 
-    def is_thorough(self, n_done, limits):
+    def is_thorough(self, n_done: int, limits: Limits) -> bool:
         """Return whether the next plan may be the last, whose marginals have to be exact."""
-        return self.settled or self.n_cycles > MOST_DAMPED or n_done + 1 >= limits.max_outer
+        return self.settled or self.cycle.is_over or n_done + 1 >= limits.max_outer
 
-    def inner(self, linearization, limits, change, thorough, least_error=0.0):
+    def inner_goal(
+        self,
+        linearization: Linearization,
+        limits: Limits,
+        change: float,
+        thorough: bool,
+        least_error: float = 0.0,
+    ) -> tuple[float, int]:
         """Return tolerance and limit of the next linear problem, by the change of the last step."""
-        numbers = limits.stopping.numbers(limits, linearization.precision, 0.0, 0.0)
-        fraction, tightens = linearization.inner_fraction, linearization.tightens
-        judge = Judge(fraction=fraction, tightens=tightens, **numbers)
-        tol = judge.aim(change, self.inner_fraction, thorough)
-        most = limits.max_inner if thorough else min(self.inner_limit, limits.max_inner)
+        numbers = _numbers(linearization, limits, tightens=linearization.tightens)
+        tol = Judge(**numbers).aim(change, self.inner.fraction, thorough)
+        most = limits.max_inner if thorough else min(self.inner.limit, limits.max_inner)
         return max(tol, least_error), most
 
 
-def verdict_on(history, at, limits, before, *, final=True, ended=None):
+def verdict_on(
+    history: Sequence[Step],
+    linearization: Linearization,
+    limits: Limits,
+    before: Verdict,
+    *,
+    final: bool = True,
+    ended: Ending | None = None,
+) -> Verdict:
     """Return the `Verdict` on the last of some steps of a linearization, after the verdict on the
     step before. Epsilon falls no more if it is `final`; `ended` is why the descent ends unless it
     has settled: time, or a callback.
     """
-    last, precision, rounds = history[-1], at.precision, at.change_is_rounded
+    last, precision, rounds = history[-1], linearization.precision, linearization.change_is_rounded
     # The objective is a small difference of larger terms; where it is zero (an exact match) only
     # their rounding changes it.
     rounding, floor = precision.cost_rounding * last.magnitude, last.floor if rounds else 0.0
-    numbers = limits.stopping.numbers(limits, precision, floor, rounding)
-    facts = dict(fraction=at.inner_fraction, first_limit=at.inner_limit)
     # Marginals of small problems are exact: their error explains no change of the objective.
-    if not at.is_small:
-        facts["magnitude"] = last.magnitude
-    judge, cost_tol = Judge(**numbers, **facts), numbers["tol"] * abs(last.gw_cost) + rounding
-    inner = before.inner_limit, before.inner_fraction
-    limit, fraction = judge.tightened(last.error, last.change, last.gw_cost, last.gw_before, *inner)
-    # The moments of centered points are nearly zero under the product plan.
-    noise, slack = all(step.is_noise for step in history[-STALLED_AFTER:]), before.slack
-    # A damped move is small because it is damped.
-    former = last.moved if before.damping else history[-2:][0].moved
-    settled, hidden = judge.settles(
-        len(history), 0.0 if noise else last.change, last.moved, former, last.gw_cost,
-        last.gw_before, last.error, before.settled,
-    )  # fmt: skip
+    magnitude = 0.0 if linearization.is_small else last.magnitude
+    numbers = _numbers(linearization, limits, floor, rounding, magnitude=magnitude)
+    judge = Judge(**numbers)
+    inner = judge.tightened(last.error, last.change, last.gw_cost, last.gw_before, *before.inner)
+
+    settled, hidden = _has_settled(judge, history, before)
     settled = final and (settled or (rounds and has_stalled(history, 4 * last.floor)))
     stalled = final and has_stalled(history, max(precision.stall_change, last.floor))
     # A step after acceleration may be small by chance, approximate products may settle where exact
     # ones would not, and rounding may grow: one more iteration confirms.
     sharpens = not last.exact and ((settled and not last.led) or stalled)
-    confirms = settled and (
-        last.led or sharpens or (rounds and _may_leave(history, before, limits.tol))
-    )
-    if (last.corrected or sharpens) and at.n_kept > 1:
+    may_leave = rounds and _may_leave(history, before, limits.tol)
+    confirms = settled and (last.led or sharpens or may_leave)
+    slack = before.slack
+    if (last.corrected or sharpens) and linearization.n_kept > 1:
         # On plateaus approximate products and corrections would take turns.
         slack = max(slack / 2, min(slack, SLACK))
 
-    status = _status(history, at, limits, ended, settled and not confirms, stalled and last.exact)
-    lowest = min(step.gw_cost for step in history[-n_recent(at.method) :])
-    low = last.gw_cost <= lowest + cost_tol
-    n_cycles, waits, damps = before.n_cycles, before.waits, False
-    n_steady = before.n_steady + 1
-    if n_cycles > MOST_DAMPED:
-        if status in (None, Ending.MAX_OUTER) and last.thorough and low:
-            status = Ending.CYCLE
-    elif status is None and rounds and not at.method.alternating:
-        # Unless the objective is concave plain steps may go back and forth between plans, and
-        # proximal steps that are too large may raise the objective.
-        turns = n_steady > STALLED_AFTER and (
-            _returns(history) or (at.method.proximal and _rises(history, rounding))
-        )
-        if turns and not waits:
-            waits, n_cycles = True, n_cycles + 1
-        damps = waits and low and n_cycles <= MOST_DAMPED
-        if damps:
-            waits, n_steady = False, 0
-            if not limits.damps:
-                damps, n_cycles = False, MOST_DAMPED + 1
+    ends, stands = settled and not confirms, stalled and last.exact
+    status = _status(history, linearization, limits, ended, ends, stands)
+    near = numbers["tol"] * abs(last.gw_cost) + rounding
+    recent = history[-n_recent(linearization.method) :]
+    is_low = last.gw_cost <= min(step.gw_cost for step in recent) + near
+    if before.cycle.is_over and status in (None, Ending.MAX_OUTER) and last.thorough and is_low:
+        status = Ending.CYCLE
+    cycle = before.cycle._replace(n_steady=before.cycle.n_steady + 1)
+    # Unless the objective is concave plain steps may go back and forth between plans.
+    if status is None and rounds and not linearization.method.alternating:
+        cycle = cycle.after(_turns(history, linearization, rounding), is_low, limits.damps)
+    damps = cycle.damping != before.cycle.damping
     return Verdict(
         status=status,
         settled=settled,
         confirms=confirms,
         accelerates=final and not (confirms or hidden or damps),
         sharpens=sharpens and status is None,
-        damping=(1.0 + before.damping) / 2.0 if damps else before.damping,
-        inner_limit=limit,
-        inner_fraction=fraction,
+        inner=Inner(*inner),
         slack=slack,
-        n_cycles=n_cycles,
-        waits=waits,
-        n_steady=n_steady,
+        cycle=cycle,
     )
 
 
-def n_recent(method):
+def _numbers(
+    linearization: Linearization,
+    limits: Limits,
+    floor: float = 0.0,
+    rounding: float = 0.0,
+    **facts: float,
+) -> dict[str, float]:
+    """Return the numbers by which the steps of a linearization are judged."""
+    numbers = limits.stopping.numbers(limits, linearization.precision, floor, rounding)
+    first = dict(fraction=linearization.inner_fraction, first_limit=linearization.inner_limit)
+    return numbers | first | facts
+
+
+def _has_settled(judge: Judge, history: Sequence[Step], before: Verdict) -> tuple[bool, bool]:
+    """Return whether the plan has settled, and whether extrapolation would hide that."""
+    last = history[-1]
+    # The moments of centered points are nearly zero under the product plan.
+    noise = all(step.is_noise for step in history[-STALLED_AFTER:])
+    # A damped move is small because it is damped.
+    former = last.moved if before.cycle.damping else history[-2:][0].moved
+    return judge.settles(
+        len(history),
+        0.0 if noise else last.change,
+        last.moved,
+        former,
+        last.gw_cost,
+        last.gw_before,
+        last.error,
+        before.settled,
+    )
+
+
+def n_recent(method: Method) -> int:
     """Return the number of last iterations at whose lowest plan steps are damped."""
     # A proximal plan wanders: of 200 random semi-relaxed problems one ended above POT's loss with
     # damping at the lowest plan of 20 iterations, none with 200.
     return 10 * STALLED_AFTER if method.proximal else STALLED_AFTER
 
 
-def _status(history, at, limits, ended, settled, stalled):
+def _status(
+    history: Sequence[Step],
+    linearization: Linearization,
+    limits: Limits,
+    ended: Ending | None,
+    settled: bool,
+    stalled: bool,
+) -> Ending | None:
     """Return why the descent ends after its last step, or None."""
     last, recent = history[-1], history[-STALLED_AFTER:]
     if ended == Ending.STOPPED:
@@ -279,7 +347,7 @@ def _status(history, at, limits, ended, settled, stalled):
     if settled and last.error <= max(limits.marginal_tol, last.least_error):
         # Where rounding is as large as the plan nothing has converged, unless the product plan is
         # right, as it is if all costs are equal.
-        rounded = at.change_is_rounded and last.floor >= 1.0 and last.deviates
+        rounded = linearization.change_is_rounded and last.floor >= 1.0 and last.deviates
         moving = last.change > max(limits.tol, MAX_ROUNDED)
         return Ending.PRECISION if rounded or moving else Ending.CONVERGED
     if ended is not None:
@@ -295,21 +363,28 @@ def _status(history, at, limits, ended, settled, stalled):
     return Ending.MAX_OUTER if len(history) >= limits.max_outer else None
 
 
-def _may_leave(history, before, tol):
+def _may_leave(history: Sequence[Step], before: Verdict, tol: float) -> bool:
     """Return whether a small change may be the first of growing ones."""
     change = history[-1].change
     growing = change > 2 * history[-2:][0].change and change > tol
     return history[-1].floor > UNSTABLE and (not before.confirms or growing)
 
 
-def has_stalled(history, floor):
+def has_stalled(history: Sequence[Step], floor: float) -> bool:
     """Return whether the change no longer falls, near the floor of rounding."""
     if not history[-1].change < floor:
         return False
     return _judge.has_stalled([step.change for step in history], floor, STALLED_AFTER)
 
 
-def _returns(history):
+def _turns(history: Sequence[Step], linearization: Linearization, rounding: float) -> bool:
+    """Return whether steps lead back, or proximal steps are so large that the objective rises."""
+    if len(history) <= STALLED_AFTER:
+        return False
+    return _returns(history) or (linearization.method.proximal and _rises(history, rounding))
+
+
+def _returns(history: Sequence[Step]) -> bool:
     """Return whether the last plans go back and forth, and their change does not fall."""
     recent = history[-STALLED_AFTER:]
     return all(step.returned for step in recent) and (
@@ -317,7 +392,7 @@ def _returns(history):
     )
 
 
-def _rises(history, rounding):
+def _rises(history: Sequence[Step], rounding: float) -> bool:
     """Return whether the objective rose within the last iterations, beyond rounding."""
     costs = [step.gw_cost for step in history[-STALLED_AFTER:]]
     return any(late > early + rounding for early, late in itertools.pairwise(costs))

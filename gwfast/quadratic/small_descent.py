@@ -209,9 +209,8 @@ def _after(descent, compiled, ended, limits, seconds):
         status = Ending.TIME_LIMIT
     elif ended == OTHERWISE and own_type:
         limit, fraction, settled = compiled.inner
-        verdict = judge.Verdict.first(at)._replace(
-            inner_limit=limit, inner_fraction=fraction, settled=settled, n_steady=n_done
-        )
+        inner, cycle = judge.Inner(limit, fraction), judge.Cycle(n_steady=n_done)
+        verdict = judge.Verdict.first(at)._replace(settled=settled, inner=inner, cycle=cycle)
     product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)
     last = at.state_from(
         compiled.plan.astype(dtype, copy=False), product, compiled.rows, compiled.cols,

@@ -8,14 +8,19 @@ The first two terms depend on one index each: they move the potentials but no pl
 only see the third, in units of `cost_scale`, where float32 suffices.
 """
 
+from __future__ import annotations
+
 import functools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..linear.log_domain import Potentials
 from ..problems.epsilon import Schedule
 from ..utils.types import Float64Array
+
+if TYPE_CHECKING:
+    from .methods import Method
 
 # Rounding of the sum of both terms of a loss, relative to them.
 LOSS_ROUNDING = 1e-5
@@ -59,6 +64,11 @@ class Linearization:
         Number of matrices that the last states may keep for acceleration.
     """
 
+    cost_scale: float
+    inner_fraction: float
+    inner_limit: int
+    change_is_rounded: bool
+    method: Method
     accelerates = is_small = samples = is_elsewhere = tightens = False
     n_kept = 6
 

@@ -117,12 +117,12 @@ def test_inner_solutions_are_rough_while_the_plan_moves_but_for_the_last():
     first, last = judged([step(), step()], limits=limits)
     assert first.status is None and last.status == Ending.MAX_OUTER
     assert Verdict().is_thorough(1, limits) and not Verdict().is_thorough(0, limits)
-    rough, exact = (Verdict().inner(at(), LIMITS, 0.5, thorough) for thorough in (False, True))
+    rough, exact = (Verdict().inner_goal(at(), LIMITS, 0.5, thorough) for thorough in (False, True))
     assert rough == (0.005, 100) and exact == (1e-5, 100)
-    assert Verdict().inner(at(), LIMITS, 0.5, True, least_error=1e-3)[0] == 1e-3
+    assert Verdict().inner_goal(at(), LIMITS, 0.5, True, least_error=1e-3)[0] == 1e-3
     # Marginals that still settle need more iterations.
-    assert verdict_on([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner_limit == 400
-    assert verdict_on([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner_fraction == 0.005
+    assert verdict_on([step(0.1, error=0.2)], at(), LIMITS, Verdict()).inner.limit == 400
+    assert verdict_on([step(0.1, 1.2)], at(), LIMITS, Verdict()).inner.fraction == 0.005
 
 
 @pytest.mark.parametrize("damps", [True, False])
@@ -130,11 +130,11 @@ def test_cycles_are_damped_or_end_low(damps):
     """Plans of two objectives, each nearer to the plan before the last than to the last."""
     steps = [step(0.1, 1.0 + 0.1 * (k % 2), thorough=True, returned=True) for k in range(600)]
     verdicts = judged(steps, limits=dataclasses.replace(LIMITS, damps=damps))
-    halved = [k for k, one in enumerate(verdicts) if one.damping > 0]
+    halved = [k for k, one in enumerate(verdicts) if one.cycle.damping > 0]
     assert bool(halved) is damps
     if damps:
         assert halved[0] in (STALLED_AFTER, STALLED_AFTER + 1)
-        assert verdicts[-1].damping == 1.0 - 2.0**-MOST_DAMPED
+        assert verdicts[-1].cycle.damping == 1.0 - 2.0**-MOST_DAMPED
         assert not verdicts[halved[0]].accelerates
     ended = next(k for k, one in enumerate(verdicts) if one.status == Ending.CYCLE)
     assert steps[ended].gw_cost == 1.0
@@ -143,7 +143,7 @@ def test_cycles_are_damped_or_end_low(damps):
 @pytest.mark.parametrize("returned, shrinks", [(False, 1.0), (True, 0.97)])
 def test_noise_and_settling_plans_are_no_cycles(returned, shrinks):
     steps = [step(0.1 * shrinks**k, returned=returned) for k in range(60)]
-    assert not any(one.n_cycles for one in judged(steps))
+    assert not any(one.cycle.n_cycles for one in judged(steps))
 
 
 def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_have_settled():
