@@ -44,13 +44,12 @@ class LinearProblem:
         self.p, self.q = solver.p, solver.q
         self.scalings, self.precision = solver.scalings, solver.precision
         self.is_given = not solver.rule.has_free_marginals
-        self.separable = kernel.separable_potentials
+        self.separable = kernel.separable_potentials or Potentials.full((0, 0))
         self.translation, self.is_annealed = 0.0, False
         self.terms = self.terms_at(epsilon)
         self.scaling_map: ScalingMap | None = None
-        self.newton: NewtonSteps | None = None
-        if self.is_given and solver.tuning.newton:
-            self.newton = NewtonSteps(kernel.shape, self.precision, solver.tuning.iterated_from)
+        self.accelerates = self.is_given and solver.tuning.newton
+        self.newton = NewtonSteps(kernel.shape, self.precision, solver.tuning.iterated_from)
 
     def terms_at(self, epsilon: float) -> MarginalTerms:
         """Return what the marginals contribute to the problem at some epsilon."""
@@ -68,7 +67,7 @@ class LinearProblem:
             stall_error=self.precision.stall_error * self.mass,
             max_kernels=math.inf if self.is_given else MOST_KERNELS,
             is_direct=self.solver.rule.is_direct,
-            accelerates=self.newton is not None,
+            accelerates=self.accelerates,
         )
 
     def begin(self, start: Potentials | None) -> bool:
@@ -88,7 +87,7 @@ class LinearProblem:
         if not is_look(n_iter):
             return look
         look = look._replace(max_log_scaling=self._max_log_scaling())
-        if self.newton is None:
+        if not self.accelerates:
             return look
         self.newton.observe(error)
         return look._replace(newton_price=self.newton.price(error))
@@ -133,7 +132,7 @@ class LinearProblem:
 
     def _first(self) -> Potentials:
         """Return the potentials of a problem that has no others to start from."""
-        first = Potentials(*map(np.zeros, self.kernel.shape)) if self.is_given else self.separable
+        first = Potentials.full(self.kernel.shape) if self.is_given else self.separable
         spread = self._spread()
         if spread > self.precision.max_cold_spread * self.epsilon:
             first = self._annealed(first, 0.0 if self.solver.rule.is_direct else spread)
@@ -174,41 +173,37 @@ class LinearProblem:
         """Make the kernel of potentials, or of others if they do not fit; return False if the plan
         has no mass.
         """
-        kernel, scalings, q = self.kernel, self.scalings, self.q if self.is_given else None
         for attempt in range(3):
-            placed, peak, total = self._placed(potentials), np.inf, 1.0
+            placed, peak = self._placed(potentials), np.inf
             if placed is not None:
                 q = self.q if self.is_given else None
-                peak = kernel.make(placed, self.epsilon, scalings, q)
+                peak, total = self.kernel.make(placed, self.epsilon, self.scalings, q), 1.0
+                fits = peak <= self.precision.max_exponent
+                if fits and self.terms.mass:
+                    # The kernel of a plan that is scaled to its mass must not underflow as a whole.
+                    total = float(self.kernel.row_sums(self.scalings).sum())
+                if (fits and total > 0.0) or (self.is_given and attempt):
+                    self.potentials = placed
+                    if not self.is_given:
+                        self._bind(total)
+                    return True
             elif attempt:
                 return False
-            fits = peak <= self.precision.max_exponent
-            if fits and self.terms.mass:
-                # The kernel of a plan that is scaled to its mass must not underflow as a whole.
-                total = float(kernel.row_sums(scalings).sum())
-            if (fits and total > 0.0) or (self.is_given and attempt):
-                break
             # The potentials do not fit this cost; of given marginals the peak says by how much.
             is_known = self.is_given and peak < np.inf
             spread = peak * self.epsilon if is_known else self._spread()
-            potentials = self._annealed(potentials, spread * kernel.anneals)
-        else:
-            self._lose()
-        self.potentials = placed
-        if not self.is_given:
-            self._bind(total)
-        return True
+            potentials = self._annealed(potentials, spread * self.kernel.anneals)
+        self._lose()
 
     def _placed(self, potentials: Potentials) -> Potentials | None:
         """Return potentials within what the marginals allow; None if the plan has no mass."""
         if self.is_given:
             return potentials
-        return Potentials(
-            *(
-                prox.apply(x if prox.power else np.where(mass > 0, 0.0, -np.inf), translation)
-                for prox, x, mass, translation in self._sides(potentials)
-            )
+        f, g = (
+            prox.apply(x if prox.power else np.where(mass > 0, 0.0, -np.inf), translation)
+            for prox, x, mass, translation in self._sides(potentials)
         )
+        return Potentials(f, g)
 
     def _sides(
         self, potentials: Potentials
@@ -219,7 +214,8 @@ class LinearProblem:
 
     def _bind(self, total: float) -> None:
         """Make the `ScalingMap` of this kernel, whose plan has the mass `total`."""
-        terms, anchors = self.terms, []
+        terms = self.terms
+        anchors: list[Float64Array | None] = []
         most = 700.0 if self.precision is DOUBLE else 85.0
         for prox, x, mass, translation in self._sides(self.potentials):
             if prox.anchor is None:
@@ -228,8 +224,10 @@ class LinearProblem:
             weight, alive = 1.0 if prox.power == 1.0 else 1.0 - prox.power, mass > 0
             logs = np.where(alive, prox.anchor + translation - x, 0.0) * (weight / self.epsilon)
             anchors.append(np.where(alive, np.exp(np.clip(logs, -most, most)), 0.0))
-        powers = terms.rows.power, terms.columns.power
-        self.scaling_map = ScalingMap(*anchors, *powers, terms.mass, terms.rate)
+        rows, columns = anchors
+        self.scaling_map = ScalingMap(
+            rows, columns, terms.rows.power, terms.columns.power, terms.mass, terms.rate
+        )
         if terms.mass:
             # Caps that are too low rise at once, caps that are too high fall by little.
             self.scalings.u *= self.scaling_map.scale(terms.mass / total)

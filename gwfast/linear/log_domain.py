@@ -2,11 +2,23 @@
 form and an exp for every entry, but nothing can overflow.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..kernels import _exponentials
+from ..utils.deadline import Deadline
+from ..utils.types import Float64Array, FloatArray
+
+if TYPE_CHECKING:
+    from ..kernels._rows import Rows
+    from .gibbs_kernel import SparseCost
+    from .rules import MarginalTerms
+
 
 # Fraction of its epsilon: a level of annealing ends when an iteration moves potentials by less.
 # Potentials that move by one epsilon have hundreds of iterations to go at the next level.
@@ -24,10 +36,15 @@ class Potentials(NamedTuple):
 
     f: np.ndarray
     g: np.ndarray
-    separable: "Potentials | None" = None
+    separable: Potentials | None = None
     translation: float = 0.0
 
-    def moved(self, separable):
+    @classmethod
+    def full(cls, shape: tuple[int, int], value: float = 0.0) -> Potentials:
+        """Return potentials that all have one value."""
+        return cls(np.full(shape[0], value), np.full(shape[1], value))
+
+    def moved(self, separable: Potentials) -> Potentials:
         """Return potentials that are as far from another `separable`, and have its translation."""
         if self.separable is None:
             above = self.f - separable.f
@@ -37,7 +54,7 @@ class Potentials(NamedTuple):
         f, g = self.f + (separable.f - self.separable.f), self.g + (separable.g - self.separable.g)
         return Potentials(f, g, separable, self.translation)
 
-    def absorb(self, u, v, epsilon):
+    def absorb(self, u: FloatArray, v: FloatArray, epsilon: float) -> Potentials:
         """Return potentials of the plan that these make with the scalings `u`, `v`."""
         f, g = np.empty(len(self.f)), np.empty(len(self.g))
         _exponentials.absorb(self.f, u, epsilon, f)
@@ -51,12 +68,14 @@ class LogDomain:
     c_ij) / epsilon)``, and likewise ``logsumexp_cols(f, epsilon, out)``.
     """
 
-    def __init__(self, p, q, n_threads):
+    def __init__(self, p: Float64Array, q: Float64Array, n_threads: int) -> None:
         self.n_threads = n_threads
         with np.errstate(divide="ignore"):
             self.log_p, self.log_q = np.log(p), np.log(q)
 
-    def fit_rows(self, cost, g, epsilon):
+    def fit_rows(
+        self, cost: FloatArray | Rows | SparseCost, g: Float64Array, epsilon: float
+    ) -> Float64Array:
         """Return potentials (n,) with which the rows have their masses, for the potentials `g` of
         columns, which may be other columns than the problem's.
         """
@@ -68,7 +87,9 @@ class LogDomain:
             _exponentials.logsumexp_rows(cost, zeros, g, epsilon, sums, self.n_threads)
         return epsilon * (self.log_p - sums)
 
-    def fit_cols(self, cost, f, epsilon):
+    def fit_cols(
+        self, cost: FloatArray | Rows | SparseCost, f: Float64Array, epsilon: float
+    ) -> Float64Array:
         """Return potentials (m,) with which the columns have their masses, for `f` of rows."""
         sums = np.empty(len(self.log_q))
         if hasattr(cost, "logsumexp_cols"):
@@ -78,7 +99,7 @@ class LogDomain:
             _exponentials.logsumexp_cols(cost, f, zeros, epsilon, sums, self.n_threads)
         return epsilon * (self.log_q - sums)
 
-    def lost(self, potentials):
+    def lost(self, potentials: Potentials) -> float:
         """Return the fraction of the points with mass, the larger of both sides, that have no
         finite potential.
         """
@@ -89,7 +110,13 @@ class LogDomain:
 
     # At prices far above the costs potentials leave the range of numbers; the solver sees it.
     @np.errstate(over="ignore", invalid="ignore")
-    def mended(self, cost, potentials, epsilon, terms):
+    def mended(
+        self,
+        cost: FloatArray | Rows | SparseCost,
+        potentials: Potentials,
+        epsilon: float,
+        terms: MarginalTerms,
+    ) -> Potentials:
         """Return potentials with finite values for the points with mass that have none, columns
         first, each fitted to the potentials of the other side.
         """
@@ -103,7 +130,15 @@ class LogDomain:
         return Potentials(f, g)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def anneal(self, cost, potentials, epsilon, spread, terms_at, deadline):
+    def anneal(
+        self,
+        cost: FloatArray | Rows | SparseCost,
+        potentials: Potentials,
+        epsilon: float,
+        spread: float,
+        terms_at: Callable[[float], MarginalTerms],
+        deadline: Deadline,
+    ) -> tuple[Potentials, float]:
         """Return potentials after iterations at epsilons that fall by factors of four, from a part
         of `spread`, how far potentials may have to move, to `epsilon`; and the translation of the
         anchors of rows. ``terms_at(epsilon)`` are the `MarginalTerms` of the rule. After the
@@ -139,7 +174,7 @@ class LogDomain:
                     break
         return Potentials(f, g), translation
 
-    def _log_mass(self, g, fitting, epsilon):
+    def _log_mass(self, g: Float64Array, fitting: Float64Array, epsilon: float) -> float:
         """Return the logarithm of the mass of the plan of `g`, if `fitting` fits the columns."""
         alive = np.isfinite(self.log_q)
         logs = self.log_q[alive] + (g[alive] - fitting[alive]) / epsilon
@@ -147,6 +182,6 @@ class LogDomain:
         return peak + float(np.log(np.exp(logs - peak).sum())) if abs(peak) < np.inf else peak
 
 
-def _lost(potential, log_mass):
+def _lost(potential: Float64Array, log_mass: Float64Array) -> NDArray[np.bool_]:
     """Return the points with mass that have no finite potential."""
     return np.isfinite(log_mass) & ~np.isfinite(potential)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -85,16 +85,18 @@ class Unbalanced:
         object.__setattr__(self, "rho", (first, second))
 
 
-Marginals: TypeAlias = Literal["balanced", "semirelaxed"] | Partial | Unbalanced
+GivenMarginals: TypeAlias = Literal["balanced", "semirelaxed"]
+Marginals: TypeAlias = GivenMarginals | Partial | Unbalanced
 
 
-def as_marginals(marginals):
+def as_marginals(marginals: object) -> Marginals:
     """Return a checked `marginals`; raise TypeError or ValueError."""
     if isinstance(marginals, Partial | Unbalanced):
         return marginals
     choices = "'balanced', 'semirelaxed', Partial(mass) or Unbalanced(rho)"
     if not isinstance(marginals, str):
         raise TypeError(f"marginals must be {choices}, got {type(marginals).__name__}")
-    if marginals not in ("balanced", "semirelaxed"):
-        raise ValueError(f"marginals must be {choices}, got {marginals!r}")
-    return marginals
+    for choice in get_args(GivenMarginals):
+        if marginals == choice:
+            return choice
+    raise ValueError(f"marginals must be {choices}, got {marginals!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,12 +19,16 @@ from ..utils.callers import outside
 from ..utils.deadline import NEVER, Deadline
 from ..utils.labels import in_order, labels_of
 from ..utils.pot_names import LINEAR, knows_pot_names
-from ..utils.precision import DOUBLE, SINGLE
+from ..utils.precision import DOUBLE, SINGLE, FloatPrecision
 from ..utils.tuning import DEFAULT
+from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_count, as_matrix, as_positive
 from .gibbs_kernel import StoredKernel
 from .rules import as_rule, neutral
 from .sinkhorn_solver import SinkhornSolver, in_units
+
+if TYPE_CHECKING:
+    from .rules import Balanced
 
 
 @knows_pot_names(LINEAR)
@@ -130,8 +135,18 @@ def sinkhorn(
 
 
 def entropic_plan(
-    cost, rule, epsilon, n_threads, precision=SINGLE, *, tol, max_iter, deadline=NEVER
-):
+    cost: FloatArray,
+    rule: Balanced,
+    epsilon: float,
+    n_threads: int,
+    precision: FloatPrecision = SINGLE,
+    *,
+    tol: float,
+    max_iter: int,
+    deadline: Deadline = NEVER,
+) -> tuple[
+    FloatArray, tuple[Float64Array, Float64Array], tuple[Float64Array, Float64Array], int, bool
+]:
     """Return the plan of `sinkhorn` in that precision, its potentials in units of the cost, its
     marginals, the number of iterations, and whether the deadline has passed.
     """
@@ -140,7 +155,7 @@ def entropic_plan(
     middle, scale = low + high, high - low or 1.0
     plan = aligned_empty(cost.shape, precision.dtype)
 
-    def fill(out):
+    def fill(out: FloatArray) -> None:
         for rows in row_blocks(*cost.shape):
             out[rows] = (cost[rows].astype(np.float64) - middle) / scale
 

@@ -100,10 +100,9 @@ class SinkhornSolver:
 
     def vanish(self, kernel: Kernel) -> LinearSolution:
         """Return the plan without mass."""
-        kernel.make(Potentials(*map(np.zeros, kernel.shape)), 1.0, self.scalings)
+        kernel.make(Potentials.full(kernel.shape), 1.0, self.scalings)
         self.scalings.u.fill(0.0)
-        nothing = Potentials(*(np.full(size, -np.inf) for size in kernel.shape))
-        return LinearSolution(nothing, self.scalings, 0, 0.0)
+        return LinearSolution(Potentials.full(kernel.shape, -np.inf), self.scalings, 0, 0.0)
 
 
 def in_units(epsilon: float, scale: float, precision: FloatPrecision = SINGLE) -> float:

@@ -2,7 +2,12 @@
 its nearest columns and for each column its nearest rows, without an n x m matrix.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..kernels import _kernels, _sparse
@@ -10,6 +15,12 @@ from ..kernels._products import Panels, Product
 from ..kernels._rows import aligned_empty
 from ..results.tables import largest
 from ..utils.blocks import row_blocks
+from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from .gibbs_kernel import Scalings, StoredKernel
+    from .log_domain import Potentials
+
 
 # Items from which on products are sought by cells: of 50,000 items in half the time.
 EXACT_ITEMS = 30_000
@@ -27,11 +38,19 @@ class Support:
     start, index : (n + 1,) int64 ndarray, (nnz,) int32 ndarray
     """
 
-    def __init__(self, start, index):
+    def __init__(self, start: NDArray[np.int64], index: NDArray[np.int32]) -> None:
         self.start, self.index = start, index
 
     @classmethod
-    def nearest(cls, left, right, potentials, masses, k, n_threads):
+    def nearest(
+        cls,
+        left: Float32Array,
+        right: Float32Array,
+        potentials: Potentials,
+        masses: tuple[Float64Array, Float64Array],
+        k: int,
+        n_threads: int,
+    ) -> Support:
         """Return the k columns with the largest ``g_j - left_i . right_j`` of each row i, the k
         rows with the largest ``f_i - left_i . right_j`` of each column j, of points with mass, and
         the entries of a plan, without which potentials would run away.
@@ -51,7 +70,14 @@ class Support:
         return cls(pairs.indptr.astype(np.int64), pairs.indices.astype(np.int32, copy=False))
 
     @classmethod
-    def of_plan(cls, kernel, scalings, masses, least, max_density):
+    def of_plan(
+        cls,
+        kernel: StoredKernel,
+        scalings: Scalings,
+        masses: tuple[Float64Array, Float64Array],
+        least: float,
+        max_density: float,
+    ) -> Support | None:
         """Return the entries of the plan of a float32 `StoredKernel` that are at least
         the fraction `least` of the mass of their row or column, or None if they are more
         than the fraction `max_density` of all.
@@ -66,7 +92,7 @@ class Support:
         return cls(start, index)
 
 
-def _monotone(x, y, p, q):
+def _monotone(x: FloatArray, y: FloatArray, p: Float64Array, q: Float64Array) -> list[IntArray]:
     """Return rows and columns of the entries of the plan by the north-west corner rule, of points
     in the order of their products with the leading axis of `y`.
     """
@@ -82,7 +108,7 @@ def _monotone(x, y, p, q):
     ]
 
 
-def _pairs(queries, items, shape):
+def _pairs(queries: IntArray, items: IntArray, shape: tuple[int, int]) -> sparse.csr_array:
     """Return a CSR array with an entry for each item of each query."""
     n, k = items.shape
     counts = np.zeros(shape[0] + 1, dtype=np.int64)
@@ -93,14 +119,14 @@ def _pairs(queries, items, shape):
     return pairs
 
 
-def _nearest(x, y, bias, k, n_threads):
+def _nearest(x: FloatArray, y: FloatArray, bias: Float32Array, k: int, n_threads: int) -> IntArray:
     """Return the k items (len(x), k) with the largest ``bias_j - x_i . y_j`` of each query."""
     queries = np.hstack([-x, np.ones((len(x), 1), dtype=np.float32)])
     items = np.hstack([y, bias[:, None]])
     return largest_products(queries, items, min(k, len(items)), n_threads)
 
 
-def largest_products(queries, items, k, n_threads):
+def largest_products(queries: FloatArray, items: FloatArray, k: int, n_threads: int) -> IntArray:
     """Return the k items with the largest inner products with each query, (n, k) int64; most of
     them, where there are many items.
 
@@ -133,18 +159,18 @@ def largest_products(queries, items, k, n_threads):
     return found
 
 
-def _product(queries, items, n_threads):
+def _product(queries: FloatArray, items: FloatArray, n_threads: int) -> Product:
     right = Panels(np.ascontiguousarray(items), True, n_threads=n_threads)
     return Product(np.ascontiguousarray(queries), right)
 
 
-def _means(points, order, start):
+def _means(points: FloatArray, order: IntArray, start: IntArray) -> FloatArray:
     """Return the mean of each cell of points."""
     sums = np.add.reduceat(points[order], start[:-1], axis=0)
     return sums / np.diff(start)[:, None].astype(np.float32)
 
 
-def _cells(points, n_cells, n_threads):
+def _cells(points: FloatArray, n_cells: int, n_threads: int) -> tuple[IntArray, IntArray]:
     """Return points by cells of six rounds of Lloyd's algorithm on 48 points a cell: their order,
     and where each cell starts in it and the last cell ends; none is empty.
     """
@@ -156,7 +182,7 @@ def _cells(points, n_cells, n_threads):
     return _by_cell(points, centers, n_threads)
 
 
-def _by_cell(points, centers, n_threads):
+def _by_cell(points: FloatArray, centers: FloatArray, n_threads: int) -> tuple[IntArray, IntArray]:
     """Return points in the order of their nearest centers, and where cells start."""
     half = -0.5 * np.square(centers).sum(axis=1, keepdims=True)
     ones = np.ones((len(points), 1), dtype=np.float32)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from ..utils.deadline import Deadline
 from ..utils.precision import DOUBLE, SINGLE
-from ..utils.types import Float64Array
 from .gibbs_kernel import Kernel
 from .linear_problem import LinearProblem
 from .log_domain import Potentials
-from .rules import MarginalProx, MarginalTerms, Relaxation
+from .rules import MarginalTerms, Relaxation, UnbalancedRule
 
 if TYPE_CHECKING:
     from .sinkhorn_solver import SinkhornSolver
@@ -41,7 +40,8 @@ class UnbalancedProblem(LinearProblem):
         super().__init__(solver, kernel, epsilon, deadline)
 
     def terms_at(self, epsilon: float) -> MarginalTerms:
-        return self.solver.rule.terms(self.separable, epsilon, self.relaxation)
+        rule = cast(UnbalancedRule, self.solver.rule)
+        return rule.relaxed_terms(self.separable, epsilon, self.relaxation)
 
     def solution(self) -> Potentials:
         mass = self._plan_mass()
@@ -74,7 +74,8 @@ class UnbalancedProblem(LinearProblem):
                 room = SINGLE.max_exponent * self.epsilon * max(1.0, room)
                 is_near = is_near and (np.abs(x - prox.anchor) <= room)[mass > 0].all()
             sides.append(x)
-        return Potentials(*sides), is_near
+        f, g = sides
+        return Potentials(f, g), is_near
 
     def _placed(self, potentials: Potentials) -> Potentials | None:
         """Return potentials whose plan is within the numbers of its kernel; None if the plan is too
@@ -84,7 +85,10 @@ class UnbalancedProblem(LinearProblem):
         self.p, self.q = self.solver.p, self.solver.q
         for prox, x, mass, _ in self._sides(potentials):
             if prox.anchor is not None:
-                asked = self._asked(prox, x, mass)
+                # The marginal that these potentials ask for.
+                rho = self.epsilon * prox.power / (1.0 - prox.power)
+                with np.errstate(over="ignore"):
+                    asked = mass * np.exp(np.where(mass > 0, prox.anchor - x, 0.0) / rho)
                 totals.append(asked.sum())
                 if self.scaling_map is not None:
                     mass = np.where(asked > 1e-30 * totals[-1], mass, 0.0)
@@ -100,9 +104,3 @@ class UnbalancedProblem(LinearProblem):
         factor = np.exp(self.log_factor)
         self.p, self.q = masses if factor == 1.0 else (mass * factor for mass in masses)
         return Potentials(potentials.f + self.translation, potentials.g)
-
-    def _asked(self, prox: MarginalProx, x: Float64Array, mass: Float64Array) -> Float64Array:
-        """Return the marginal that potentials of a side ask for."""
-        rho = self.epsilon * prox.power / (1.0 - prox.power)
-        with np.errstate(over="ignore"):
-            return mass * np.exp(np.where(mass > 0, prox.anchor - x, 0.0) / rho)

@@ -72,7 +72,7 @@ class _Descent:
         ]
         # The weight of the quadratic term is one in POT, and here at most one.
         share = 1.0 / (1.0 + alpha)
-        rule = UnbalancedRule.of(self.p, self.q, tuple(share * price for price in prices))
+        rule = UnbalancedRule.priced(self.p, self.q, tuple(share * price for price in prices))
         M = None if alpha == 0 else call.M.astype(np.float64)
         problem = QuadraticProblem.from_checked(*self.costs, rule, linear_cost=M, alpha=share)
         max_inner = as_limit(max_iter_ot, "max_iter_ot")

@@ -52,7 +52,7 @@ def test_unbalanced_plan_is_that_of_plain_iterations(shape):
     for rho, precision in itertools.product(RHO, (SINGLE, DOUBLE)):
         expected = unbalanced(cost - base.f[:, None] - base.g + 0.1, p, q, 0.1, rho)
         expected *= np.sqrt(0.8 / expected.sum())
-        args = cost, base, UnbalancedRule.of(p, q, rho), 0.1, precision
+        args = cost, base, UnbalancedRule.priced(p, q, rho), 0.1, precision
         _, solution = solved(*args, relaxation=Relaxation(rho, 0.1, 0.8))
         # Potentials to start from change nothing, nor do potentials of another problem.
         other = Potentials(9 * np.ones(len(p)), -7 * np.ones(len(q)))
@@ -66,7 +66,7 @@ def test_unbalanced_plan_is_that_of_plain_iterations(shape):
 @pytest.mark.parametrize("rule", [Balanced, Semirelaxed, PartialRule, UnbalancedRule])
 def test_some_of_the_points_have_the_mass_of_all(rule):
     _, _, p, q = problem(6, 5, 2)
-    whole = UnbalancedRule.of(p, q, (1.0, 2.0)) if rule is UnbalancedRule else rule(p, q / q.sum())
+    whole = UnbalancedRule.priced(p, q, (1.0, 2.0)) if rule is UnbalancedRule else rule(p, q / q.sum())
     part = whole.take([0, 4], [1, 2, 3])
     np.testing.assert_allclose(part.p, whole.p[[0, 4]] * whole.p.sum() / whole.p[[0, 4]].sum())
     np.testing.assert_allclose(part.q, whole.q[1:4] * whole.q.sum() / whole.q[1:4].sum())
@@ -76,7 +76,7 @@ def test_points_without_mass_have_none():
     cost, base, p, q = problem(9, 7, 4)
     p[[0, 5]], q[3] = 0.0, 0.0
     rho, at = (1.0, 2.0), np.ix_(np.flatnonzero(p), np.flatnonzero(q))
-    for rule in (UnbalancedRule.of(p, q, rho), Semirelaxed(p, q), PartialRule(p, q, 0.5)):
+    for rule in (UnbalancedRule.priced(p, q, rho), Semirelaxed(p, q), PartialRule(p, q, 0.5)):
         relaxation = Relaxation(rho, 0.0, 1.0) if rule.is_relaxed else None
         plan, _ = solved(cost, base, rule, 0.1, DOUBLE, relaxation=relaxation)
         assert plan[[0, 5]].max() == 0.0 and plan[:, 3].max() == 0.0
@@ -93,7 +93,7 @@ def test_points_without_mass_have_none():
 def test_plans_cut_short_and_plans_that_are_too_dear_are_numbers(shift, precision, seconds):
     cost, base, p, q = problem(20, 9, 0)
     rho, limits = (0.006, 0.006), dict(deadline=Deadline.after(seconds))
-    rule, relaxation = UnbalancedRule.of(p, q, rho), Relaxation(rho, shift, 1.0)
+    rule, relaxation = UnbalancedRule.priced(p, q, rho), Relaxation(rho, shift, 1.0)
     plan, found = solved(cost, base, rule, 0.006, precision, relaxation=relaxation, **limits)
     assert np.isfinite(plan).all() and found.n_iter < (2 if shift < 0 else 1000)
     assert plan.sum() > 0 if shift < 0 else plan.max() <= 1e-3
@@ -148,7 +148,7 @@ def test_rules_of_masses_of_other_totals():
     assert type(PartialRule.of(p, q)) is Balanced
     for rule in (PartialRule.of(p, q, 1 - 1e-6), PartialRule.of(p, 0.5 * q, 0.5)):
         assert type(rule) is PartialRule
-    rule = UnbalancedRule.of(np.ones(3), np.ones(4), (np.inf, 1.0))
+    rule = UnbalancedRule.priced(np.ones(3), np.ones(4), (np.inf, 1.0))
     assert rule.mass == pytest.approx(np.sqrt(12))
     assert rule.penalty(rule.p, rule.q * 0.75) > 0 == rule.penalty(rule.p, rule.q)
 
