@@ -72,6 +72,17 @@ static inline int gwf_has_stalled(const double *change, ptrdiff_t stride, ptrdif
     return before <= least && !grows;
 }
 
+/* Return whether steps turn: the change has not clearly fallen since `then`, a row of iterations
+ * ago, and all of these went back, or proximal steps were so large that the objective rose; of both
+ * the numbers of last iterations without an exception are given. */
+static inline int gwf_turns(const gwf_limits *limits, ptrdiff_t n_returned, ptrdiff_t n_since_rise,
+                            double change, double then) {
+    const double after = limits->stalled_after;
+    return change > limits->clearly_less * then &&
+           ((double)n_returned >= after ||
+            (limits->proximal != 0.0 && (double)n_since_rise < after - 1));
+}
+
 /* Judge a move by how much the next change exceeds the one that was foretold: adapt the length of
  * moves; return whether the move is to be undone. */
 static inline int gwf_fails(const gwf_limits *limits, double grown, double *reach,

@@ -26,6 +26,9 @@ cdef extern from "judge.h" nogil:
         double value, double before, double error, int was_settled, int *hidden)
     int gwf_has_stalled(
         const double *change, ptrdiff_t stride, ptrdiff_t done, double floor, ptrdiff_t after)
+    int gwf_turns(
+        const gwf_limits *limits, ptrdiff_t n_returned, ptrdiff_t n_since_rise, double change,
+        double then)
     int gwf_fails(const gwf_limits *limits, double grown, double *reach, double *shrinks)
     double gwf_next_omega(double omega, double rate, double most)
     int gwf_lead(
@@ -88,6 +91,15 @@ cdef class Judge:
         settled = gwf_settles(
             &self.limits, done, change, moved, former, value, before, error, was_settled, &hidden)
         return bool(settled), bool(hidden)
+
+    def turns(
+        self, ptrdiff_t n_returned, ptrdiff_t n_since_rise, double change, double then
+    ):
+        """Return whether steps go back and forth: the last `n_returned` of them all went back, or
+        there are `n_since_rise` of them since a proximal step raised the objective; and the change
+        has not clearly fallen since it was `then`.
+        """
+        return bool(gwf_turns(&self.limits, n_returned, n_since_rise, change, then))
 
     def fails(self, double grown, double reach, double shrinks):
         """Return whether a move fails after which the change is `grown` times what was foretold,

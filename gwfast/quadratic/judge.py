@@ -279,7 +279,7 @@ def verdict_on(
     cycle = before.cycle._replace(n_steady=before.cycle.n_steady + 1)
     # Unless the objective is concave plain steps may go back and forth between plans.
     if status is None and rounds and not linearization.method.alternating:
-        cycle = cycle.after(_turns(history, linearization, rounding), is_low, limits.damps)
+        cycle = cycle.after(_turns(history, judge, rounding), is_low, limits.damps)
     damps = cycle.damping != before.cycle.damping
     return Verdict(
         status=status,
@@ -302,8 +302,14 @@ def _numbers(
 ) -> dict[str, float]:
     """Return the numbers by which the steps of a linearization are judged."""
     numbers = limits.stopping.numbers(limits, linearization.precision, floor, rounding)
-    first = dict(fraction=linearization.inner_fraction, first_limit=linearization.inner_limit)
-    return numbers | first | facts
+    own = dict(
+        fraction=linearization.inner_fraction,
+        first_limit=linearization.inner_limit,
+        proximal=linearization.method.proximal,
+        stalled_after=STALLED_AFTER,
+        clearly_less=CLEARLY_LESS,
+    )
+    return numbers | own | facts
 
 
 def _has_settled(judge: Judge, history: Sequence[Step], before: Verdict) -> tuple[bool, bool]:
@@ -377,22 +383,13 @@ def has_stalled(history: Sequence[Step], floor: float) -> bool:
     return _judge.has_stalled([step.change for step in history], floor, STALLED_AFTER)
 
 
-def _turns(history: Sequence[Step], linearization: Linearization, rounding: float) -> bool:
-    """Return whether steps lead back, or proximal steps are so large that the objective rises."""
+def _turns(history: Sequence[Step], judge: Judge, rounding: float) -> bool:
+    """Return whether steps go back and forth, or proximal steps raise the objective."""
     if len(history) <= STALLED_AFTER:
         return False
-    return _returns(history) or (linearization.method.proximal and _rises(history, rounding))
-
-
-def _returns(history: Sequence[Step]) -> bool:
-    """Return whether the last plans go back and forth, and their change does not fall."""
-    recent = history[-STALLED_AFTER:]
-    return all(step.returned for step in recent) and (
-        recent[-1].change > CLEARLY_LESS * history[-1 - STALLED_AFTER].change
-    )
-
-
-def _rises(history: Sequence[Step], rounding: float) -> bool:
-    """Return whether the objective rose within the last iterations, beyond rounding."""
-    costs = [step.gw_cost for step in history[-STALLED_AFTER:]]
-    return any(late > early + rounding for early, late in itertools.pairwise(costs))
+    recent = history[: -1 - STALLED_AFTER : -1]
+    n_returned = sum(1 for _ in itertools.takewhile(lambda step: step.returned, recent))
+    pairs = enumerate(itertools.pairwise(step.gw_cost for step in recent))
+    rises = (k for k, (late, early) in pairs if late > early + rounding)
+    then = history[-1 - STALLED_AFTER].change
+    return judge.turns(n_returned, next(rises, STALLED_AFTER), recent[0].change, then)

@@ -75,6 +75,16 @@ def test_changes_that_no_longer_fall_are_told_from_those_that_grow():
     assert not has_stalled([], 1.0, 3)
 
 
+@pytest.mark.parametrize("proximal", [False, True])
+def test_steps_turn_that_all_go_back_or_raise_the_objective_without_getting_shorter(proximal):
+    judge = Judge(stalled_after=20, clearly_less=0.8, proximal=proximal)
+    for seed in HISTORIES:
+        rng = np.random.default_rng(seed)
+        returned, since, (change, then) = *rng.integers(0, 30, 2), numbers(rng, 2)
+        turns = returned >= 20 or (proximal and since <= 18)
+        assert judge.turns(returned, since, change, then) == (turns and change > 0.8 * then)
+
+
 def test_moves_fail_if_the_next_change_is_longer_than_foretold():
     assert JUDGE.fails(1.6, 4.0, 4.0) == (True, 1.0, 8.0)
     assert JUDGE.fails(1.2, 4.0, 4.0) == (False, 4.0, 4.0)

@@ -66,7 +66,9 @@ def test_unbalanced_plan_is_that_of_plain_iterations(shape):
 @pytest.mark.parametrize("rule", [Balanced, Semirelaxed, PartialRule, UnbalancedRule])
 def test_some_of_the_points_have_the_mass_of_all(rule):
     _, _, p, q = problem(6, 5, 2)
-    whole = UnbalancedRule.priced(p, q, (1.0, 2.0)) if rule is UnbalancedRule else rule(p, q / q.sum())
+    whole = (
+        UnbalancedRule.priced(p, q, (1.0, 2.0)) if rule is UnbalancedRule else rule(p, q / q.sum())
+    )
     part = whole.take([0, 4], [1, 2, 3])
     np.testing.assert_allclose(part.p, whole.p[[0, 4]] * whole.p.sum() / whole.p[[0, 4]].sum())
     np.testing.assert_allclose(part.q, whole.q[1:4] * whole.q.sum() / whole.q[1:4].sum())
