@@ -1,5 +1,5 @@
-"""The pace of the Sinkhorn iterations of a linear problem: how many come next, and what comes
-after them. All of it is arithmetic on numbers.
+"""The pace of the Sinkhorn iterations of a linear problem: the number of iterations of the next
+call of a kernel, and the action after them. All of it is arithmetic on numbers.
 """
 
 import enum
@@ -26,7 +26,7 @@ AFTER_NEWTON = 3
 
 
 class Action(enum.Enum):
-    """What comes after some iterations."""
+    """The next step of the loop of a linear problem."""
 
     END = enum.auto()
     ITERATE = enum.auto()  # go on as before
@@ -37,7 +37,7 @@ class Action(enum.Enum):
 
 
 class Goal(NamedTuple):
-    """Where the iterations of a linear problem end, and what bounds them."""
+    """Tolerance and limits of the iterations of a linear problem."""
 
     tol: float  # error at which iterations end
     max_iter: int
@@ -50,7 +50,7 @@ class Goal(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What some iterations have shown."""
+    """The numbers that some iterations have led to."""
 
     n_iter: int  # of all so far
     error: float
@@ -61,7 +61,7 @@ class Look(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """How iterations go on."""
+    """The over-relaxation and the speed of iterations."""
 
     omega: float = 1.0  # over-relaxation
     error: float = math.inf  # at the last look
@@ -104,7 +104,7 @@ def is_look(n_iter: int) -> bool:
 
 
 def next_action(look: Look, pace: Pace, goal: Goal) -> Action:
-    """Return what comes after some iterations."""
+    """Return the action after some iterations."""
     # Close is False for NaN: a broken kernel is seen below, by its scalings.
     is_close = look.error <= goal.tol and look.n_iter >= goal.min_iter
     is_over = is_close or look.seconds_left < 0.0

@@ -175,7 +175,7 @@ class Cycle(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether damping does not help."""
+        """True if damping has not ended the cycle."""
         return self.n_cycles > MOST_DAMPED
 
     def after(self, turns: bool, is_low: bool, may_damp: bool) -> Cycle:

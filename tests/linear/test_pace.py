@@ -1,5 +1,5 @@
-"""What comes after some Sinkhorn iterations, on lists of numbers. Imports from inside, as kernels
-would reach few of these cases."""
+"""The loop of Sinkhorn iterations on lists of numbers. Imports from inside, as kernels would reach
+few of these cases."""
 
 import math
 
