@@ -22,9 +22,13 @@ from .call import Call, LossFun, Masses, Plan, Seed, Solver
 from .exact import solve_all_exact
 
 __all__ = [
-    "entropic_fused_gromov_barycenters", "entropic_gromov_barycenters", "fgw_barycenters",
-    "gromov_barycenters", "semirelaxed_fgw_barycenters", "semirelaxed_gromov_barycenters",
-]  # fmt: skip
+    "entropic_fused_gromov_barycenters",
+    "entropic_gromov_barycenters",
+    "fgw_barycenters",
+    "gromov_barycenters",
+    "semirelaxed_fgw_barycenters",
+    "semirelaxed_gromov_barycenters",
+]
 StopCriterion: TypeAlias = Literal["barycenter", "loss"]
 
 
@@ -32,14 +36,27 @@ class Barycenter(Spaces):
     """Spaces, weights, and a first structure `C`, features `Y` or None, plans `starts` or None."""
 
     keeps_plans = True  # whether logs have the plans of all updates
+    _fixes_structure = _fixes_features = False
 
     def __init__(
-        self, N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys=None,
-        init_Y=None, alpha=1.0, init_name="init_Y", G0=None,
-    ):  # fmt: skip
-        n, size, own = as_count(N, "N"), len(Cs), {"p": p, "init_C": as_costs(init_C, "init_C")}
-        arrays = Arrays(listed(Cs=Cs, ps=ps, Ys=Ys) | own | {init_name: init_Y})
-        self.back, self.init_name, self._lambdas = arrays.back, init_name, np.full(size, 1 / size)
+        self,
+        N,
+        Cs,
+        ps,
+        p,
+        lambdas,
+        loss_fun,
+        symmetric,
+        inits,
+        random_state,
+        Ys=None,
+        alpha=1.0,
+        G0=None,
+    ):
+        n, size = as_count(N, "N"), len(Cs)
+        inits = inits | {"init_C": as_costs(inits["init_C"], "init_C")}
+        arrays = Arrays(listed(Cs=Cs, ps=ps, Ys=Ys) | {"p": p} | inits)
+        self.back, self._lambdas = arrays.back, np.full(size, 1 / size)
         names = [(f"Cs[{s}]", f"Ys[{s}]", f"ps[{s}]") for s in range(size)]
         p = np.full(n, 1 / n) if p is None else as_vector(arrays["p"], "p", n)
         if not (p > 0).all():
@@ -47,18 +64,19 @@ class Barycenter(Spaces):
         super().__init__(arrays, names, p.astype(arrays.dtype), arrays.dtype)
         if lambdas is not None:
             self._lambdas = as_vector(lambdas, "lambdas", size)
-        self.has_features, inits, shapes = Ys is not None, [], {"init_C": (n, n)}
+        self.has_features, shapes = Ys is not None, [(n, n)]
         if self.has_features:
             self.Ys = np.concatenate(self.features)
             weighted = zip(self._lambdas, self.features, strict=True)
             self._weighted_Ys = np.concatenate([weight * Y for weight, Y in weighted])
-            shapes[init_name] = n, self.Ys.shape[1]
-        for name, shape in shapes.items():
-            x = arrays[name]
-            inits.append(x if x is None else as_matrix(x, name, shape=shape).astype(self.dtype))
-        self._fixable = {name for name in shapes if arrays[name] is not None}
+            shapes.append((n, self.Ys.shape[1]))
+        self._inits = {
+            name: None if arrays[name] is None else as_matrix(arrays[name], name, shape=shape)
+            for name, shape in zip(inits, shapes, strict=False)
+        }
+        first = (x if x is None else x.astype(self.dtype) for x in self._inits.values())
         options = dict(loss_fun=loss_fun, symmetric=symmetric, alpha=alpha)
-        self._begin(options, random_state, G0, *inits)
+        self._begin(options, random_state, G0, *first)
 
     def _begin(self, options, random_state, G0, C, Y=None):
         n = len(self.p)
@@ -103,15 +121,16 @@ class Barycenter(Spaces):
         """Return the masses of the barycenter."""
         return self.p
 
-    def update(
-        self, solve, max_iter, tol, stop_criterion, warmstartT, verbose, log, fixed_structure=False,
-        fixed_features=False,
-    ):  # fmt: skip
+    def fix(self, structure, features):
+        """Keep the first structure, or the first features, in all updates if so asked."""
+        for is_fixed, name in zip((structure, features), self._inits, strict=False):
+            if is_fixed and self._inits[name] is None:
+                raise _undefined(f"{name} must be given if it is fixed")
+        self._fixes_structure, self._fixes_features = structure, features
+
+    def update(self, solve, max_iter, tol, stop_criterion, warmstartT, verbose, log):
         """Return features (if any), structure and POT's log; for `solve` see `one_by_one`."""
         pots_choice(stop_criterion, "stop_criterion", get_args(StopCriterion))
-        for fixed, name in ((fixed_structure, "init_C"), (fixed_features, self.init_name)):
-            if fixed and name not in self._fixable:
-                raise _undefined(f"{name} must be given if it is fixed")
         tol, print_row = as_number(tol, "tol", zero=True), table()
         by_loss, everything = stop_criterion == "loss", range(len(self.costs))
         C, Y, plans = self.C, self.Y, self.starts
@@ -124,9 +143,9 @@ class Barycenter(Spaces):
                 together = self.joined(plans)
                 losses.append(float(sum(apart)))
                 former_C, former_Y = C, Y
-                if self.has_features and not fixed_features:
+                if self.has_features and not self._fixes_features:
                     Y = self.mean_features(together)
-                if not fixed_structure:
+                if not self._fixes_structure:
                     C = self.mean_structure(together)
                 if by_loss:
                     former, change = losses[-2], abs(losses[-1] - losses[-2])
@@ -235,15 +254,46 @@ class SemirelaxedBarycenter(Barycenter):
         return np.concatenate([plan.T for plan in plans], axis=1)
 
 
+def _entropic_plans(spaces, epsilon, max_iter, solver, numItermax, stopThr, verbose, warn):
+    """Return a function as `one_by_one` for problems with entropy."""
+    return one_by_one(
+        spaces,
+        solve_all,
+        epsilon=epsilon,
+        max_iter=max_iter,
+        tol=1e-4,
+        solver=solver,
+        numItermax=numItermax,
+        stopThr=stopThr,
+        verbose=verbose,
+        warn=warn,
+    )
+
+
 def entropic_gromov_barycenters(
-    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None, p: Masses = None,
-    lambdas: Masses = None, loss_fun: LossFun = "square_loss", epsilon: float = 0.1,
-    symmetric: bool | None = True, max_iter: float = 1000, tol: float = 1e-9,
-    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None, random_state: Seed = None, *,
-    solver: Solver = "PGD", warmstart: bool = False, numItermax: float = 1000,
-    stopThr: float = 1e-9, warn: bool = True,
-) -> Plan:  # fmt: skip
+    N: int,
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    p: Masses = None,
+    lambdas: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = True,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    random_state: Seed = None,
+    *,
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> Plan:
     """Return the entropic Gromov-Wasserstein barycenter of spaces, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_gromov_barycenters>`__.
     For other parameters see `entropic_gromov_wasserstein`.
@@ -266,24 +316,41 @@ def entropic_gromov_barycenters(
     C, log : array of shape (N, N), and if asked for a dict
         It has "err", with the criterion "loss" also "loss", the plans "T", and "p".
     """
-    spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state)
-    solve = one_by_one(
-        spaces, solve_all, epsilon=epsilon, max_iter=max_iter, tol=1e-4, solver=solver,
-        numItermax=numItermax, stopThr=stopThr, verbose=verbose, warn=warn,
-    )  # fmt: skip
+    inits = {"init_C": init_C}
+    spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, inits, random_state)
+    solve = _entropic_plans(spaces, epsilon, max_iter, solver, numItermax, stopThr, verbose, warn)
     return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
 
 
 def entropic_fused_gromov_barycenters(
-    N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    p: Masses = None, lambdas: Masses = None, loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1, symmetric: bool | None = True, alpha: float = 0.5, max_iter: float = 1000,
-    tol: float = 1e-9, stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False,
-    verbose: bool = False, log: bool = False, init_C: ArrayLike | None = None,
-    init_Y: ArrayLike | None = None, fixed_structure: bool = False, fixed_features: bool = False,
-    random_state: Seed = None, *, solver: Solver = "PGD", warmstart: bool = False,
-    numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
-) -> tuple[Any, ...]:  # fmt: skip
+    N: int,
+    Ys: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    p: Masses = None,
+    lambdas: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = True,
+    alpha: float = 0.5,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    init_Y: ArrayLike | None = None,
+    fixed_structure: bool = False,
+    fixed_features: bool = False,
+    random_state: Seed = None,
+    *,
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> tuple[Any, ...]:
     """Return the entropic fused Gromov-Wasserstein barycenter of spaces, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_barycenters>`__,
     but with features that are updated, which POT 0.9.7 returns as they began. For other parameters
@@ -302,45 +369,68 @@ def entropic_fused_gromov_barycenters(
         It has "err_feature", "err_structure" and "Ts_iter", or with the criterion "loss" "loss" and
         "err_rel_loss"; the plans "T", "p", and "Ms", the costs between features.
     """
-    spaces = Barycenter(
-        N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_Y, alpha
-    )
-    solve = one_by_one(
-        spaces, solve_all, epsilon=epsilon, max_iter=max_iter, tol=1e-4, solver=solver,
-        numItermax=numItermax, stopThr=stopThr, verbose=verbose, warn=warn,
-    )  # fmt: skip
-    return spaces.update(
-        solve, max_iter, tol, stop_criterion, warmstartT, verbose, log, fixed_structure,
-        fixed_features,
-    )  # fmt: skip
+    inits = {"init_C": init_C, "init_Y": init_Y}
+    spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, inits, random_state, Ys, alpha)
+    solve = _entropic_plans(spaces, epsilon, max_iter, solver, numItermax, stopThr, verbose, warn)
+    spaces.fix(fixed_structure, fixed_features)
+    return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
 
 
 def gromov_barycenters(
-    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None, p: Masses = None,
-    lambdas: Masses = None, loss_fun: LossFun = "square_loss", symmetric: bool | None = True,
-    armijo: bool = False, max_iter: float = 1000, tol: float = 1e-9,
-    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None, random_state: Seed = None, *,
+    N: int,
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    p: Masses = None,
+    lambdas: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True,
+    armijo: bool = False,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    random_state: Seed = None,
+    *,
     numItermaxEmd: float = 100_000,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_barycenters>`__.
     For parameters and results see `entropic_gromov_barycenters` and `gromov_wasserstein`.
     """
-    spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state)
+    inits = {"init_C": init_C}
+    spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, inits, random_state)
     solve = exact_plans(spaces, max_iter, 1e-5, verbose)
     return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
 
 
 def fgw_barycenters(
-    N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    lambdas: Masses = None, alpha: float = 0.5, fixed_structure: bool = False,
-    fixed_features: bool = False, p: Masses = None, loss_fun: LossFun = "square_loss",
-    armijo: bool = False, symmetric: bool | None = True, max_iter: float = 100, tol: float = 1e-9,
-    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None, init_X: ArrayLike | None = None,
-    random_state: Seed = None, *, numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:  # fmt: skip
+    N: int,
+    Ys: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    lambdas: Masses = None,
+    alpha: float = 0.5,
+    fixed_structure: bool = False,
+    fixed_features: bool = False,
+    p: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    armijo: bool = False,
+    symmetric: bool | None = True,
+    max_iter: float = 100,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    init_X: ArrayLike | None = None,
+    random_state: Seed = None,
+    *,
+    numItermaxEmd: float = 100_000,
+) -> tuple[Any, ...]:
     """Return the fused Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fgw_barycenters>`__.
     For results and other parameters see `entropic_fused_gromov_barycenters` and
@@ -351,23 +441,30 @@ def fgw_barycenters(
     init_X : array-like of shape (N, d), optional
         Features of the first barycenter, zeros by default.
     """
-    spaces = Barycenter(
-        N, Cs, ps, p, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,
-        init_name="init_X",
-    )  # fmt: skip
-    return spaces.update(
-        exact_plans(spaces, max_iter, 1e-5, verbose), max_iter, tol, stop_criterion, warmstartT,
-        verbose, log, fixed_structure, fixed_features,
-    )  # fmt: skip
+    inits = {"init_C": init_C, "init_X": init_X}
+    spaces = Barycenter(N, Cs, ps, p, lambdas, loss_fun, symmetric, inits, random_state, Ys, alpha)
+    solve = exact_plans(spaces, max_iter, 1e-5, verbose)
+    spaces.fix(fixed_structure, fixed_features)
+    return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
 
 
 def semirelaxed_gromov_barycenters(
-    N: int, Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None, lambdas: Masses = None,
-    loss_fun: LossFun = "square_loss", symmetric: bool | None = True, max_iter: float = 1000,
-    tol: float = 1e-9, stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False,
-    verbose: bool = False, log: bool = False, init_C: ArrayLike | None = None, G0: str = "product",
+    N: int,
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    lambdas: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    G0: str = "product",
     random_state: Seed = None,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the semi-relaxed Gromov-Wasserstein barycenter of spaces without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_barycenters>`__.
     For other parameters see `entropic_gromov_barycenters`.
@@ -385,22 +482,37 @@ def semirelaxed_gromov_barycenters(
         As of `entropic_gromov_barycenters`, with plans "T" of shape (ns, N), and "p" of shape
         (S, N), the masses that each space gives.
     """
+    inits = {"init_C": init_C}
     spaces = SemirelaxedBarycenter(
-        N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, G0=G0
+        N, Cs, ps, None, lambdas, loss_fun, symmetric, inits, random_state, G0=G0
     )
     solve = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol, verbose=verbose)
     return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)
 
 
 def semirelaxed_fgw_barycenters(
-    N: int, Ys: Sequence[ArrayLike], Cs: Sequence[CostLike], ps: Sequence[ArrayLike] | None = None,
-    lambdas: Masses = None, alpha: float = 0.5, fixed_structure: bool = False,
-    fixed_features: bool = False, p: Masses = None, loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = True, max_iter: float = 100, tol: float = 1e-9,
-    stop_criterion: StopCriterion = "barycenter", warmstartT: bool = False, verbose: bool = False,
-    log: bool = False, init_C: ArrayLike | None = None, init_X: ArrayLike | None = None,
-    G0: str = "product", random_state: Seed = None,
-) -> tuple[Any, ...]:  # fmt: skip
+    N: int,
+    Ys: Sequence[ArrayLike],
+    Cs: Sequence[CostLike],
+    ps: Sequence[ArrayLike] | None = None,
+    lambdas: Masses = None,
+    alpha: float = 0.5,
+    fixed_structure: bool = False,
+    fixed_features: bool = False,
+    p: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = True,
+    max_iter: float = 100,
+    tol: float = 1e-9,
+    stop_criterion: StopCriterion = "barycenter",
+    warmstartT: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    init_C: ArrayLike | None = None,
+    init_X: ArrayLike | None = None,
+    G0: str = "product",
+    random_state: Seed = None,
+) -> tuple[Any, ...]:
     """Return the semi-relaxed fused Gromov-Wasserstein barycenter without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fgw_barycenters>`__.
     For results and other parameters see `semirelaxed_gromov_barycenters` and `fgw_barycenters`.
@@ -411,12 +523,10 @@ def semirelaxed_fgw_barycenters(
         `p` is without effect, as in POT. Features are by default the features of the plans, or with
         clusters centers by scikit-learn.
     """
+    inits = {"init_C": init_C, "init_X": init_X}
     spaces = SemirelaxedBarycenter(
-        N, Cs, ps, None, lambdas, loss_fun, symmetric, init_C, random_state, Ys, init_X, alpha,
-        "init_X", G0,
-    )  # fmt: skip
+        N, Cs, ps, None, lambdas, loss_fun, symmetric, inits, random_state, Ys, alpha, G0
+    )
     solve = one_by_one(spaces, solve_all_exact, max_iter=max_iter, tol_rel=tol, verbose=verbose)
-    return spaces.update(
-        solve, max_iter, tol, stop_criterion, warmstartT, verbose, log, fixed_structure,
-        fixed_features,
-    )  # fmt: skip
+    spaces.fix(fixed_structure, fixed_features)
+    return spaces.update(solve, max_iter, tol, stop_criterion, warmstartT, verbose, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,26 +18,54 @@ from .arrays import Arrays, as_costs, as_limit, as_number
 from .call import Masses, Seed, as_weight, checked_masses
 
 __all__ = [
-    "fused_gromov_wasserstein_dictionary_learning", "fused_gromov_wasserstein_linear_unmixing",
-    "gromov_wasserstein_dictionary_learning", "gromov_wasserstein_linear_unmixing",
-]  # fmt: skip
+    "fused_gromov_wasserstein_dictionary_learning",
+    "fused_gromov_wasserstein_linear_unmixing",
+    "gromov_wasserstein_dictionary_learning",
+    "gromov_wasserstein_linear_unmixing",
+]
+
+
+class Limits(NamedTuple):
+    """Where the turns of weights and plans end, and the factor of the squared norm of weights."""
+
+    reg: float
+    tol_outer: float
+    tol_inner: float
+    max_iter_outer: int
+    max_iter_inner: int
+
+    @classmethod
+    def of(cls, reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner):
+        """Return checked arguments."""
+        return cls(
+            as_number(reg, "reg", zero=True),
+            as_number(tol_outer, "tol_outer", zero=True),
+            as_number(tol_inner, "tol_inner", zero=True),
+            as_limit(max_iter_outer, "max_iter_outer"),
+            as_limit(max_iter_inner, "max_iter_inner"),
+        )
+
+
+class Training(NamedTuple):
+    """How atoms are learned; `rates` are by the names of their arguments."""
+
+    epochs: int
+    batch_size: int
+    rates: dict[str, float]
+    projection: str
+    use_log: bool
+    use_adam_optimizer: bool
+    verbose: bool
 
 
 class Dictionary(Spaces):
     """Spaces, and atoms: structures, and features if any, in rows of `values`; random as in POT."""
 
-    def __init__(
-        self, arrays, names, shape, alpha, inits, reg, tol_outer, tol_inner, max_iter_outer,
-        max_iter_inner, symmetric, random_state=None,
-    ):  # fmt: skip
+    def __init__(self, arrays, names, shape, alpha, inits, limits, symmetric, random_state=None):
         size, n = shape
         self.q = checked_masses(arrays["q"], "q", n).astype(np.float64)
         super().__init__(arrays, names, self.q, np.float64)
-        self.reg, self.rng = as_number(reg, "reg", zero=True), random_generator(random_state)
-        self.tol_outer = as_number(tol_outer, "tol_outer", zero=True)
-        self.tol_inner = as_number(tol_inner, "tol_inner", zero=True)
-        self.max_iter_outer = as_limit(max_iter_outer, "max_iter_outer")
-        self.max_iter_inner = as_limit(max_iter_inner, "max_iter_inner")
+        self.rng, self._limits = random_generator(random_state), limits
         self._alpha = 1.0 if alpha is None else as_weight(alpha, "alpha")
         sides = [(self._alpha * np.outer(self.q, self.q), self.costs)]
         if alpha is not None:
@@ -61,8 +89,8 @@ class Dictionary(Spaces):
         C, *Y = (x[0] for x in self.apart(self.values))
         names = {"C1": inits[0], "p": "q"}
         self.begin(C, Y[0] if Y else None, names, symmetric=symmetric, alpha=self._alpha)
-        options = dict(max_iter=self.max_iter_inner, tol_rel=self.tol_inner)
-        self._solve = exact_plans(self, turns=True, **options)
+        max_iter, tol = self._limits.max_iter_inner, self._limits.tol_inner
+        self._solve = exact_plans(self, max_iter, tol, turns=True)
 
     def apart(self, rows):
         """Return structures (k, n, n), and features (k, n, d) if there are any, of rows."""
@@ -84,19 +112,19 @@ class Dictionary(Spaces):
         weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], 1e15)
         targets = np.empty((shape[0], self.values.shape[1]))
         gram = (self.values * self._weights) @ self.values.T
-        gram -= self.reg * np.eye(shape[1])
+        gram -= self._limits.reg * np.eye(shape[1])
         plans, left = [None] * shape[0], np.arange(shape[0])
-        for _ in range(self.max_iter_outer):
+        for _ in range(self._limits.max_iter_outer):
             C, *Y = self.apart(weights[left] @ self.values)
             starts = [plans[k] for k in left]
             found, at = self._solve(C, Y[0] if Y else None, starts, some[left])
             for k, plan in zip(left, found, strict=True):
                 plans[k], targets[k] = plan, self._target(some[k], plan)
             former, w = losses[left], weights[left]
-            at = at - self.reg * np.square(w).sum(axis=1)
+            at = at - self._limits.reg * np.square(w).sum(axis=1)
             self._weigh(w, at, gram, targets[left] @ self.values.T)
             weights[left], losses[left] = w, at
-            left = left[_relative(at - former, former) > self.tol_outer]
+            left = left[_relative(at - former, former) > self._limits.tol_outer]
             if not len(left):
                 break
         return weights, plans, weights @ self.values * self._weights - targets, losses
@@ -111,7 +139,7 @@ class Dictionary(Spaces):
     def _weigh(self, weights, losses, gram, targets):
         """Change weights to the best for the plans, and losses, by POT's conditional gradient."""
         gradient, goes_on = 2 * (weights @ gram - targets), np.ones(len(losses), bool)
-        for _ in range(self.max_iter_inner):
+        for _ in range(self._limits.max_iter_inner):
             least = gradient == gradient.min(axis=1, keepdims=True)
             way = least / least.sum(axis=1, keepdims=True) - weights
             turn = way @ gram
@@ -124,7 +152,7 @@ class Dictionary(Spaces):
             weights += step[:, None] * way
             gradient += 2 * step[:, None] * turn
             change = (bend * step + slope) * step
-            goes_on &= _relative(change, losses) > self.tol_inner
+            goes_on &= _relative(change, losses) > self._limits.tol_inner
             losses += change
             if not goes_on.any():
                 break
@@ -135,7 +163,7 @@ def _relative(changes, losses):
     return abs(changes) / np.maximum(abs(losses), 1e-15)
 
 
-def unmix(C, Y, Cdict, Ydict, alpha, p, q, *options):
+def unmix(C, Y, Cdict, Ydict, alpha, p, q, limits, symmetric):
     """Return what POT does for a space; without features `Y`, `Ydict` and `alpha` are None."""
     arrays = Arrays(dict(C=as_costs(C, "C"), Y=Y, Cdict=Cdict, Ydict=Ydict, p=p, q=q))
     structures = as_array(arrays["Cdict"], "Cdict")
@@ -144,7 +172,7 @@ def unmix(C, Y, Cdict, Ydict, alpha, p, q, *options):
     if alpha is not None and Ydict is None:
         raise TypeError("Ydict must be an array, got None")
     shape, inits = (len(structures), structures.shape[-1]), ("Cdict", "Ydict")
-    dictionary = Dictionary(arrays, [("C", "Y", "p")], shape, alpha, inits, *options)
+    dictionary = Dictionary(arrays, [("C", "Y", "p")], shape, alpha, inits, limits, symmetric)
     with single_threaded_blas():
         weights, plans, _, losses = dictionary.unmix(np.zeros(1, dtype=int))
     embedded = (x[0] for x in dictionary.apart(weights @ dictionary.values))
@@ -152,24 +180,19 @@ def unmix(C, Y, Cdict, Ydict, alpha, p, q, *options):
     return tuple(map(arrays.back, found))
 
 
-def learn(
-    Cs, Ys, D, nt, alpha, ps, q, epochs, batch_size, rates, Cdict_init, Ydict_init, projection,
-    use_log, use_adam_optimizer, verbose, random_state, *options,
-):  # fmt: skip
+def learn(Cs, Ys, D, nt, alpha, ps, q, inits, limits, training, random_state):
     """Return the atoms of the epoch with the least loss, and POT's log; features may be None."""
     size, log = len(Cs), {"loss_batches": [], "loss_epochs": []}
-    own = dict(q=q, Cdict_init=Cdict_init, Ydict_init=Ydict_init)
-    arrays = Arrays(listed(Cs=Cs, ps=ps, Ys=Ys) | own)
+    arrays = Arrays(listed(Cs=Cs, ps=ps, Ys=Ys) | {"q": q} | inits)
     names = [(f"Cs[{s}]", f"Ys[{s}]", f"ps[{s}]") for s in range(size)]
-    shape, inits = (as_count(D, "D"), as_count(nt, "nt")), ("Cdict_init", "Ydict_init")
-    options = (*options, "symmetric" in projection, random_state)
-    dictionary = Dictionary(arrays, names, shape, alpha, inits, *options)
-    n_epochs = as_limit(epochs, "epochs", minimum=0)
-    n_batch = min(as_count(batch_size, "batch_size"), size)
-    rates = [as_number(rate, name) for name, rate in rates.items()]
+    shape, symmetric = (as_count(D, "D"), as_count(nt, "nt")), "symmetric" in training.projection
+    dictionary = Dictionary(arrays, names, shape, alpha, [*inits], limits, symmetric, random_state)
+    n_epochs = as_limit(training.epochs, "epochs", minimum=0)
+    n_batch = min(as_count(training.batch_size, "batch_size"), size)
+    rates = [as_number(rate, name) for name, rate in training.rates.items()]
     rates = np.repeat(rates, dictionary.ends[: len(rates)])
-    direction = Adam() if use_adam_optimizer else np.asarray
-    dictionary.project(projection)
+    direction = Adam() if training.use_adam_optimizer else np.asarray
+    dictionary.project(training.projection)
     best, least = dictionary.values.copy(), np.inf
     with single_threaded_blas():
         for epoch in range(n_epochs):
@@ -179,17 +202,17 @@ def learn(
                 weights, _, apart, found = dictionary.unmix(batch)
                 losses.append(found.sum())
                 dictionary.values -= rates * direction(2 / n_batch * weights.T @ apart)
-                dictionary.project(projection)
+                dictionary.project(training.projection)
                 # Fourth powers of costs must be finite.
                 if not np.isfinite(dictionary.values**4).all():
                     raise ValueError(f"learning rates must keep atoms finite, got {set(rates)}")
             loss = sum(losses)
-            if use_log:
+            if training.use_log:
                 log["loss_batches"] += losses
                 log["loss_epochs"].append(loss)
             if loss < least:
                 best, least = dictionary.values.copy(), loss
-            if verbose:
+            if training.verbose:
                 print(f"--- epoch = {epoch}  cumulated reconstruction error:  {loss}")
     return *map(arrays.back, dictionary.apart(best)), log
 
@@ -210,10 +233,19 @@ class Adam:
 
 
 def gromov_wasserstein_linear_unmixing(
-    C: CostLike, Cdict: ArrayLike, reg: float = 0.0, p: Masses = None, q: Masses = None,
-    tol_outer: float = 1e-5, tol_inner: float = 1e-5, max_iter_outer: int = 20,
-    max_iter_inner: int = 200, symmetric: bool | None = None, *, numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:  # fmt: skip
+    C: CostLike,
+    Cdict: ArrayLike,
+    reg: float = 0.0,
+    p: Masses = None,
+    q: Masses = None,
+    tol_outer: float = 1e-5,
+    tol_inner: float = 1e-5,
+    max_iter_outer: int = 20,
+    max_iter_inner: int = 200,
+    symmetric: bool | None = None,
+    *,
+    numItermaxEmd: float = 100_000,
+) -> tuple[Any, ...]:
     """Return weights of atoms whose mean is nearest to a space (a local minimum), as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein_linear_unmixing>`__.
 
@@ -240,16 +272,27 @@ def gromov_wasserstein_linear_unmixing(
     >>> gwfast.pot.gromov_wasserstein_linear_unmixing(C, np.stack([C, C / 2]))[0].round(3)
     array([1., 0.])
     """
-    options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
-    return unmix(C, None, Cdict, None, None, p, q, *options)
+    limits = Limits.of(reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner)
+    return unmix(C, None, Cdict, None, None, p, q, limits, symmetric)
 
 
 def fused_gromov_wasserstein_linear_unmixing(
-    C: CostLike, Y: ArrayLike, Cdict: ArrayLike, Ydict: ArrayLike, alpha: float, reg: float = 0.0,
-    p: Masses = None, q: Masses = None, tol_outer: float = 1e-5, tol_inner: float = 1e-5,
-    max_iter_outer: int = 20, max_iter_inner: int = 200, symmetric: bool | None = True, *,
+    C: CostLike,
+    Y: ArrayLike,
+    Cdict: ArrayLike,
+    Ydict: ArrayLike,
+    alpha: float,
+    reg: float = 0.0,
+    p: Masses = None,
+    q: Masses = None,
+    tol_outer: float = 1e-5,
+    tol_inner: float = 1e-5,
+    max_iter_outer: int = 20,
+    max_iter_inner: int = 200,
+    symmetric: bool | None = True,
+    *,
     numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Return the same with features, and after `Cembedded` the mean of the features of the atoms,
     `Yembedded` of shape (nt, d), as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_linear_unmixing>`__.
@@ -260,19 +303,33 @@ def fused_gromov_wasserstein_linear_unmixing(
     Y, Ydict, alpha : arrays of shape (ns, d) and (D, nt, d), and float
         Features of the points, and of the atoms; weight of the structures.
     """
-    options = reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner, symmetric
-    return unmix(C, Y, Cdict, Ydict, as_weight(alpha, "alpha"), p, q, *options)
+    limits = Limits.of(reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner)
+    return unmix(C, Y, Cdict, Ydict, as_weight(alpha, "alpha"), p, q, limits, symmetric)
 
 
 def gromov_wasserstein_dictionary_learning(
-    Cs: Sequence[CostLike], D: int, nt: int, reg: float = 0.0,
-    ps: Sequence[ArrayLike] | None = None, q: Masses = None, epochs: int = 20, batch_size: int = 32,
-    learning_rate: float = 1.0, Cdict_init: ArrayLike | None = None,
-    projection: str = "nonnegative_symmetric", use_log: bool = True, tol_outer: float = 1e-5,
-    tol_inner: float = 1e-5, max_iter_outer: int = 20, max_iter_inner: int = 200,
-    use_adam_optimizer: bool = True, verbose: bool = False, random_state: Seed = None, *,
+    Cs: Sequence[CostLike],
+    D: int,
+    nt: int,
+    reg: float = 0.0,
+    ps: Sequence[ArrayLike] | None = None,
+    q: Masses = None,
+    epochs: int = 20,
+    batch_size: int = 32,
+    learning_rate: float = 1.0,
+    Cdict_init: ArrayLike | None = None,
+    projection: str = "nonnegative_symmetric",
+    use_log: bool = True,
+    tol_outer: float = 1e-5,
+    tol_inner: float = 1e-5,
+    max_iter_outer: int = 20,
+    max_iter_inner: int = 200,
+    use_adam_optimizer: bool = True,
+    verbose: bool = False,
+    random_state: Seed = None,
+    *,
     numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Return atoms such that each space is near a weighted mean of them, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein_dictionary_learning>`__.
     For other parameters see `gromov_wasserstein_linear_unmixing`.
@@ -296,23 +353,39 @@ def gromov_wasserstein_dictionary_learning(
     Cdict, log : array of shape (D, nt, nt), and dict
         The atoms of the epoch with the least loss; sums of losses, "loss_batches", "loss_epochs".
     """
-    return learn(
-        Cs, None, D, nt, None, ps, q, epochs, batch_size, {"learning_rate": learning_rate},
-        Cdict_init, None, projection, use_log, use_adam_optimizer, verbose, random_state, reg,
-        tol_outer, tol_inner, max_iter_outer, max_iter_inner,
-    )  # fmt: skip
+    inits, rates = {"Cdict_init": Cdict_init}, {"learning_rate": learning_rate}
+    limits = Limits.of(reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner)
+    training = Training(epochs, batch_size, rates, projection, use_log, use_adam_optimizer, verbose)
+    return learn(Cs, None, D, nt, None, ps, q, inits, limits, training, random_state)
 
 
 def fused_gromov_wasserstein_dictionary_learning(
-    Cs: Sequence[CostLike], Ys: Sequence[ArrayLike], D: int, nt: int, alpha: float,
-    reg: float = 0.0, ps: Sequence[ArrayLike] | None = None, q: Masses = None, epochs: int = 20,
-    batch_size: int = 32, learning_rate_C: float = 1.0, learning_rate_Y: float = 1.0,
-    Cdict_init: ArrayLike | None = None, Ydict_init: ArrayLike | None = None,
-    projection: str = "nonnegative_symmetric", use_log: bool = False, tol_outer: float = 1e-5,
-    tol_inner: float = 1e-5, max_iter_outer: int = 20, max_iter_inner: int = 200,
-    use_adam_optimizer: bool = True, verbose: bool = False, random_state: Seed = None, *,
+    Cs: Sequence[CostLike],
+    Ys: Sequence[ArrayLike],
+    D: int,
+    nt: int,
+    alpha: float,
+    reg: float = 0.0,
+    ps: Sequence[ArrayLike] | None = None,
+    q: Masses = None,
+    epochs: int = 20,
+    batch_size: int = 32,
+    learning_rate_C: float = 1.0,
+    learning_rate_Y: float = 1.0,
+    Cdict_init: ArrayLike | None = None,
+    Ydict_init: ArrayLike | None = None,
+    projection: str = "nonnegative_symmetric",
+    use_log: bool = False,
+    tol_outer: float = 1e-5,
+    tol_inner: float = 1e-5,
+    max_iter_outer: int = 20,
+    max_iter_inner: int = 200,
+    use_adam_optimizer: bool = True,
+    verbose: bool = False,
+    random_state: Seed = None,
+    *,
     numItermaxEmd: float = 100_000,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Return the same with features, and after `Cdict` the features of the atoms, `Ydict`, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein_dictionary_learning>`__.
     For other parameters see `gromov_wasserstein_dictionary_learning` and
@@ -325,9 +398,9 @@ def fused_gromov_wasserstein_dictionary_learning(
     learning_rate_C, learning_rate_Y : float, default=1
         Length of a step of the structures, and of the features.
     """
+    inits = {"Cdict_init": Cdict_init, "Ydict_init": Ydict_init}
     rates = {"learning_rate_C": learning_rate_C, "learning_rate_Y": learning_rate_Y}
-    return learn(
-        Cs, Ys, D, nt, as_weight(alpha, "alpha"), ps, q, epochs, batch_size, rates, Cdict_init,
-        Ydict_init, projection, use_log, use_adam_optimizer, verbose, random_state, reg,
-        tol_outer, tol_inner, max_iter_outer, max_iter_inner,
-    )  # fmt: skip
+    alpha = as_weight(alpha, "alpha")
+    limits = Limits.of(reg, tol_outer, tol_inner, max_iter_outer, max_iter_inner)
+    training = Training(epochs, batch_size, rates, projection, use_log, use_adam_optimizer, verbose)
+    return learn(Cs, Ys, D, nt, alpha, ps, q, inits, limits, training, random_state)
