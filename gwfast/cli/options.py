@@ -9,9 +9,12 @@ import click
 
 # Labels of the methods of translation.
 METHODS = {
-    "coupling": "coupling", "barycentric": "barycentric", "nn": "nearest neighbor", "csls": "CSLS",
+    "coupling": "coupling",
+    "barycentric": "barycentric",
+    "nn": "nearest neighbor",
+    "csls": "CSLS",
     "inverted_softmax": "inverted softmax",
-}  # fmt: skip
+}
 # Phrases of the library, and phrases with options in their place. An item of a list that is None,
 # or has an option that the running command lacks, is left out of the list.
 _PHRASES = {

@@ -113,9 +113,20 @@ def align(source, target, dictionary, settings, seeds=None):
     plan = plan._replace(scores=shares_of(result.gw.coupling, plan))
     shown = np.searchsorted(rows, shown)
     return Outcome(
-        source, target, settings, result, right, precision, plan, csls, rows, mutual, backward,
-        shown, told,
-    )  # fmt: skip
+        source,
+        target,
+        settings,
+        result,
+        right,
+        precision,
+        plan,
+        csls,
+        rows,
+        mutual,
+        backward,
+        shown,
+        told,
+    )
 
 
 def check_fit(n_queries, dictionary, sides):

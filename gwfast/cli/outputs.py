@@ -21,9 +21,17 @@ from .terminal import field, literal, word_of
 
 # All files that may be written.
 _FILES = (
-    IN_FOLDER, "translations.tsv", "dictionary.txt", "result.json", "report.html", "dynamics.png",
-    "source.vec", "source.bin", "target.vec", "target.bin",
-)  # fmt: skip
+    IN_FOLDER,
+    "translations.tsv",
+    "dictionary.txt",
+    "result.json",
+    "report.html",
+    "dynamics.png",
+    "source.vec",
+    "source.bin",
+    "target.vec",
+    "target.bin",
+)
 # The columns of ``translations.tsv``.
 COLUMNS = ("source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual")
 
@@ -170,22 +178,28 @@ def counted(embeddings):
     """Return the numbers of words, columns and rows that were left out."""
     n, d = embeddings.vectors.shape
     return {
-        "words": n, "columns": d, "duplicates_dropped": embeddings.n_duplicates,
-        "undecodable": embeddings.n_undecodable, "skipped": embeddings.n_skipped,
-    }  # fmt: skip
+        "words": n,
+        "columns": d,
+        "duplicates_dropped": embeddings.n_duplicates,
+        "undecodable": embeddings.n_undecodable,
+        "skipped": embeddings.n_skipped,
+    }
 
 
 def accuracy(precision):
     """Return scores by method, in JSON's types."""
-    return plain({
+    scores = {
         method: {
-            "convention": score.convention, "coverage": score.coverage,
-            "queries": score.n_queries, "dictionary_words": score.n_words,
+            "convention": score.convention,
+            "coverage": score.coverage,
+            "queries": score.n_queries,
+            "dictionary_words": score.n_words,
             **{f"P@{k}": fraction for k, fraction in score.at.items()},
             "intervals_95": {f"P@{k}": score.interval(k) for k in score.at},
         }
         for method, score in precision.items()
-    })  # fmt: skip
+    }
+    return plain(scores)
 
 
 def summary(outcome):
@@ -193,28 +207,41 @@ def summary(outcome):
     gw, mutual = outcome.result.gw, outcome.mutual
     sides = {"source": outcome.source, "target": outcome.target}
     figures = (
-        "status", "converged", "gw_cost", "reg_cost", "epsilon", "marginal_error", "n_iter",
-        "seconds", "confidence",
-    )  # fmt: skip
-    return plain({
+        "status",
+        "converged",
+        "gw_cost",
+        "reg_cost",
+        "epsilon",
+        "marginal_error",
+        "n_iter",
+        "seconds",
+        "confidence",
+    )
+    content = {
         "versions": versions(),
         "folder": os.getcwd(),  # what relative paths are relative to
         "settings": vars(outcome.settings),
         "inputs": {
             name: {"name": side.name, **counted(side.embeddings)} for name, side in sides.items()
         },
-        "plan_shape": gw.coupling.shape, "n_threads": outcome.result.n_threads,
+        "plan_shape": gw.coupling.shape,
+        "n_threads": outcome.result.n_threads,
         "gw": {
             **{name: getattr(gw, name) for name in figures},
-            "advice": as_options(gw.advice), "remarks": [*map(as_options, gw.remarks)],
+            "advice": as_options(gw.advice),
+            "remarks": [*map(as_options, gw.remarks)],
         },
-        "candidates": gw.candidates, "refinement": outcome.result.refinement,
+        "candidates": gw.candidates,
+        "refinement": outcome.result.refinement,
         "evidence": outcome.result.evidence,
         "mutual_pairs": None if mutual is None else int(np.sum(mutual)),
         "translations": {entry.word: entry.best for entry in outcome.entries(outcome.shown)},
-        "accuracy": accuracy(outcome.precision), "seconds": {"align": outcome.result.seconds},
-        "warnings": outcome.warnings, "history": gw.history,
-    })  # fmt: skip
+        "accuracy": accuracy(outcome.precision),
+        "seconds": {"align": outcome.result.seconds},
+        "warnings": outcome.warnings,
+        "history": gw.history,
+    }
+    return plain(content)
 
 
 def plain(value):

@@ -74,9 +74,14 @@ class DaskEngine:
             for address, *own in parts:
                 own = client.scatter(own, workers=[address], hash=False)
                 future = client.submit(
-                    Remote, *own, copies, workers=address, actor=True, pure=False,
+                    Remote,
+                    *own,
+                    copies,
+                    workers=address,
+                    actor=True,
+                    pure=False,
                     allow_other_workers=False,
-                )  # fmt: skip
+                )
                 begun.append((address, future))
         except (*GONE, KeyError):  # KeyError: the scheduler knows no such worker
             self._check()

@@ -21,6 +21,14 @@ from .spaces import (
 )
 
 __all__ = [
-    "plot_aligned", "plot_candidates", "plot_coupling", "plot_couplings", "plot_dendrogram",
-    "plot_distance_histograms", "plot_distances", "plot_dynamics", "plot_embedding", "plot_slices",
-]  # fmt: skip
+    "plot_aligned",
+    "plot_candidates",
+    "plot_coupling",
+    "plot_couplings",
+    "plot_dendrogram",
+    "plot_distance_histograms",
+    "plot_distances",
+    "plot_dynamics",
+    "plot_embedding",
+    "plot_slices",
+]

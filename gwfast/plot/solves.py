@@ -39,11 +39,14 @@ _FATES = (
 
 
 def plot_dynamics(
-    history: Result | Steps | Mapping[str, Result | Steps], *,
+    history: Result | Steps | Mapping[str, Result | Steps],
+    *,
     accuracy: Mapping[str, float] | None = None,
     accuracy_history: ArrayLike | Mapping[str, ArrayLike] | None = None,
-    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw the objective, the accuracy if given, and the errors of every outer iteration.
 
     Parameters
@@ -126,9 +129,12 @@ def _runs_of(history, curves):
 
 
 def plot_candidates(
-    candidates: Result | Iterable[Candidate], *,
-    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    candidates: Result | Iterable[Candidate],
+    *,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw the objective that every start was stopped at, level by level.
 
     Objectives are comparable within a level: fewer points are another problem.
@@ -158,9 +164,14 @@ def plot_candidates(
             fate = next(fate for fate in _FATES if row.fate.startswith(fate[0]))
             _, label, shape, color = fate
             marks[label] = axes.scatter(
-                row.gw_cost, len(names), s=110 if shape == "*" else 36, marker=shape, zorder=3,
-                color=color if fate in _FATES[:3] else "none", edgecolors=color,
-            )  # fmt: skip
+                row.gw_cost,
+                len(names),
+                s=110 if shape == "*" else 36,
+                marker=shape,
+                zorder=3,
+                color=color if fate in _FATES[:3] else "none",
+                edgecolors=color,
+            )
             names.append(row.start)
     _style.name_ticks(axes.yaxis, names)
     axes.set_ylim(len(names) - 0.4, -0.6)
@@ -171,10 +182,15 @@ def plot_candidates(
 
 
 def plot_coupling(
-    coupling: Plan, row_labels: Sequence[str] | None = None,
-    col_labels: Sequence[str] | None = None, *, title: str = "Where the mass of every row goes",
-    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    coupling: Plan,
+    row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None,
+    *,
+    title: str = "Where the mass of every row goes",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw a plan as a heat map, every row as shares of its mass.
 
     Parameters
@@ -196,10 +212,14 @@ def plot_coupling(
 
 
 def plot_couplings(
-    couplings: Mapping[str, Plan], row_labels: Sequence[str] | None = None,
-    col_labels: Sequence[str] | None = None, *, path: PathLike | None = None,
-    figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    couplings: Mapping[str, Plan],
+    row_labels: Sequence[str] | None = None,
+    col_labels: Sequence[str] | None = None,
+    *,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw several plans side by side, on one color scale, such as plans of several epsilons.
 
     Parameters

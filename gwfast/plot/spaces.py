@@ -24,12 +24,19 @@ from ._style import Canvas, Panels
 
 
 def plot_aligned(
-    x: Any, y: Any = None, x_labels: Sequence[object] | None = None,
-    y_labels: Sequence[object] | None = None, *, words: Sequence[str] | None = None,
+    x: Any,
+    y: Any = None,
+    x_labels: Sequence[object] | None = None,
+    y_labels: Sequence[object] | None = None,
+    *,
+    words: Sequence[str] | None = None,
     dictionary: Translations | None = None,
-    names: Sequence[str] = ("source", "target"), title: str = "Both spaces, aligned",
-    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    names: Sequence[str] = ("source", "target"),
+    title: str = "Both spaces, aligned",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw the points of two spaces in one, in the two directions in which the second varies most.
 
     Parameters
@@ -106,11 +113,18 @@ def plot_aligned(
 
 
 def plot_slices(
-    a: Any, b: Any = None, moved: Any = None, a_labels: Sequence[object] | None = None,
-    b_labels: Sequence[object] | None = None, *, names: Sequence[str] = ("first", "second"),
-    titles: Sequence[str] = ("Both slices as they are", "Aligned"), path: PathLike | None = None,
-    figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    a: Any,
+    b: Any = None,
+    moved: Any = None,
+    a_labels: Sequence[object] | None = None,
+    b_labels: Sequence[object] | None = None,
+    *,
+    names: Sequence[str] = ("first", "second"),
+    titles: Sequence[str] = ("Both slices as they are", "Aligned"),
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw two slices of tissue, before and after the first has been moved onto the second.
 
     Parameters
@@ -175,10 +189,16 @@ def _draw_sides(figure, panels, ax, drawn, labels, names, blank=(_style.GREY, _s
 
 
 def plot_distance_histograms(
-    x: ArrayLike, y: ArrayLike, labels: Sequence[str] = ("source", "target"), *,
-    max_rows: int = 2000, bins: int = 120, path: PathLike | None = None,
-    figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    x: ArrayLike,
+    y: ArrayLike,
+    labels: Sequence[str] = ("source", "target"),
+    *,
+    max_rows: int = 2000,
+    bins: int = 120,
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw the distributions of the cosine similarities within two spaces.
 
     Gromov-Wasserstein compares them: the more they differ, the harder a match.
@@ -227,10 +247,14 @@ def plot_distance_histograms(
 
 
 def plot_distances(
-    matrix: PairwiseResult | ArrayLike, names: Sequence[str] | None = None, *,
-    title: str = "Gromov-Wasserstein distances", path: PathLike | None = None,
-    figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    matrix: PairwiseResult | ArrayLike,
+    names: Sequence[str] | None = None,
+    *,
+    title: str = "Gromov-Wasserstein distances",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw a matrix of distances as a heat map with its numbers.
 
     Parameters
@@ -268,10 +292,15 @@ def plot_distances(
 
 
 def plot_dendrogram(
-    matrix: PairwiseResult | ArrayLike, names: Sequence[str] | None = None, *,
-    groups: Sequence[object] | None = None, title: str = "Clusters of average distance",
-    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    matrix: PairwiseResult | ArrayLike,
+    names: Sequence[str] | None = None,
+    *,
+    groups: Sequence[object] | None = None,
+    title: str = "Clusters of average distance",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw which spaces are near one another as a tree of average linkage.
 
     Parameters
@@ -319,10 +348,15 @@ def plot_dendrogram(
 
 
 def plot_embedding(
-    matrix: PairwiseResult | ArrayLike, names: Sequence[str] | None = None, *,
-    groups: Sequence[object] | None = None, title: str = "Spaces by their distances",
-    path: PathLike | None = None, figure: Canvas | None = None, ax: Panels | None = None,
-) -> Figure:  # fmt: skip
+    matrix: PairwiseResult | ArrayLike,
+    names: Sequence[str] | None = None,
+    *,
+    groups: Sequence[object] | None = None,
+    title: str = "Spaces by their distances",
+    path: PathLike | None = None,
+    figure: Canvas | None = None,
+    ax: Panels | None = None,
+) -> Figure:
     """Draw spaces as points of the plane, about as far apart as they are.
 
     Classical multidimensional scaling (Torgerson, Psychometrika, 1952): axes say which share of the

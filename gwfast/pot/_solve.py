@@ -154,10 +154,18 @@ def solve(call: Call, epsilon: float, max_iter: float, tol: float, **options: An
 
 
 def solve_all(
-    calls: list[Call], epsilon: float, max_iter: float, tol: float, *, method: Any = None,
-    solver: str = "PGD", numItermax: float = 1000, stopThr: float = 1e-9, verbose: bool = False,
+    calls: list[Call],
+    epsilon: float,
+    max_iter: float,
+    tol: float,
+    *,
+    method: Any = None,
+    solver: str = "PGD",
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    verbose: bool = False,
     warn: bool = True,
-) -> list[Answer]:  # fmt: skip
+) -> list[Answer]:
     """Return the `Answer` with entropy to each call; small problems are solved together."""
     first, posed, answers = calls[0], {}, {}
     solver = pots_choice(solver, first.name("solver"), ("PGD", "PPA")).lower()

@@ -151,9 +151,13 @@ class ExactDescents:
     def __init__(self, limits, weight):
         self._pairs = []
         self._options = dict(
-            max_outer=limits.max_outer, tol=limits.tol, rounding=ROUNDING, linear=weight,
-            least_change=limits.min_change, least_relative=limits.min_relative,
-        )  # fmt: skip
+            max_outer=limits.max_outer,
+            tol=limits.tol,
+            rounding=ROUNDING,
+            linear=weight,
+            least_change=limits.min_change,
+            least_relative=limits.min_relative,
+        )
 
     def solve(self, firsts, seconds, plans, parts, is_warm, potentials=None):
         """Write the plans of pairs of `exact_space` to parts of `plans`; return the losses."""

@@ -12,9 +12,17 @@ from ..utils.validation import NO_LIMIT, as_array, as_positive
 
 # Space of each axis of the arguments that have points of the first or of the second space.
 SIDES: dict[str, tuple[int, ...]] = {
-    "C1": (0, 0), "Ca": (0, 0), "C2": (1, 1), "Cb": (1, 1), "M": (0, 1), "G0": (0, 1),
-    "p": (0,), "q": (1,), "a": (0,), "b": (1,),
-}  # fmt: skip
+    "C1": (0, 0),
+    "Ca": (0, 0),
+    "C2": (1, 1),
+    "Cb": (1, 1),
+    "M": (0, 1),
+    "G0": (0, 1),
+    "p": (0,),
+    "q": (1,),
+    "a": (0,),
+    "b": (1,),
+}
 
 
 class Arrays:

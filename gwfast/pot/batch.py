@@ -20,12 +20,23 @@ NAMES = {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner
 
 
 def solve_gromov_batch(
-    Ca: ArrayLike, Cb: ArrayLike, reg: float = 1e-2, a: Masses = None, b: Masses = None,
-    loss: str = "sqeuclidean", symmetric: bool | None = None, M: ArrayLike | None = None,
-    alpha: float | None = None, T_init: ArrayLike | None = None, max_iter: float = 50,
-    tol: float = 1e-5, max_iter_inner: float = 50, tol_inner: float = 1e-5, grad: str = "envelope",
+    Ca: ArrayLike,
+    Cb: ArrayLike,
+    reg: float = 1e-2,
+    a: Masses = None,
+    b: Masses = None,
+    loss: str = "sqeuclidean",
+    symmetric: bool | None = None,
+    M: ArrayLike | None = None,
+    alpha: float | None = None,
+    T_init: ArrayLike | None = None,
+    max_iter: float = 50,
+    tol: float = 1e-5,
+    max_iter_inner: float = 50,
+    tol_inner: float = 1e-5,
+    grad: str = "envelope",
     logits: bool | None = None,
-) -> OTResult | Any:  # fmt: skip
+) -> OTResult | Any:
     """Return Gromov-Wasserstein plans without entropy by proximal steps, of many problems, as `POT
     <https://pythonot.github.io/gen_modules/ot.batch.html#ot.batch.solve_gromov_batch>`__.
     Costs (B, n, n, d), the loss "kl" and ``alpha=0`` are a NotImplementedError, and, as arrays that

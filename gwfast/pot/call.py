@@ -23,7 +23,7 @@ from ..utils.validation import (
     as_vector,
     check_masses,
     check_square,
-)  # fmt: skip
+)
 from ._starts import named_plan
 from .arrays import Arrays, NoGradients, as_costs, as_limit, as_number, is_traced, pots_choice
 
@@ -61,12 +61,23 @@ class Call:
 
     @classmethod
     def of(
-        cls, C1: Any, C2: Any, p: Any = None, q: Any = None, loss_fun: str = "square_loss",
-        symmetric: bool | None = None, G0: Any = None, M: Any = None, alpha: Any = 1.0,
-        marginals: str = "balanced", *, m: float | None = None,
-        names: Mapping[str, str] = MappingProxyType({}), random_state: Any = 0,
+        cls,
+        C1: Any,
+        C2: Any,
+        p: Any = None,
+        q: Any = None,
+        loss_fun: str = "square_loss",
+        symmetric: bool | None = None,
+        G0: Any = None,
+        M: Any = None,
+        alpha: Any = 1.0,
+        marginals: str = "balanced",
+        *,
+        m: float | None = None,
+        names: Mapping[str, str] = MappingProxyType({}),
+        random_state: Any = 0,
         use_target: bool = True,
-    ) -> Call:  # fmt: skip
+    ) -> Call:
         """Return the record of arguments as they came; None is uniform, or the default."""
 
         def name(own):

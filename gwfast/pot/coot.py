@@ -40,9 +40,21 @@ class CoOptimal:
     """Both plans of a call, and the objectives on the way to them."""
 
     def __init__(
-        self, data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
-        method_sinkhorn, early_stopping_tol, verbose, smooth=frozenset(),
-    ):  # fmt: skip
+        self,
+        data,
+        epsilon,
+        alpha,
+        warmstart,
+        nits_bcd,
+        tol_bcd,
+        eval_bcd,
+        nits_ot,
+        tol_sinkhorn,
+        method_sinkhorn,
+        early_stopping_tol,
+        verbose,
+        smooth=frozenset(),
+    ):
         pots_choice(method_sinkhorn, "method_sinkhorn", ("sinkhorn", "sinkhorn_log"))
         named = dict(zip(ENVELOPED, data, strict=True)) | _starts(warmstart)
         self.arrays = arrays = Arrays(named, traces=True)
@@ -230,14 +242,27 @@ def _two(x, name):
 
 
 def co_optimal_transport(
-    X: ArrayLike, Y: ArrayLike, wx_samp: Masses = None, wx_feat: Masses = None,
-    wy_samp: Masses = None, wy_feat: Masses = None, epsilon: float | tuple[float, float] = 0,
-    alpha: float | tuple[float, float] = 0, M_samp: ArrayLike | None = None,
-    M_feat: ArrayLike | None = None, warmstart: Mapping[str, Any] | None = None,
-    nits_bcd: float = 100, tol_bcd: float = 1e-7, eval_bcd: float = 1, nits_ot: float = 500,
-    tol_sinkhorn: float = 1e-7, method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
-    early_stopping_tol: float = 1e-6, log: bool = False, verbose: bool = False,
-) -> tuple[Plan, ...]:  # fmt: skip
+    X: ArrayLike,
+    Y: ArrayLike,
+    wx_samp: Masses = None,
+    wx_feat: Masses = None,
+    wy_samp: Masses = None,
+    wy_feat: Masses = None,
+    epsilon: float | tuple[float, float] = 0,
+    alpha: float | tuple[float, float] = 0,
+    M_samp: ArrayLike | None = None,
+    M_feat: ArrayLike | None = None,
+    warmstart: Mapping[str, Any] | None = None,
+    nits_bcd: float = 100,
+    tol_bcd: float = 1e-7,
+    eval_bcd: float = 1,
+    nits_ot: float = 500,
+    tol_sinkhorn: float = 1e-7,
+    method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
+    early_stopping_tol: float = 1e-6,
+    log: bool = False,
+    verbose: bool = False,
+) -> tuple[Plan, ...]:
     """Return co-optimal transport plans of samples (rows) and of features (columns), as `POT
     <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport>`__.
 
@@ -272,22 +297,45 @@ def co_optimal_transport(
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
     found = CoOptimal(
-        data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
-        method_sinkhorn, early_stopping_tol, verbose,
-    )  # fmt: skip
+        data,
+        epsilon,
+        alpha,
+        warmstart,
+        nits_bcd,
+        tol_bcd,
+        eval_bcd,
+        nits_ot,
+        tol_sinkhorn,
+        method_sinkhorn,
+        early_stopping_tol,
+        verbose,
+    )
     plans = tuple(found.arrays.back(side.plan) for side in found.sides)
     return (*plans, found.log()) if log else plans
 
 
 def co_optimal_transport2(
-    X: ArrayLike, Y: ArrayLike, wx_samp: Masses = None, wx_feat: Masses = None,
-    wy_samp: Masses = None, wy_feat: Masses = None, epsilon: float | tuple[float, float] = 0,
-    alpha: float | tuple[float, float] = 0, M_samp: ArrayLike | None = None,
-    M_feat: ArrayLike | None = None, warmstart: Mapping[str, Any] | None = None, log: bool = False,
-    verbose: bool = False, early_stopping_tol: float = 1e-6, nits_bcd: float = 100,
-    tol_bcd: float = 1e-7, eval_bcd: float = 1, nits_ot: float = 500, tol_sinkhorn: float = 1e-7,
+    X: ArrayLike,
+    Y: ArrayLike,
+    wx_samp: Masses = None,
+    wx_feat: Masses = None,
+    wy_samp: Masses = None,
+    wy_feat: Masses = None,
+    epsilon: float | tuple[float, float] = 0,
+    alpha: float | tuple[float, float] = 0,
+    M_samp: ArrayLike | None = None,
+    M_feat: ArrayLike | None = None,
+    warmstart: Mapping[str, Any] | None = None,
+    log: bool = False,
+    verbose: bool = False,
+    early_stopping_tol: float = 1e-6,
+    nits_bcd: float = 100,
+    tol_bcd: float = 1e-7,
+    eval_bcd: float = 1,
+    nits_ot: float = 500,
+    tol_sinkhorn: float = 1e-7,
     method_sinkhorn: Literal["sinkhorn", "sinkhorn_log"] = "sinkhorn",
-) -> float | Any:  # fmt: skip
+) -> float | Any:
     """Return the co-optimal transport loss, entropy included, and if asked for the log of
     `co_optimal_transport`, as `POT
     <https://pythonot.github.io/gen_modules/ot.coot.html#ot.coot.co_optimal_transport2>`__,
@@ -299,8 +347,19 @@ def co_optimal_transport2(
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
     found = CoOptimal(
-        data, epsilon, alpha, warmstart, nits_bcd, tol_bcd, eval_bcd, nits_ot, tol_sinkhorn,
-        method_sinkhorn, early_stopping_tol, verbose, frozenset(ENVELOPED),
-    )  # fmt: skip
+        data,
+        epsilon,
+        alpha,
+        warmstart,
+        nits_bcd,
+        tol_bcd,
+        eval_bcd,
+        nits_ot,
+        tol_sinkhorn,
+        method_sinkhorn,
+        early_stopping_tol,
+        verbose,
+        frozenset(ENVELOPED),
+    )
     value = traced(found.arrays.back(found.distances[-1]), found.arrays, found.gradient)
     return (value, found.log()) if log else value

@@ -12,26 +12,47 @@ from ._solve import solve
 from .call import Call, LossFun, Masses, Plan, Seed, Solver, valued
 
 __all__ = [
-    "BAPG_fused_gromov_wasserstein", "BAPG_fused_gromov_wasserstein2", "BAPG_gromov_wasserstein",
-    "BAPG_gromov_wasserstein2", "entropic_fused_gromov_wasserstein",
-    "entropic_fused_gromov_wasserstein2", "entropic_gromov_wasserstein",
-    "entropic_gromov_wasserstein2", "entropic_partial_fused_gromov_wasserstein",
-    "entropic_partial_fused_gromov_wasserstein2", "entropic_partial_gromov_wasserstein",
-    "entropic_partial_gromov_wasserstein2", "entropic_semirelaxed_fused_gromov_wasserstein",
-    "entropic_semirelaxed_fused_gromov_wasserstein2", "entropic_semirelaxed_gromov_wasserstein",
+    "BAPG_fused_gromov_wasserstein",
+    "BAPG_fused_gromov_wasserstein2",
+    "BAPG_gromov_wasserstein",
+    "BAPG_gromov_wasserstein2",
+    "entropic_fused_gromov_wasserstein",
+    "entropic_fused_gromov_wasserstein2",
+    "entropic_gromov_wasserstein",
+    "entropic_gromov_wasserstein2",
+    "entropic_partial_fused_gromov_wasserstein",
+    "entropic_partial_fused_gromov_wasserstein2",
+    "entropic_partial_gromov_wasserstein",
+    "entropic_partial_gromov_wasserstein2",
+    "entropic_semirelaxed_fused_gromov_wasserstein",
+    "entropic_semirelaxed_fused_gromov_wasserstein2",
+    "entropic_semirelaxed_gromov_wasserstein",
     "entropic_semirelaxed_gromov_wasserstein2",
-]  # fmt: skip
+]
 # The names that partial functions have for arguments of `solve`.
 PARTIAL = {"epsilon": "reg", "max_iter": "numItermax"}
 
 
 def entropic_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
-    G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9, solver: Solver = "PGD",
-    warmstart: bool = False, verbose: bool = False, log: bool = False, *, numItermax: float = 1000,
-    stopThr: float = 1e-9, warn: bool = True,
-) -> Plan:  # fmt: skip
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    *,
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> Plan:
     """Return the entropic Gromov-Wasserstein plan, as POT's `entropic_gromov_wasserstein
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_gromov_wasserstein>`_.
 
@@ -79,12 +100,27 @@ def entropic_gromov_wasserstein(
 
 
 def entropic_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
-    alpha: float = 0.5, G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
-    solver: Solver = "PGD", warmstart: bool = False, verbose: bool = False, log: bool = False, *,
-    numItermax: float = 1000, stopThr: float = 1e-9, warn: bool = True,
-) -> Plan:  # fmt: skip
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    solver: Solver = "PGD",
+    warmstart: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+    *,
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    warn: bool = True,
+) -> Plan:
     """Return the entropic fused Gromov-Wasserstein plan, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_fused_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
@@ -105,11 +141,20 @@ def entropic_fused_gromov_wasserstein(
 
 
 def BAPG_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
-    G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
-    marginal_loss: bool = False, verbose: bool = False, log: bool = False,
-) -> Plan:  # fmt: skip
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    marginal_loss: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+) -> Plan:
     """Return the Gromov-Wasserstein plan by BAPG, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
@@ -131,11 +176,22 @@ def BAPG_gromov_wasserstein(
 
 
 def BAPG_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    loss_fun: LossFun = "square_loss", epsilon: float = 0.1, symmetric: bool | None = None,
-    alpha: float = 0.5, G0: ArrayLike | None = None, max_iter: float = 1000, tol: float = 1e-9,
-    marginal_loss: bool = False, verbose: bool = False, log: bool = False,
-) -> Plan:  # fmt: skip
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1000,
+    tol: float = 1e-9,
+    marginal_loss: bool = False,
+    verbose: bool = False,
+    log: bool = False,
+) -> Plan:
     """Return the fused Gromov-Wasserstein plan by BAPG, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.BAPG_fused_gromov_wasserstein>`__.
     For parameters see `BAPG_gromov_wasserstein` and `entropic_fused_gromov_wasserstein`. The log
@@ -147,11 +203,19 @@ def BAPG_fused_gromov_wasserstein(
 
 
 def entropic_semirelaxed_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
-    epsilon: float = 0.1, symmetric: bool | None = None, G0: ArrayLike | str | None = None,
-    max_iter: float = 1e4, tol: float = 1e-9, log: bool = False, verbose: bool = False,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    epsilon: float = 0.1,
+    symmetric: bool | None = None,
+    G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4,
+    tol: float = 1e-9,
+    log: bool = False,
+    verbose: bool = False,
     random_state: Seed = 0,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the entropic semi-relaxed Gromov-Wasserstein plan, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
@@ -176,11 +240,21 @@ def entropic_semirelaxed_gromov_wasserstein(
 
 
 def entropic_semirelaxed_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None, epsilon: float = 0.1, alpha: float = 0.5,
-    G0: ArrayLike | str | None = None, max_iter: float = 1e4, tol: float = 1e-9, log: bool = False,
-    verbose: bool = False, random_state: Seed = 0,
-) -> Plan:  # fmt: skip
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None,
+    epsilon: float = 0.1,
+    alpha: float = 0.5,
+    G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4,
+    tol: float = 1e-9,
+    log: bool = False,
+    verbose: bool = False,
+    random_state: Seed = 0,
+) -> Plan:
     """Return the entropic semi-relaxed fused Gromov-Wasserstein plan, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_semirelaxed_fused_gromov_wasserstein>`__.
     For parameters see `entropic_semirelaxed_gromov_wasserstein` and
@@ -194,11 +268,20 @@ def entropic_semirelaxed_fused_gromov_wasserstein(
 
 
 def entropic_partial_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None, reg: float = 1.0,
-    m: float | None = None, loss_fun: LossFun = "square_loss", G0: ArrayLike | None = None,
-    numItermax: float = 1000, tol: float = 1e-7, symmetric: bool | None = None, log: bool = False,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    reg: float = 1.0,
+    m: float | None = None,
+    loss_fun: LossFun = "square_loss",
+    G0: ArrayLike | None = None,
+    numItermax: float = 1000,
+    tol: float = 1e-7,
+    symmetric: bool | None = None,
+    log: bool = False,
     verbose: bool = False,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the entropic partial Gromov-Wasserstein plan, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
@@ -220,11 +303,22 @@ def entropic_partial_gromov_wasserstein(
 
 
 def entropic_partial_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None, reg: float = 1.0,
-    m: float | None = None, loss_fun: LossFun = "square_loss", alpha: float = 0.5,
-    G0: ArrayLike | None = None, numItermax: float = 1000, tol: float = 1e-7,
-    symmetric: bool | None = None, log: bool = False, verbose: bool = False,
-) -> Plan:  # fmt: skip
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    reg: float = 1.0,
+    m: float | None = None,
+    loss_fun: LossFun = "square_loss",
+    alpha: float = 0.5,
+    G0: ArrayLike | None = None,
+    numItermax: float = 1000,
+    tol: float = 1e-7,
+    symmetric: bool | None = None,
+    log: bool = False,
+    verbose: bool = False,
+) -> Plan:
     """Return the entropic partial fused Gromov-Wasserstein plan, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.entropic_partial_fused_gromov_wasserstein>`__
     means it: in POT 0.9.7 `M` does not change the plan, see DIFFERENCES.md. For parameters see

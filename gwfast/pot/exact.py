@@ -18,12 +18,19 @@ from ._solve import SMOOTH, Answer, quadratic_term, stated
 from .call import Call, LossFun, Masses, Plan, Seed, valued
 
 __all__ = [
-    "fused_gromov_wasserstein", "fused_gromov_wasserstein2", "gromov_wasserstein",
-    "gromov_wasserstein2", "partial_fused_gromov_wasserstein", "partial_fused_gromov_wasserstein2",
-    "partial_gromov_wasserstein", "partial_gromov_wasserstein2",
-    "semirelaxed_fused_gromov_wasserstein", "semirelaxed_fused_gromov_wasserstein2",
-    "semirelaxed_gromov_wasserstein", "semirelaxed_gromov_wasserstein2",
-]  # fmt: skip
+    "fused_gromov_wasserstein",
+    "fused_gromov_wasserstein2",
+    "gromov_wasserstein",
+    "gromov_wasserstein2",
+    "partial_fused_gromov_wasserstein",
+    "partial_fused_gromov_wasserstein2",
+    "partial_gromov_wasserstein",
+    "partial_gromov_wasserstein2",
+    "semirelaxed_fused_gromov_wasserstein",
+    "semirelaxed_fused_gromov_wasserstein2",
+    "semirelaxed_gromov_wasserstein",
+    "semirelaxed_gromov_wasserstein2",
+]
 # Entries below this part of the mass are rounding of masses.
 NOTHING = 2.0**-55
 # Random starts beside others if points tie and marginals are free, and multiplications of a product
@@ -165,11 +172,22 @@ def _print_table(losses):
 
 
 def gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, log: bool = False,
-    armijo: bool = False, G0: ArrayLike | None = None, max_iter: float = 1e4, tol_rel: float = 1e-9,
-    tol_abs: float = 1e-9, *, verbose: bool = False, numItermaxEmd: float = 100_000,
-) -> Plan:  # fmt: skip
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None,
+    log: bool = False,
+    armijo: bool = False,
+    G0: ArrayLike | None = None,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,
+    *,
+    verbose: bool = False,
+    numItermaxEmd: float = 100_000,
+) -> Plan:
     """Return the Gromov-Wasserstein plan without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.gromov_wasserstein>`__.
     For other parameters see `entropic_gromov_wasserstein`.
@@ -199,12 +217,24 @@ def gromov_wasserstein(
 
 
 def fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    loss_fun: LossFun = "square_loss", symmetric: bool | None = None, alpha: float = 0.5,
-    armijo: bool = False, G0: ArrayLike | None = None, log: bool = False, max_iter: float = 1e4,
-    tol_rel: float = 1e-9, tol_abs: float = 1e-9, *, verbose: bool = False,
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    armijo: bool = False,
+    G0: ArrayLike | None = None,
+    log: bool = False,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,
+    *,
+    verbose: bool = False,
     numItermaxEmd: float = 100_000,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the fused Gromov-Wasserstein plan without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_gromov_wasserstein>`__.
     For parameters see `gromov_wasserstein` and `entropic_fused_gromov_wasserstein`. The log has
@@ -215,11 +245,20 @@ def fused_gromov_wasserstein(
 
 
 def semirelaxed_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None, log: bool = False, G0: ArrayLike | str | None = None,
-    max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9, random_state: Seed = 0, *,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None,
+    log: bool = False,
+    G0: ArrayLike | str | None = None,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,
+    random_state: Seed = 0,
+    *,
     verbose: bool = False,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the semi-relaxed Gromov-Wasserstein plan without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_gromov_wasserstein>`__.
     For `p`, `G0` and `random_state` see `entropic_semirelaxed_gromov_wasserstein`, for other
@@ -237,11 +276,22 @@ def semirelaxed_gromov_wasserstein(
 
 
 def semirelaxed_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, loss_fun: LossFun = "square_loss",
-    symmetric: bool | None = None, alpha: float = 0.5, G0: ArrayLike | str | None = None,
-    log: bool = False, max_iter: float = 1e4, tol_rel: float = 1e-9, tol_abs: float = 1e-9,
-    random_state: Seed = 0, *, verbose: bool = False,
-) -> Plan:  # fmt: skip
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    loss_fun: LossFun = "square_loss",
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    G0: ArrayLike | str | None = None,
+    log: bool = False,
+    max_iter: float = 1e4,
+    tol_rel: float = 1e-9,
+    tol_abs: float = 1e-9,
+    random_state: Seed = 0,
+    *,
+    verbose: bool = False,
+) -> Plan:
     """Return the semi-relaxed fused Gromov-Wasserstein plan without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.semirelaxed_fused_gromov_wasserstein>`__.
     For parameters see `semirelaxed_gromov_wasserstein` and `fused_gromov_wasserstein`. The log has
@@ -254,11 +304,22 @@ def semirelaxed_fused_gromov_wasserstein(
 
 
 def partial_gromov_wasserstein(
-    C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None, m: float | None = None,
-    loss_fun: LossFun = "square_loss", nb_dummies: int = 1, G0: ArrayLike | None = None,
-    thres: float = 1, numItermax: float = 1e4, tol: float = 1e-8, symmetric: bool | None = None,
-    warn: bool = True, log: bool = False, verbose: bool = False,
-) -> Plan:  # fmt: skip
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    m: float | None = None,
+    loss_fun: LossFun = "square_loss",
+    nb_dummies: int = 1,
+    G0: ArrayLike | None = None,
+    thres: float = 1,
+    numItermax: float = 1e4,
+    tol: float = 1e-8,
+    symmetric: bool | None = None,
+    warn: bool = True,
+    log: bool = False,
+    verbose: bool = False,
+) -> Plan:
     """Return the partial Gromov-Wasserstein plan without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_gromov_wasserstein>`__:
     only some of the mass is matched. For other parameters see `gromov_wasserstein`.
@@ -284,12 +345,24 @@ def partial_gromov_wasserstein(
 
 
 def partial_fused_gromov_wasserstein(
-    M: ArrayLike, C1: CostLike, C2: CostLike, p: Masses = None, q: Masses = None,
-    m: float | None = None, loss_fun: LossFun = "square_loss", alpha: float = 0.5,
-    nb_dummies: int = 1, G0: ArrayLike | None = None, thres: float = 1, numItermax: float = 1e4,
-    tol: float = 1e-8, symmetric: bool | None = None, warn: bool = True, log: bool = False,
+    M: ArrayLike,
+    C1: CostLike,
+    C2: CostLike,
+    p: Masses = None,
+    q: Masses = None,
+    m: float | None = None,
+    loss_fun: LossFun = "square_loss",
+    alpha: float = 0.5,
+    nb_dummies: int = 1,
+    G0: ArrayLike | None = None,
+    thres: float = 1,
+    numItermax: float = 1e4,
+    tol: float = 1e-8,
+    symmetric: bool | None = None,
+    warn: bool = True,
+    log: bool = False,
     verbose: bool = False,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the partial fused Gromov-Wasserstein plan without entropy, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.partial_fused_gromov_wasserstein>`__.
     For parameters see `partial_gromov_wasserstein` and `fused_gromov_wasserstein`. The log has

@@ -102,10 +102,16 @@ def _transported(a, b, M):
 
 
 def emd(
-    a: Masses, b: Masses, M: ArrayLike, numItermax: float = 100_000, log: bool = False,
-    center_dual: bool = True, numThreads: int | str = 1, check_marginals: bool = True,
+    a: Masses,
+    b: Masses,
+    M: ArrayLike,
+    numItermax: float = 100_000,
+    log: bool = False,
+    center_dual: bool = True,
+    numThreads: int | str = 1,
+    check_marginals: bool = True,
     potentials_init: tuple[Any, Any] | None = None,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Return the optimal transport plan, as `POT
     <https://pythonot.github.io/all.html#ot.emd>`__, in float64. Sparse costs are a TypeError, and
     infinite costs and masses with two totals a ValueError; `ot.emd` leaves these to POT while it is
@@ -134,11 +140,18 @@ def emd(
 
 
 def emd2(
-    a: Masses, b: Masses, M: ArrayLike, processes: int = 1, numItermax: float = 100_000,
-    log: bool = False, return_matrix: bool = False, center_dual: bool = True,
-    numThreads: int | str = 1, check_marginals: bool = True,
+    a: Masses,
+    b: Masses,
+    M: ArrayLike,
+    processes: int = 1,
+    numItermax: float = 100_000,
+    log: bool = False,
+    return_matrix: bool = False,
+    center_dual: bool = True,
+    numThreads: int | str = 1,
+    check_marginals: bool = True,
     potentials_init: tuple[Any, Any] | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return the cost of optimal transport, as `POT
     <https://pythonot.github.io/all.html#ot.emd2>`__, in float64: a float, or a tensor if arrays are
     tensors; in a list with the log of `emd`. For other parameters see `emd`.
@@ -160,10 +173,18 @@ def emd2(
 
 
 def sinkhorn(
-    a: Masses, b: Masses, M: ArrayLike, reg: float, method: str = "sinkhorn",
-    numItermax: float = 1000, stopThr: float = 1e-9, verbose: bool = False, log: bool = False,
-    warn: bool = True, warmstart: tuple[Any, Any] | None = None,
-) -> Plan:  # fmt: skip
+    a: Masses,
+    b: Masses,
+    M: ArrayLike,
+    reg: float,
+    method: str = "sinkhorn",
+    numItermax: float = 1000,
+    stopThr: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+    warn: bool = True,
+    warmstart: tuple[Any, Any] | None = None,
+) -> Plan:
     """Return the plan of optimal transport with entropy, as `POT
     <https://pythonot.github.io/all.html#ot.sinkhorn>`__, in float64. Other methods, `verbose` and
     `warmstart` are a NotImplementedError; `ot.sinkhorn` leaves these to POT while it is swapped.

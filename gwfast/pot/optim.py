@@ -20,18 +20,26 @@ __all__ = ["cg"]
 # By loss: the function from ``h2(C2)`` to `C2`, and the power of its weight that both costs take.
 LOSSES = {"square_loss": (lambda h2: h2 / 2, 0.5), "kl_loss": (np.exp, 1.0)}
 # The names here of arguments of `Call.of` and `solve_exact`.
-NAMES = {
-    "p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2",
-}  # fmt: skip
+NAMES = {"p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2"}
 
 
 def cg(
-    a: ArrayLike, b: ArrayLike, M: ArrayLike, reg: float, f: Callable[[Any], Any],
-    df: Callable[[Any], Any], G0: ArrayLike | None = None,
-    line_search: Callable[..., Any] | None = None, numItermax: float = 200,
-    numItermaxEmd: float = 100_000, stopThr: float = 1e-9, stopThr2: float = 1e-9,
-    verbose: bool = False, log: bool = False, nx: object = None,
-) -> Plan:  # fmt: skip
+    a: ArrayLike,
+    b: ArrayLike,
+    M: ArrayLike,
+    reg: float,
+    f: Callable[[Any], Any],
+    df: Callable[[Any], Any],
+    G0: ArrayLike | None = None,
+    line_search: Callable[..., Any] | None = None,
+    numItermax: float = 200,
+    numItermaxEmd: float = 100_000,
+    stopThr: float = 1e-9,
+    stopThr2: float = 1e-9,
+    verbose: bool = False,
+    log: bool = False,
+    nx: object = None,
+) -> Plan:
     """Return the plan that minimizes ``<G, M> + reg f(G)``, as POT's `cg
     <https://pythonot.github.io/gen_modules/ot.optim.html#ot.optim.cg>`_, if `f` is a
     Gromov-Wasserstein loss. Any other `f` is a NotImplementedError, and left to POT while its

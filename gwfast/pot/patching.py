@@ -20,10 +20,19 @@ __all__ = ["patch", "patched", "report", "unpatch"]
 FAMILIES = [
     importlib.import_module(f".{name}", __package__)
     for name in (
-        "barycenters", "batch", "coot", "dictionary", "entropic", "exact", "linear", "optim",
-        "templates", "unbalanced", "unified",
+        "barycenters",
+        "batch",
+        "coot",
+        "dictionary",
+        "entropic",
+        "exact",
+        "linear",
+        "optim",
+        "templates",
+        "unbalanced",
+        "unified",
     )
-]  # fmt: skip
+]
 FUNCTIONS = {
     name: getattr(family, name)
     for family in FAMILIES

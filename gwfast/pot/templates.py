@@ -190,10 +190,15 @@ class Distances:
 
 
 def FGW_distance_to_templates(
-    G_edges: ArrayLike, tplt_adjacencies: ArrayLike, G_features: ArrayLike,
-    tplt_features: ArrayLike, tplt_weights: ArrayLike, alpha: ArrayLike = 0.5,
-    multi_alpha: bool = False, batch: ArrayLike | None = None,
-) -> Any:  # fmt: skip
+    G_edges: ArrayLike,
+    tplt_adjacencies: ArrayLike,
+    G_features: ArrayLike,
+    tplt_features: ArrayLike,
+    tplt_weights: ArrayLike,
+    alpha: ArrayLike = 0.5,
+    multi_alpha: bool = False,
+    batch: ArrayLike | None = None,
+) -> Any:
     """Return fused Gromov-Wasserstein losses between graphs and templates, as `POT
     <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TFGWPooling`` calls it:
     an array (n_graphs, n_templates), or (n_templates,) without `batch`. Tensors have gradients in
@@ -236,9 +241,11 @@ def FGW_distance_to_templates(
 
 
 def wasserstein_distance_to_templates(
-    G_features: ArrayLike, tplt_features: ArrayLike, tplt_weights: ArrayLike,
+    G_features: ArrayLike,
+    tplt_features: ArrayLike,
+    tplt_weights: ArrayLike,
     batch: ArrayLike | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Return Wasserstein losses between features of graphs and of templates, as `POT
     <https://pythonot.github.io/gen_modules/ot.gnn.html>`__, whose ``ot.gnn.TWPooling`` calls it.
     For parameters see `FGW_distance_to_templates`.

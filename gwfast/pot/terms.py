@@ -16,9 +16,13 @@ __all__ = ["gwggrad", "gwloss", "init_matrix", "init_matrix_semirelaxed", "tenso
 
 
 def init_matrix(
-    C1: CostLike, C2: CostLike, p: ArrayLike, q: ArrayLike, loss_fun: LossFun = "square_loss",
+    C1: CostLike,
+    C2: CostLike,
+    p: ArrayLike,
+    q: ArrayLike,
+    loss_fun: LossFun = "square_loss",
     nx: object = None,
-) -> tuple[Any, Any, Any]:  # fmt: skip
+) -> tuple[Any, Any, Any]:
     """Return the parts of a Gromov-Wasserstein loss, as POT's `init_matrix
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.init_matrix>`_: the loss
     ``L(a, b) = f1(a) + f2(b) - h1(a) h2(b)`` of plans with marginals `p` and `q`.

@@ -79,9 +79,13 @@ class _Descent:
         inner_tol = max(as_number(tol_ot, "tol_ot", zero=True), MIN_INNER_TOL)
         limits = Limits(2 * as_limit(max_iter, "max_iter"), max_inner, MIN_TOL, inner_tol)
         options = Settings(
-            limits, Epsilon(share * epsilon), method=PGD, dtype="float64", tier="dense",
+            limits,
+            Epsilon(share * epsilon),
+            method=PGD,
+            dtype="float64",
+            tier="dense",
             callback=self._look,
-        )  # fmt: skip
+        )
         self._n_threads = options.threads(problem)
         has_sum_one = np.allclose((self.p.sum(), self.q.sum()), 1.0, rtol=1e-12, atol=0)
         is_product = call.G0 is None and has_sum_one
@@ -167,13 +171,25 @@ def _backend(like):
 
 
 def fused_unbalanced_gromov_wasserstein(
-    Cx: CostLike, Cy: CostLike, wx: Masses = None, wy: Masses = None,
-    reg_marginals: float | tuple[float, float] = 10, epsilon: float = 0,
-    divergence: Literal["kl", "l2"] = "kl", unbalanced_solver: str = "mm", alpha: float = 0,
-    M: ArrayLike | None = None, init_duals: Any | None = None, init_pi: ArrayLike | None = None,
-    max_iter: float = 100, tol: float = 1e-7, max_iter_ot: float = 500, tol_ot: float = 1e-7,
-    log: bool = False, verbose: bool = False,
-) -> tuple[Plan, ...]:  # fmt: skip
+    Cx: CostLike,
+    Cy: CostLike,
+    wx: Masses = None,
+    wy: Masses = None,
+    reg_marginals: float | tuple[float, float] = 10,
+    epsilon: float = 0,
+    divergence: Literal["kl", "l2"] = "kl",
+    unbalanced_solver: str = "mm",
+    alpha: float = 0,
+    M: ArrayLike | None = None,
+    init_duals: Any | None = None,
+    init_pi: ArrayLike | None = None,
+    max_iter: float = 100,
+    tol: float = 1e-7,
+    max_iter_ot: float = 500,
+    tol_ot: float = 1e-7,
+    log: bool = False,
+    verbose: bool = False,
+) -> tuple[Plan, ...]:
     """Return entropic fused unbalanced Gromov-Wasserstein plans, as `POT
     <https://pythonot.github.io/gen_modules/ot.gromov.html#ot.gromov.fused_unbalanced_gromov_wasserstein>`__.
     Problems without entropy, or with another divergence than "kl", are a NotImplementedError, and

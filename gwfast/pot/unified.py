@@ -21,9 +21,17 @@ from .gradients import traced
 __all__ = ["OTResult", "solve_gromov"]
 # The names here of arguments of `Call.of` and of solvers.
 NAMES = {
-    "C1": "Ca", "C2": "Cb", "p": "a", "q": "b", "G0": "plan_init", "m": "unbalanced",
-    "epsilon": "reg", "solver": "method", "tol_rel": "tol", "tol_abs": "tol",
-}  # fmt: skip
+    "C1": "Ca",
+    "C2": "Cb",
+    "p": "a",
+    "q": "b",
+    "G0": "plan_init",
+    "m": "unbalanced",
+    "epsilon": "reg",
+    "solver": "method",
+    "tol_rel": "tol",
+    "tol_abs": "tol",
+}
 # POT's own functions by name, while `patching` has swapped them; else empty.
 originals: dict[str, Callable[..., Any]] = {}
 
@@ -109,13 +117,25 @@ class OTResult:
 
 
 def solve_gromov(
-    Ca: CostLike, Cb: CostLike, M: ArrayLike | None = None, a: Masses = None, b: Masses = None,
-    loss: Literal["L2", "KL"] = "L2", symmetric: bool | None = None, alpha: float = 0.5,
-    reg: float | None = None, reg_type: str = "entropy", unbalanced: float | None = None,
-    unbalanced_type: str = "KL", n_threads: int | None = 1, method: Solver | None = None,
-    max_iter: float | None = None, plan_init: ArrayLike | None = None, tol: float | None = None,
+    Ca: CostLike,
+    Cb: CostLike,
+    M: ArrayLike | None = None,
+    a: Masses = None,
+    b: Masses = None,
+    loss: Literal["L2", "KL"] = "L2",
+    symmetric: bool | None = None,
+    alpha: float = 0.5,
+    reg: float | None = None,
+    reg_type: str = "entropy",
+    unbalanced: float | None = None,
+    unbalanced_type: str = "KL",
+    n_threads: int | None = 1,
+    method: Solver | None = None,
+    max_iter: float | None = None,
+    plan_init: ArrayLike | None = None,
+    tol: float | None = None,
     verbose: bool = False,
-) -> OTResult | Any:  # fmt: skip
+) -> OTResult | Any:
     """Return Gromov-Wasserstein plan and values with entropy or without, as POT's `solve_gromov
     <https://pythonot.github.io/gen_modules/ot.solvers.html#ot.solvers.solve_gromov>`_. Problems
     that gwfast does not solve are a NotImplementedError, and left to POT while its function is
@@ -163,9 +183,19 @@ def solve_gromov(
     loss_fun = "square_loss" if loss.lower() == "l2" else "kl_loss"
     between = None if alpha == 1 else M
     call = Call.of(
-        Ca, Cb, a, b, loss_fun, symmetric, plan_init, between, alpha, marginals, m=unbalanced,
+        Ca,
+        Cb,
+        a,
+        b,
+        loss_fun,
+        symmetric,
+        plan_init,
+        between,
+        alpha,
+        marginals,
+        m=unbalanced,
         names=NAMES,
-    )  # fmt: skip
+    )
     if reg:
         solver = method if method and marginals == "balanced" else "PGD"
         answer = solve(call, reg, max_iter, tol, solver=solver, verbose=verbose)

@@ -103,9 +103,14 @@ class QuadraticProblem:
         self._set(x, y, rule, loss, linear_cost, alpha)
 
     def _set(
-        self, x: Geometry, y: Geometry, rule: Balanced,
-        loss: LossName = "square", linear_cost: Any = None, alpha: float = 0.5,
-    ) -> None:  # fmt: skip
+        self,
+        x: Geometry,
+        y: Geometry,
+        rule: Balanced,
+        loss: LossName = "square",
+        linear_cost: Any = None,
+        alpha: float = 0.5,
+    ) -> None:
         self._sides, self.rule, self.loss = (x, y), rule, loss
         self.x, self.y = x.neutral(rule.p), y.neutral(rule.q)
         if isinstance(linear_cost, np.ndarray):

@@ -125,14 +125,24 @@ class CellAlignment:
 
 
 def align(
-    adata_x: Any, adata_y: Any, p: ArrayLike | None = None, q: ArrayLike | None = None, *,
+    adata_x: Any,
+    adata_y: Any,
+    p: ArrayLike | None = None,
+    q: ArrayLike | None = None,
+    *,
     use_rep: str | tuple[str | None, str | None] | None = None,
-    n_components: NComponents = "auto", n_neighbors: int | Iterable[int] | None = None,
-    metric: CellMetric = "cosine", labels: str | None = None, epsilon: EpsilonLike = "auto",
-    marginals: Marginals = "balanced", time_limit: float | None = None,
-    n_threads: int | None = None, seed: int = 0, progress: Progress = False,
+    n_components: NComponents = "auto",
+    n_neighbors: int | Iterable[int] | None = None,
+    metric: CellMetric = "cosine",
+    labels: str | None = None,
+    epsilon: EpsilonLike = "auto",
+    marginals: Marginals = "balanced",
+    time_limit: float | None = None,
+    n_threads: int | None = None,
+    seed: int = 0,
+    progress: Progress = False,
     key_added: str | None = "gwfast",
-) -> CellAlignment:  # fmt: skip
+) -> CellAlignment:
     """Align the cells of two data sets that have no feature in common.
 
     SCOT's procedure (Demetci et al., Journal of Computational Biology 2022): a graph of nearest
@@ -215,9 +225,16 @@ def align(
             break
         costs = [cells.neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)]
         gw = quiet_solve(
-            *costs, p, q, marginals=marginals, epsilon=epsilon, time_limit=deadline.left,
-            n_threads=n_threads, seed=seed, progress=progress,
-        )  # fmt: skip
+            *costs,
+            p,
+            q,
+            marginals=marginals,
+            epsilon=epsilon,
+            time_limit=deadline.left,
+            n_threads=n_threads,
+            seed=seed,
+            progress=progress,
+        )
         unbalanced, uneven = gw.marginals.name == "unbalanced", uneven_x or uneven_y
         if gw.converged and (uneven or unbalanced):
             # An unbalanced plan has no confidence.

@@ -162,10 +162,15 @@ def center_align(
                 text = f"round {number} of {max_rounds} at most, slice {k} of {len(others)}"
                 report(ProgressEvent("round", text, k))
                 alignment = pairwise_align(
-                    (start.spots, expression), (data.spots, data.table), alpha=alpha, norm=norm,
-                    dissimilarity=dissimilarity, n_threads=n_threads, seed=seed,
+                    (start.spots, expression),
+                    (data.spots, data.table),
+                    alpha=alpha,
+                    norm=norm,
+                    dissimilarity=dissimilarity,
+                    n_threads=n_threads,
+                    seed=seed,
                     time_limit=deadline.left,
-                )  # fmt: skip
+                )
                 if center is not None and alignment.gw.ending == Ending.TIME_LIMIT:
                     return center
                 alignments.append(alignment)

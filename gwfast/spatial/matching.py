@@ -250,11 +250,22 @@ def pairwise_align(
     if blur or not norm:
         _warn_of_units(a, b, not blur)
     gw = _solved(
-        a, b, dissimilarity, norm, rare, alpha, blur, init, Deadline.after(time_limit),
-        p=in_order(p, "p", a.names, of="slice_a"), q=in_order(q, "q", b.names, of="slice_b"),
+        a,
+        b,
+        dissimilarity,
+        norm,
+        rare,
+        alpha,
+        blur,
+        init,
+        Deadline.after(time_limit),
+        p=in_order(p, "p", a.names, of="slice_a"),
+        q=in_order(q, "q", b.names, of="slice_b"),
         marginals="balanced" if overlap is None else Partial(overlap),
-        n_threads=n_threads, seed=seed, progress=progress,
-    )  # fmt: skip
+        n_threads=n_threads,
+        seed=seed,
+        progress=progress,
+    )
     gw = advised(gw, "blur", "alpha, or other seeds")
     gw = dataclasses.replace(gw, labels=(a.names, b.names))
     warn_of(gw)

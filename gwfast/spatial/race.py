@@ -42,9 +42,13 @@ class End(NamedTuple):
 
 
 def race(
-    problem: QuadraticProblem, motions: Motions, solve: Callable[..., GWResult],
-    deadline: Deadline, seed: int, searched: GWResult | None = None,
-) -> GWResult:  # fmt: skip
+    problem: QuadraticProblem,
+    motions: Motions,
+    solve: Callable[..., GWResult],
+    deadline: Deadline,
+    seed: int,
+    searched: GWResult | None = None,
+) -> GWResult:
     """Return the `GWResult` of the lowest optimum, with remarks that name a doubt.
 
     The starts are motions, expression alone, and the result of a search before, `searched`, if
