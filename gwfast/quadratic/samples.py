@@ -11,7 +11,6 @@ Anderson's acceleration on 10,000 words halves it.
 """
 
 import functools
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..linear.gibbs_kernel import Scalings, SparseKernel
 from ..linear.log_domain import Potentials
 from ..linear.rules import Balanced
 from ..linear.support import Support
+from ..utils.orders import golden_multiples
 from .acceleration import Going
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
@@ -40,8 +40,7 @@ class Sample(Support):
     def __init__(self, kernel, scalings, draws):
         n, _ = self.shape = kernel.shape
         index, times = (np.empty((n, draws), dtype=np.int32) for _ in range(2))
-        # A sequence of low discrepancy, by the golden ratio.
-        offsets, step = np.arange(n) * ((math.sqrt(5.0) - 1.0) / 2.0) % 1.0, np.empty(n)
+        offsets, step = golden_multiples(n), np.empty(n)
         _sparse.sample(kernel.rows, scalings.v, offsets, index, times, step, kernel.n_threads)
         drawn, start = times > 0, np.zeros(n + 1, dtype=np.int64)
         np.cumsum(drawn.sum(axis=1), out=start[1:])

@@ -16,6 +16,7 @@ from ...problems.quadratic import QuadraticProblem
 from ...quadratic.linearize import TIERS, WHOLE_TIERS, Tier, is_factored, linearize, nbytes, tiers
 from ...quadratic.methods import PGD
 from ...quadratic.neighbors import NeighborTier
+from ...utils.orders import spread
 from ...utils.precision import SINGLE, FloatPrecision
 from ...utils.tuning import DEFAULT
 from ...utils.validation import one_of
@@ -109,13 +110,6 @@ def fewer_points(problem, options, points):
                     x[every[points:size]] *= x[every[points:]].sum() / mass
             rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
         yield problem.replace(rule=rule).take(*rows), rows
-
-
-def spread(ranked):
-    """Return the same in another order, the first few spread evenly over all."""
-    # Multiples of the golden ratio modulo one: the first k fill the interval evenly, for every k.
-    golden = np.arange(len(ranked)) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
-    return ranked[np.argsort(golden, kind="stable")]
 
 
 def needs(
