@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -13,11 +12,13 @@ from numpy.typing import ArrayLike
 from .._version import __version__
 from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
-from ..results.result import ConvergenceWarning, GWResult, LabelTransfer, Projection
+from ..problems.quadratic import QuadraticProblem
+from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending, Status
 from ..results.tables import as_labels, of_tuples
-from ..solvers.gromov import gromov_wasserstein
-from ..utils.callers import outside
+from ..solvers.gromov import solve
+from ..solvers.options import Settings, in_force
+from ..solvers.search.advice import warn_of
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.types import Float64Array, FloatArray, Progress
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 # `width` is the argument for the width of a plan, `others` are further arguments to change.
 ADVICE = {
     Ending.CONVERGED: "",
-    Ending.SCALES: "",
     Ending.STOPPED: "",
     Ending.CYCLE: "try a larger {width}, or compare other {others}",
     Ending.TIME_LIMIT: "try a larger time_limit, a larger {width}, or fewer points",
@@ -219,22 +219,25 @@ def align(
     column = _labels(adata_y, labels)
     names = names_of(adata_x), names_of(adata_y)
     p, q = in_order(p, "p", names[0], of="adata_x"), in_order(q, "q", names[1], of="adata_y")
+    settings = Settings.of(
+        None,
+        deadline,
+        tol=1e-5,
+        epsilon=epsilon,
+        n_threads=n_threads,
+        seed=seed,
+        takes_zero=True,
+        progress=progress,
+        placement=in_force.get(),
+    )
     alignments, tried = list[CellAlignment](), list[Tried]()
     for k in _numbers(n_neighbors, min(len(x), len(y))):
         if tried and deadline.passed():
             break
-        costs = [cells.neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)]
-        gw = quiet_solve(
-            *costs,
-            p,
-            q,
-            marginals=marginals,
-            epsilon=epsilon,
-            time_limit=deadline.left,
-            n_threads=n_threads,
-            seed=seed,
-            progress=progress,
+        cost_x, cost_y = (
+            cells.neighbor_costs(z, k, metric=metric, n_threads=n_threads) for z in (x, y)
         )
+        gw = solve(QuadraticProblem(cost_x, cost_y, p, q, marginals=marginals), settings)
         unbalanced, uneven = gw.marginals.name == "unbalanced", uneven_x or uneven_y
         if gw.converged and (uneven or unbalanced):
             # An unbalanced plan has no confidence.
@@ -246,7 +249,7 @@ def align(
         alignments.append(CellAlignment(gw, x, y, k, ()))
         alignments = [min(alignments, key=lambda each: each.gw.gw_cost)]
     found = dataclasses.replace(alignments[0], tried=tuple(tried))
-    warn_of(found.gw)
+    warn_of(found.gw, settings.limits)
     if key_added is not None:
         facts = dict(metric=metric, seed=seed, representation_x=name_x, representation_y=name_y)
         _write(found, adata_x, adata_y, labels, column, key_added, facts)
@@ -315,25 +318,13 @@ def _write(found, adata_x, adata_y, labels, column, key, facts):
         adata_x.obs[f"{key}_{labels}_share"] = shares
 
 
-def quiet_solve(*args, **kwargs):
-    """Return the result of `gromov_wasserstein` without its warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return gromov_wasserstein(*args, **kwargs)
-
-
 def advised(gw, width, others):
     """Return the `GWResult` with advice in the arguments `width` and `others`, and its remarks."""
     known = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
+    # Scales of the terms are chosen by the caller's function.
+    ending = Ending.CONVERGED if gw.ending == Ending.SCALES else gw.ending
     found = gw.advice.partition(";")[0]
-    advice = known.get(gw.ending, "try a larger {width}")
+    advice = known.get(ending, "try a larger {width}")
     advice = advice.format(width=width, others=others, found=found)
-    return dataclasses.replace(gw, advice="; ".join(filter(None, [advice, *gw.remarks])))
-
-
-def warn_of(gw):
-    """Warn of a `GWResult` that neither converged nor was stopped."""
-    if gw.status not in (Status.CONVERGED, Status.STOPPED):
-        ended = f"ended as {str(gw.status)!r} after {gw.n_iter} outer iterations"
-        text = f"Gromov-Wasserstein {ended}, marginal error {gw.marginal_error:.1e}: {gw.advice}"
-        warnings.warn(text, ConvergenceWarning, stacklevel=outside())
+    advice = "; ".join(filter(None, [advice, *gw.remarks]))
+    return dataclasses.replace(gw, ending=ending, advice=advice)

@@ -5,7 +5,6 @@ time with less entropy, from the plan of the spots before.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import math
 import operator
@@ -24,17 +23,21 @@ from ..linear.marginals import Partial
 from ..problems.cross_cost import CrossCost
 from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.neighbors import NeighborTier
 from ..results.coupling import SparseCoupling
 from ..results.result import GWResult, LabelTransfer, Projection
 from ..results.status import Ending
 from ..results.tables import Candidates
 from ..singlecell.cells import are_equal, values_of
-from ..singlecell.matching import advised, quiet_solve, warn_of
-from ..solvers.options import InitLike, SolverOptions, as_options
+from ..singlecell.matching import advised
+from ..solvers.gromov import solve
+from ..solvers.options import InitLike, Settings, SolverOptions, as_options, in_force
+from ..solvers.search.advice import warn_of
 from ..utils.callers import outside
 from ..utils.deadline import Deadline
 from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit
+from ..utils.orders import spread
 from ..utils.types import Float64Array, FloatArray, Progress
 from ..utils.validation import as_count, as_positive, one_of
 from .motions import Motions
@@ -249,58 +252,48 @@ def pairwise_align(
             raise ValueError(f"{each.name} must have {differ}; alpha=1 compares places alone")
     if blur or not norm:
         _warn_of_units(a, b, not blur)
-    gw = _solved(
-        a,
-        b,
-        dissimilarity,
-        norm,
-        rare,
-        alpha,
-        blur,
-        init,
+    p = in_order(p, "p", a.names, of="slice_a")
+    q = in_order(q, "q", b.names, of="slice_b")
+    tol, marginals = 1e-3 if blur else 1e-5, "balanced" if overlap is None else Partial(overlap)
+    settings = Settings.of(
+        dataclasses.replace(rare, marginal_tol=tol),
         Deadline.after(time_limit),
-        p=in_order(p, "p", a.names, of="slice_a"),
-        q=in_order(q, "q", b.names, of="slice_b"),
-        marginals="balanced" if overlap is None else Partial(overlap),
+        tol=tol,
+        epsilon=alpha * blur**2,
+        init=init,
         n_threads=n_threads,
         seed=seed,
+        takes_zero=True,
         progress=progress,
+        placement=in_force.get(),
     )
+    gw = _solved(a, b, p, q, dissimilarity, norm, alpha, blur, marginals, settings)
     gw = advised(gw, "blur", "alpha, or other seeds")
     gw = dataclasses.replace(gw, labels=(a.names, b.names))
-    warn_of(gw)
+    warn_of(gw, settings.limits)
     return SliceAlignment(gw, a.spots, b.spots, blur, alpha)
 
 
-def _solved(
-    a, b, dissimilarity, norm, rare, alpha, blur, init, deadline, *, p, q, marginals, **more
-):
-    """Return the `GWResult` from a start; `more` are arguments of `gromov_wasserstein`."""
-    spots, features_of = [a.spots, b.spots], functools.partial(features, a, b, dissimilarity)
-    tol, epsilon = (1e-3, alpha * blur**2) if blur else (1e-5, 0.0)
-    searches = isinstance(init, str) and init == "auto"
+def _solved(a, b, p, q, dissimilarity, norm, alpha, blur, marginals, settings):
+    """Return the `GWResult` of two slices."""
+    spots, terms = [a.spots, b.spots], dict(alpha=alpha, marginals=marginals)
+    searches = isinstance(settings.init, str) and settings.init == "auto"
     if blur:
-        x, y, expressed = geometries(spots, features_of())
-        between = CrossCost(*expressed)
-    else:
-        x, y = (cdist(each, each) for each in spots)
-        if norm:
-            units = [distances[distances > 0].min() for distances in (x, y)]
-            x, y, *spots = (z / unit for z, unit in zip((x, y, *spots), units * 2, strict=True))
-        between = dissimilarities(a, b, dissimilarity)
-    problem = QuadraticProblem(x, y, p, q, linear_cost=between, alpha=alpha, marginals=marginals)
-    options = dataclasses.replace(rare, marginal_tol=tol)
-    solve = functools.partial(quiet_solve, tol=tol, options=options, **more)
-    if not (searches and (blur or 0 < alpha < 1)):
-        return solve(problem, epsilon=epsilon, init=init, time_limit=deadline.left)
-    levels = _level_sizes(max(problem.shape))
-    if blur and (levels or not problem.is_balanced):
-        options = _with_tier(problem, blur, options) if levels else options
-        return _by_levels(problem, spots, expressed, epsilon, options, deadline, **more)
-    if blur:
-        return solve(problem, epsilon=epsilon, time_limit=deadline.left)
-    motions = Motions(spots, geometries(spots, features_of())[2], problem.rule)
-    return race(problem, motions, functools.partial(solve, epsilon=0.0), deadline, more["seed"])
+        x, y, expressed = geometries(spots, features(a, b, dissimilarity))
+        problem = QuadraticProblem(x, y, p, q, linear_cost=CrossCost(*expressed), **terms)
+        if searches and (_level_sizes(max(problem.shape)) or not problem.is_balanced):
+            return _by_levels(problem, spots, expressed, blur, settings)
+        return solve(problem, settings)
+    x, y = (cdist(each, each) for each in spots)
+    if norm:
+        units = [distances[distances > 0].min() for distances in (x, y)]
+        x, y, *spots = (z / unit for z, unit in zip((x, y, *spots), units * 2, strict=True))
+    costs = dissimilarities(a, b, dissimilarity)
+    problem = QuadraticProblem(x, y, p, q, linear_cost=costs, **terms)
+    if not (searches and 0 < alpha < 1):
+        return solve(problem, settings)
+    _, _, expressed = geometries(spots, features(a, b, dissimilarity))
+    return race(problem, Motions(spots, expressed, problem.rule), settings)
 
 
 def _warn_of_units(a, b, uses_distances):
@@ -322,15 +315,13 @@ def _warn_of_units(a, b, uses_distances):
         warnings.warn(text, stacklevel=outside())
 
 
-def _with_tier(problem, blur, options):
-    """Return the options with the tier for "auto": "dense" while it is faster and fits, else
-    "neighbors" for plans that spread over `blur` spots.
+def _tier_of(problem, blur):
+    """Return the tier for "auto": "dense" while it is faster and fits, else as many neighbors as a
+    plan spreads over that is `blur` spots wide.
     """
     n_pairs = math.prod(problem.shape)
-    if options.tier != "auto":
-        return options
     if n_pairs <= MAX_DENSE and 8 * n_pairs <= as_memory_limit(None):
-        return dataclasses.replace(options, tier="dense")
+        return "dense"
     # The linearized problem takes alpha r^2 / d times the matched mass for a match of the middle
     # spot that is r spots too far, in d dimensions, and more for other spots: plans of spots are
     # within a Gaussian. Beyond r is its tail; the number of spots within r is a ball's volume.
@@ -338,53 +329,46 @@ def _with_tier(problem, blur, options):
     # On grids of 50,000 spots .001 leaves .005 of the mass outside of the neighbors.
     r = blur * math.sqrt(chi2.isf(1e-4, d) * d / (2 * problem.mass))
     volume = math.pi ** (d / 2) / math.gamma(d / 2 + 1) * r**d
-    return dataclasses.replace(options, tier="neighbors", n_neighbors=math.ceil(volume))
+    return NeighborTier(math.ceil(volume))
 
 
-def _by_levels(problem, spots, expressed, epsilon, options, deadline, **others):
-    """Return the `GWResult` of a fused problem of squared distances between spots with features;
-    `others` are arguments of `gromov_wasserstein`.
-    """
-    began, largest = time.perf_counter(), max(problem.shape)
+def _by_levels(problem, spots, expressed, blur, settings):
+    """Return the `GWResult` of a fused problem of squared distances between spots with features."""
+    began, largest, limits = time.perf_counter(), max(problem.shape), settings.limits
     sizes = [*_level_sizes(largest), largest]
+    if len(sizes) > 1 and settings.tier == "auto":
+        settings = dataclasses.replace(settings, tier=_tier_of(problem, blur))
     orders = [_evenly(problem.x.points, problem.p), _evenly(problem.y.points, problem.q)]
     # The width of the plan, in distances of the level's own spots, is the same on each level; a
     # level ends with the epsilon of the next level, for which its plan is then right.
-    epsilons = [epsilon * largest / size for size in [*sizes, largest]]
-    # The plan of a coarse level ends half as wide in its spots.
-    neighbors = options.n_neighbors or 32
-    neighbors = math.ceil(neighbors / GROWTH) if options.tier == "neighbors" else None
-    max_inner = min(options.max_inner, 1000)
-    coarse = dataclasses.replace(options, n_neighbors=neighbors, max_inner=max_inner)
-    gw, before, candidates, remarks = None, None, [], ()
+    epsilons = [settings.epsilon.value * largest / size for size in [*sizes, largest]]
+    coarse_limits = dataclasses.replace(limits, max_outer=40, max_inner=min(limits.max_inner, 1000))
+    coarse = dataclasses.replace(settings, limits=coarse_limits)
+    if neighbors := NeighborTier.of(settings.tier):
+        # The plan of a coarse level ends half as wide in its spots.
+        tier = NeighborTier(math.ceil(neighbors.k / GROWTH))
+        coarse = dataclasses.replace(coarse, tier=tier)
+    gw, before, remarks = None, None, ()
     for size, first, last in zip(sizes, epsilons, epsilons[1:], strict=False):
         rows = [np.sort(order[: -(-size * len(order) // largest)]) for order in orders]
-        part, level, max_iter = problem, options, 1000
-        if size < largest:
-            part, level, max_iter = problem.take(*rows), coarse, 40
+        part, level = (problem.take(*rows), coarse) if size < largest else (problem, settings)
+        schedule = Epsilon(last, anneal_from=first / last, anneal_by=0.5)
         if gw is None:
-            level = dataclasses.replace(level, tier="dense", n_neighbors=None)
-        solve = functools.partial(quiet_solve, tol=1e-3, max_iter=max_iter, options=level, **others)
-        if gw is None:
-            schedule = Epsilon(last, anneal_from=first / last)
-            gw = solve(part, epsilon=schedule, time_limit=deadline.left)
+            searched = dataclasses.replace(schedule, anneal_by=Epsilon.anneal_by)
+            level = dataclasses.replace(level, tier="dense", epsilon=searched)
+            gw = solve(part, level)
             if not part.is_balanced and part.alpha < 1.0:
-                spots, expressed = (
-                    list(map(operator.getitem, z, rows)) for z in (spots, expressed)
-                )
-                schedule = dataclasses.replace(schedule, anneal_by=0.5)
-                descend = functools.partial(solve, epsilon=schedule)
-                motions = Motions(spots, expressed, part.rule)
-                gw = race(part, motions, descend, deadline, others["seed"], gw)
+                level = dataclasses.replace(level, epsilon=schedule)
+                of_part = (list(map(operator.getitem, z, rows)) for z in (spots, expressed))
+                gw = race(part, Motions(*of_part, part.rule), level, gw)
                 remarks = gw.remarks
             candidates, ending, confidence = gw.candidates, gw.ending, gw.confidence
-        elif deadline.passed():
-            gw = quiet_solve(problem, init="product", epsilon=epsilon, time_limit=deadline.left)
+        elif limits.deadline.passed():
+            gw = solve(problem, dataclasses.replace(settings, init="product"))
             break
         else:
             start = _extended(gw, part.shape, rows, before)
-            schedule = Epsilon(last, anneal_from=first / last, anneal_by=0.5)
-            gw = solve(part, init=start, epsilon=schedule, time_limit=deadline.left)
+            gw = solve(part, dataclasses.replace(level, init=start, epsilon=schedule))
             candidates = [*candidates, row_of(_winner(candidates), gw, "won")]
         before = rows
     if gw.converged and ending in (Ending.TIE, Ending.UNCERTAIN):
@@ -418,7 +402,5 @@ def _evenly(points, masses):
     """Return the spots (n,) in an order whose first spots are spread evenly over the slice, which
     keeps its moments: at even steps through a tree of halves. Spots without mass come last.
     """
-    # Multiples of the golden ratio modulo one: the first k fill the interval evenly, for every k.
-    golden = np.arange(len(points)) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
-    order = cKDTree(points, leafsize=1).indices[np.argsort(golden, kind="stable")]
+    order = spread(cKDTree(points, leafsize=1).indices)
     return order[np.argsort(masses[order] == 0, kind="stable")]

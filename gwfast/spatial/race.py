@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..problems.quadratic import QuadraticProblem
 from ..results.result import GWResult
 from ..results.status import Ending
 from ..results.tables import Candidate, Candidates
+from ..solvers.gromov import solve
+from ..solvers.options import Settings
 from ..solvers.search.confidence import LEVEL
-from ..utils.deadline import Deadline
 from .motions import Motions
 
 # Distinct motions that are starts, at most.
@@ -44,22 +45,20 @@ class End(NamedTuple):
 def race(
     problem: QuadraticProblem,
     motions: Motions,
-    solve: Callable[..., GWResult],
-    deadline: Deadline,
-    seed: int,
+    settings: Settings,
     searched: GWResult | None = None,
 ) -> GWResult:
     """Return the `GWResult` of the lowest optimum, with remarks that name a doubt.
 
     The starts are motions, expression alone, and the result of a search before, `searched`, if
     there is one; else, in doubt, the product plan and a search, or plans of a partial problem in
-    which distances weigh less. ``solve(problem, init=..., time_limit=...)`` solves from a start.
+    which distances weigh less.
     """
     began, ends, chance, doubt = time.perf_counter(), list[End](), math.nan, ""
-    plans = motions.plans(MAX_MOTIONS, seed)
+    plans = motions.plans(MAX_MOTIONS, settings.seed)
 
-    def led(init, task=problem, **how):
-        return solve(task, init=init, time_limit=deadline.left, **how)
+    def led(init, task=problem, **changes):
+        return solve(task, dataclasses.replace(settings, init=init, **changes))
 
     def starts() -> Iterator[End | None]:
         """Yield ends, and None where they may be enough."""
@@ -89,7 +88,7 @@ def race(
             ends.append(end)
         else:
             chance, doubt = _confidence(ends, motions, problem)
-        if chance >= LEVEL or deadline.passed():
+        if chance >= LEVEL or settings.limits.deadline.passed():
             break
     laid, mass = (plans[0].sum() if plans else 1.0), problem.rule.mass
     if not (doubt or problem.is_balanced) and laid < mass:
