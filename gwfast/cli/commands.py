@@ -103,8 +103,8 @@ def read_dictionaries(settings):
 
 
 def read_side(path, counts, settings):
-    """Return a `Side` that can be aligned, of a file of vectors and perhaps a file of counts."""
-    from .outcome import Side
+    """Return `NamedEmbeddings` of a file of vectors and perhaps a file of counts."""
+    from .outcome import NamedEmbeddings
 
     embeddings = read(path, settings)
     if embeddings.vectors.shape[1] == 1:
@@ -122,7 +122,7 @@ def read_side(path, counts, settings):
             embeddings = embeddings.with_counts(known)
         except ValueError as error:
             raise ValueError(f"{counts}: {error}") from error
-    return Side(str(path), embeddings)
+    return NamedEmbeddings(str(path), embeddings)
 
 
 @cli.command()
@@ -164,7 +164,10 @@ def demo(**settings):
     settings = SimpleNamespace(**settings, marginals="uniform", seeds=None)
     outputs.check_output(settings)
     source, target, dictionary = gwfast.words.load_sample()
-    sides = outcome.Side("Spanish sample", source), outcome.Side("French sample", target)
+    sides = (
+        outcome.NamedEmbeddings("Spanish sample", source),
+        outcome.NamedEmbeddings("French sample", target),
+    )
     run(*sides, dictionary, settings)
 
 

@@ -21,7 +21,7 @@ from .options import arguments_of, as_options, single_backslashes
 from .terminal import watched
 
 
-class Side(NamedTuple):
+class NamedEmbeddings(NamedTuple):
     """Embeddings and their name: a path, as a rule."""
 
     name: str
@@ -45,8 +45,8 @@ class Entry(NamedTuple):
 class Outcome:
     """An alignment with all that is shown and written of it."""
 
-    source: Side
-    target: Side
+    source: NamedEmbeddings
+    target: NamedEmbeddings
     settings: SimpleNamespace  # the options of the command
     result: gwfast.Alignment
     right: dict[int, frozenset[int]]  # target rows of source rows, by the dictionary

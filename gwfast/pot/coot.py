@@ -65,7 +65,7 @@ class CoOptimal:
         of_plans = _pair(epsilon, "epsilon"), _pair(alpha, "alpha"), STARTS[:2], STARTS[2:]
         shapes = zip(X.shape, Y.shape, strict=True)
         self.sides = [
-            Side(arrays, *side, *limits)
+            Block(arrays, *side, *limits)
             for side in zip(("samp", "feat"), shapes, *of_plans, strict=True)
         ]
         self.distances, self._ending = [], Ending.MAX_OUTER
@@ -126,8 +126,8 @@ class CoOptimal:
         return {name: upstream * x for name, x in by_name.items()}
 
 
-class Side:
-    """The plan of samples or of features; a plan that has not converged has `missed`."""
+class Block:
+    """The plan of samples or of features, given the other; `missed` if it has not converged."""
 
     def __init__(self, arrays, kind, shape, epsilon, alpha, start, duals, max_iter, tol):
         self.epsilon, self.alpha, self.missed = epsilon, alpha, False
