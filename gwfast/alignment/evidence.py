@@ -16,14 +16,10 @@ from .retrieval import best_matches, hubness
 
 # Rows of a side that maps are refined on, and compared on; the least that say anything; rounds.
 MOST_ROWS, COMPARED, LEAST_ROWS, ROUNDS = 3000, 2000, 300, 5
-# Share of equal matches from which on two maps are one.
-SAME = 0.5
 # Standard errors by which the plan's map must exceed all others to be right, and below which it is
 # no better than they are; and the confidence in either.
 STANDS_OUT, IS_ALIKE = 5.0, 2.0
 RIGHT, DOUBTED = 0.99, 0.5
-# Relative difference of objectives up to which agreement decides between two plans.
-NEARLY = 0.01
 
 
 class Agreement(NamedTuple):
@@ -66,7 +62,8 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
     for name, start in [*starts, ("chance", orthogonal(chance))]:
         maps = refine_maps(*parts, start, None, ROUNDS, n_threads, lambda event: None, NEVER)[:2]
         figures, matches, _ = _agreement(*asked, *maps, n_threads)
-        if name == "chance" or all(np.mean(matches == other) < SAME for other in known):
+        # With half of the matches in common two maps are one.
+        if name == "chance" or all(np.mean(matches == other) < 0.5 for other in known):
             found.append(Agreement(name, *figures))
             known.append(matches)
             gap = _gap(found[-1], found[0])
@@ -95,10 +92,10 @@ def _agreement(x, y, mapping, target_mapping, n_threads):
 
 
 def chosen(gw, other, contraction):
-    """Return the other result if its objective is nearly as low as the objective of the search,
+    """Return the other result if its objective is as low up to 1 % as the objective of the search,
     with the plan of the search, of this `contraction`, as its rival; else None.
     """
-    if not other.gw_cost <= gw.gw_cost + NEARLY * abs(gw.gw_cost):
+    if not other.gw_cost <= gw.gw_cost + 0.01 * abs(gw.gw_cost):
         return None
     rows = list(gw.candidates)
     number = max(k for k, row in enumerate(rows) if row.fate == "won")

@@ -20,9 +20,6 @@ from ..utils.labels import in_order, labels_of
 from ..utils.types import IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
-# Bytes of float32 similarities at a time: few enough to stay in cache until they are ranked.
-CHUNK_BYTES = 32 * 2**20
-
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
 ByPlan: TypeAlias = Literal["coupling", "barycentric"]
 # Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
@@ -177,8 +174,9 @@ def _joined(parts):
 
 def _chunks(x, y, n_threads):
     """Yield products of blocks of unit rows of `x` with the unit rows of `y`, in one buffer."""
-    # With fewer rows products with many targets wait for memory.
-    step = min(x.shape[0], max(256, CHUNK_BYTES // (4 * y.shape[0])))
+    # 32 MiB of float32 stay in cache until they are ranked; with fewer than 256 rows products with
+    # many targets wait for memory.
+    step = min(x.shape[0], max(256, 2**23 // y.shape[0]))
     buffer = aligned_empty((step, y.shape[0]))
     panels = Panels(y, True, n_threads=n_threads)
     for i in range(0, x.shape[0], step):

@@ -11,7 +11,6 @@ from .._version import __version__
 from .shard import Shard
 from .team import RESUMED, Lost, NoWorkers
 
-LOOK_EVERY = 2.0  # seconds between two looks at a worker that does not answer
 # What Dask raises for a worker that went away, or was restarted. What a shard raises is an answer.
 GONE = OSError, CancelledError, asyncio.TimeoutError
 
@@ -108,7 +107,7 @@ class DaskEngine:
         """
         while True:
             try:
-                return future.result(LOOK_EVERY)
+                return future.result(2.0)  # seconds until a look at a worker that does not answer
             except asyncio.TimeoutError:  # no built-in before Python 3.11
                 # A worker that was restarted at its old address is there without the actor.
                 there = address in (self.places() if actor is None else self._workers())

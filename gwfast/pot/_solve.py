@@ -54,10 +54,6 @@ SMOOTH = {
 EXPECTED = (Ending.CONVERGED, Ending.MAX_OUTER, Ending.PRECISION, Ending.STOPPED)
 
 
-# POT's rule: the change of the plan in the Frobenius norm, at POT's looks.
-FROBENIUS = Stopping(frobenius=True, every=LOOK_EVERY, n_plain=LOOK_EVERY)
-
-
 @dataclasses.dataclass(eq=False)
 class Answer:
     """The plan of a `Call`, its losses in POT's conventions, and how it was found."""
@@ -212,7 +208,8 @@ def _limits(call, max_iter, tol, numItermax, stopThr):
         tol=max(call.number(tol, "tol", zero=True) / call.total, MIN_TOL),
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
         marginal_tol=max(marginal_tol * math.sqrt(min(call.shape)) / 2, MIN_TOL),
-        stopping=FROBENIUS,
+        # POT's rule: the change of the plan in the Frobenius norm, at POT's looks.
+        stopping=Stopping(frobenius=True, every=LOOK_EVERY, n_plain=LOOK_EVERY),
     )
 
 

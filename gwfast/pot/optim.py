@@ -19,8 +19,6 @@ from .unified import LeftToPot
 __all__ = ["cg"]
 # By loss: the function from ``h2(C2)`` to `C2`, and the power of its weight that both costs take.
 LOSSES = {"square_loss": (lambda h2: h2 / 2, 0.5), "kl_loss": (np.exp, 1.0)}
-# The names here of arguments of `Call.of` and `solve_exact`.
-NAMES = {"p": "a", "q": "b", "max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2"}
 
 
 def cg(
@@ -94,7 +92,10 @@ def _call(a, b, M, reg, f, df, G0):
     left, right, loss_fun = _costs(arrays, f, df)
     weight **= LOSSES[loss_fun][1]
     C1, C2 = (arrays.back(weight * x, x.dtype) for x in (left, right))
-    call = Call.of(C1, C2, a, b, loss_fun, None, G0, M, 0.5, names=NAMES)
+    # The names here of arguments of `solve_exact`.
+    names = {"max_iter": "numItermax", "tol_rel": "stopThr", "tol_abs": "stopThr2"}
+    names |= {"p": "a", "q": "b"}
+    call = Call.of(C1, C2, a, b, loss_fun, None, G0, M, 0.5, names=names)
     if call.G0 is not None:
         check_start(call)
     return call

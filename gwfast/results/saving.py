@@ -24,13 +24,8 @@ from .records import Masses, OuterStep
 from .status import Ending
 from .tables import Candidate, Candidates
 
-FORMAT, METHODS = 1, ("pgd", "ppa", "bapg", "cg")
-MARGINALS = "balanced", "semirelaxed", "partial", "unbalanced"
+FORMAT = 1
 NUMBERS = "gw_cost", "reg_cost", "linear_cost", "epsilon", "marginal_error", "gap", "seconds"
-# Difference of sums, relative to the mass, that adding up float32 in another order may make.
-SUM_ROUNDING = 1e-4
-# Entries of a plan of factors that are made to add them up, in a second or two.
-MOST_MADE = 1 << 28
 
 
 def write_result(fields: Mapping[str, Any], path: PathLike) -> None:
@@ -107,8 +102,8 @@ def fields_of(saved: Mapping[str, Any], *, has_plan: bool = True) -> dict[str, A
     if about["format"] != FORMAT:
         raise ValueError(f"in format {about['format']!r}, and this version reads {FORMAT}")
     name, mass, rho = about["marginals"]
-    one_of(name, "marginals", MARGINALS)
-    one_of(about["method"], "method", METHODS)
+    one_of(name, "marginals", ("balanced", "semirelaxed", "partial", "unbalanced"))
+    one_of(about["method"], "method", ("pgd", "ppa", "bapg", "cg"))
     if (rho is None) is (name == "unbalanced"):
         raise ValueError(f"expected two prices with unbalanced marginals alone, got {rho}")
     rho = rho and tuple(as_positive(float(x), "rho") if x != math.inf else x for x in rho)
@@ -164,7 +159,8 @@ def _array(saved: Mapping[str, Any], name: str, ndim: int) -> NDArray[Any]:
 
 def _check_sums(coupling: Coupling, masses: Masses, error: float) -> None:
     """Raise a ValueError unless a plan misses its marginals by this error."""
-    if coupling.form == "factors" and math.prod(coupling.shape) > MOST_MADE:
+    # Up to this number, entries of a plan of factors are made to add them up in a second or two.
+    if coupling.form == "factors" and math.prod(coupling.shape) > 1 << 28:
         return
     rows, cols = coupling.marginals
     more = rows - masses.p, cols - masses.q
@@ -175,7 +171,8 @@ def _check_sums(coupling: Coupling, masses: Masses, error: float) -> None:
         # Its sums are free, at a price.
         "unbalanced": error if np.isfinite(rows.sum()) else np.inf,
     }[masses.name]
-    if not abs(missed - error) <= SUM_ROUNDING * masses.mass + 0.01 * error:
+    # Adding up float32 in another order may make a difference of 1e-4.
+    if not abs(missed - error) <= 1e-4 * masses.mass + 0.01 * error:
         raise ValueError(f"expected sums that miss the marginals by {error:.3g}, got {missed:.3g}")
 
 

@@ -57,13 +57,9 @@ from .slices import (
 if TYPE_CHECKING:
     import pandas as pd
 
-# Largest width of a plan, in distances of neighboring spots.
-MOST_BLUR = 1e6
 # Spots a side of the first level, where starts race, and the factor to the next level: its spots
 # are twice as near to one another.
 FIRST, GROWTH = 1500, 4
-# Pairs of spots up to which a kernel with all entries is the faster one: 1 GiB.
-MAX_DENSE = 1 << 28
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
@@ -241,8 +237,8 @@ def pairwise_align(
         as_positive(blur, "blur", zero=True),
         as_count(seed, "seed", least=0, most=math.inf),
     )
-    if blur > MOST_BLUR:
-        raise ValueError(f"blur must be at most {MOST_BLUR:g} distances of spots, got {blur:g}")
+    if blur > 1e6:
+        raise ValueError(f"blur must be at most 1e6 distances of spots, got {blur:g}")
     if overlap is not None and as_positive(overlap, "overlap") > 1:
         raise ValueError(f"overlap must be from 0 to 1, got {overlap}")
     alpha = as_positive(alpha, "alpha", zero=blur == 0)
@@ -320,7 +316,8 @@ def _tier_of(problem, blur):
     plan spreads over that is `blur` spots wide.
     """
     n_pairs = math.prod(problem.shape)
-    if n_pairs <= MAX_DENSE and 8 * n_pairs <= as_memory_limit(None):
+    # Up to 1 GiB a kernel with all entries is the faster kernel.
+    if n_pairs <= 1 << 28 and 8 * n_pairs <= as_memory_limit(None):
         return "dense"
     # The linearized problem takes alpha r^2 / d times the matched mass for a match of the middle
     # spot that is r spots too far, in d dimensions, and more for other spots: plans of spots are

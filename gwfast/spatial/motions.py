@@ -16,20 +16,10 @@ from scipy.spatial.distance import cdist
 from ..utils.types import Float64Array
 from .slices import rigid_motion, spacing
 
-# Spots over which the means of `geometries` are averaged once more: a spot and its ring.
-N_SMOOTHED = 7
-# Sets of matches drawn; motions that some spots judge, and these spots; motions that are fitted.
-N_DRAWN, N_MOTIONS, N_PROBES, N_FITTED = 10_000, 500, 100, 30
-# Least length between the matches of a set, and largest difference of lengths that agree.
-SHORTEST, TOLERANCE = 5.0, 1.5
 # Largest distance from a spot to the spot that it is laid upon.
 REACH = 1.2
-# Largest distance from a match to its motion, in each round of a fit.
-FITS = 3.0, 2.0, 1.5
 # Root mean square distance between spots after two motions, from which on the motions differ.
 DISTINCT = 3.0
-# Fraction of the gain of the best motion over random matches, below which motions are no starts.
-BEHIND = 0.9
 
 
 class Motions:
@@ -47,8 +37,9 @@ class Motions:
         self._x, self._y = (each[kept] for each, kept in zip(self._spots, rows, strict=True))
         self._p, self._share = rule.p[rows[0]] / rule.p.sum(), rule.mass
         self._every, (of_x, self._tree) = np.arange(len(self._x)), map(cKDTree, (self._x, self._y))
+        # The means of `geometries` are averaged once more, over a spot and its ring.
         u, v = (
-            values[kept][tree.query(tree.data, min(N_SMOOTHED, tree.n))[1]].mean(axis=1)
+            values[kept][tree.query(tree.data, min(7, tree.n))[1]].mean(axis=1)
             for values, kept, tree in zip(features, rows, (of_x, self._tree), strict=True)
         )
         self._costs = cdist(u, v, "sqeuclidean")
@@ -66,12 +57,13 @@ class Motions:
         motions that fall far behind.
         """
         rng, plans = np.random.default_rng(seed), []
-        motions, probes = self._drawn(rng), rng.permutation(self._every)[:N_PROBES]
+        # A hundred spots judge motions before all spots do.
+        motions, probes = self._drawn(rng), rng.permutation(self._every)[:100]
         motions, _ = self._ranked(motions, probes, 2 * DISTINCT)
         motions, scores = self._ranked(self._fitted(motions), self._every, DISTINCT)
         # Mass that is laid upon spots at random costs the mean.
         gains = self._share * self._costs.mean() - scores
-        for motion in motions[gains > BEHIND * gains.max(initial=0.0)][:count]:
+        for motion in motions[gains > 0.9 * gains.max(initial=0.0)][:count]:
             near, plan = self._near(motion), np.zeros(self._shape)
             laid = near < len(self._y)
             plan[self._rows[0][laid], self._rows[1][near[laid]]] = self._p[laid]
@@ -93,8 +85,8 @@ class Motions:
         return rigid_motion(coupling, *self._spots, True, "")(self._spots[0])
 
     def _drawn(self, rng):
-        """Return motions (k, d + 1, d) by sets of d matches whose distances agree, each with and
-        without a reflection.
+        """Return motions (k, d + 1, d) by up to 500 sets of d matches whose distances agree, each
+        with and without a reflection.
         """
         spread, d = self._costs.std(axis=1), self._x.shape[1]
         if not spread.all():
@@ -102,19 +94,20 @@ class Motions:
         # Matches of spots that are unlike most others stand out of the noise.
         clear = (self._costs.min(axis=1) - self._costs.mean(axis=1)) / spread
         clear = clear.argsort()[: -(-len(clear) // 2)]
-        sets = clear[rng.integers(len(clear), size=(N_DRAWN, d))]
-        a, b, agree = self._x[sets], self._y[self._match[sets]], np.ones(N_DRAWN, dtype=bool)
+        sets = clear[rng.integers(len(clear), size=(10_000, d))]
+        a, b, agree = self._x[sets], self._y[self._match[sets]], np.ones(len(sets), dtype=bool)
         for i, k in itertools.combinations(range(d), 2):
             first, second = (np.linalg.norm(z[:, i] - z[:, k], axis=1) for z in (a, b))
-            agree &= (first > SHORTEST) & (abs(first - second) < TOLERANCE)
-        a, b = a[agree][:N_MOTIONS], b[agree][:N_MOTIONS]
+            # Matches of a set are 5 apart at least, and their distances agree up to 1.5.
+            agree &= (first > 5.0) & (abs(first - second) < 1.5)
+        a, b = a[agree][:500], b[agree][:500]
         weights = np.ones((*a.shape[:2], 1))
         return np.concatenate([_rigid(a, b, weights, sign) for sign in (1.0, -1.0)])
 
     def _fitted(self, motions):
-        """Return the motions after fits to all matches near them."""
+        """Return the motions after fits to all matches near them, which are nearer each time."""
         signs, y = np.linalg.det(motions[:, :-1]), self._y[self._match]
-        for most in FITS:
+        for most in (3.0, 2.0, 1.5):
             near = np.square(self._moved(motions) - y).sum(axis=2) < most**2
             motions = _rigid(self._x, y, near[:, :, None], signs)
         return motions
@@ -139,12 +132,12 @@ class Motions:
         return (np.where(np.isinf(costs), self._costs.mean(), costs) * masses).sum(axis=1)
 
     def _ranked(self, motions, spots, distance):
-        """Return motions that are better than all others within a distance, the best first, and
-        their scores.
+        """Return up to 30 motions that are better than all others within a distance, the best
+        first, and their scores.
         """
         scores, best = self._scores(motions, spots), []
         order, moved = scores.argsort(), self._moved(motions, spots[:20])
-        while len(order) and len(best) < N_FITTED:
+        while len(order) and len(best) < 30:
             best.append(order[0])
             squares = np.square(moved[order] - moved[order[0]]).sum(axis=2).mean(axis=1)
             order = order[squares > distance**2]

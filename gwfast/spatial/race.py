@@ -17,21 +17,11 @@ from ..solvers.options import Settings
 from ..solvers.search.confidence import LEVEL
 from .motions import Motions
 
-# Distinct motions that are starts, at most.
-MAX_MOTIONS = 3
 # Relative difference of objectives up to which plans of one motion are one optimum: single spots
 # are matched otherwise. With .001 every sixth right end of a partial problem stays uncertain.
 SAME = 3e-3
 # Relative difference of objectives below which plans of distinct motions leave doubt.
 NEAR = 0.02
-# Weight of distances above which partial problems need a loosened plan to be sure: at .3 four
-# simulated tissues were "converged" without, 1 to 5 % above the loosened plan.
-MAX_ALPHA = 0.1
-# Log odds that no optimum is lower: for one kind of start, each further kind that led there (two
-# count), a gap of `NEAR`, and a plan of more mass than its motion lays upon spots. Of 670 simulated
-# tissues, 249 full overlaps with two kinds and a gap had none lower by 1 %, 121 partial overlaps
-# none, 74 that asked for too much 3, and 73 without a gap 4.
-ODDS = 1.0, 0.7, 1.5, -1.5
 
 
 class End(NamedTuple):
@@ -50,12 +40,12 @@ def race(
 ) -> GWResult:
     """Return the `GWResult` of the lowest optimum, with remarks that name a doubt.
 
-    The starts are motions, expression alone, and the result of a search before, `searched`, if
-    there is one; else, in doubt, the product plan and a search, or plans of a partial problem in
-    which distances weigh less.
+    The starts are up to three motions, expression alone, and the result of a search before,
+    `searched`, if there is one; else, in doubt, the product plan and a search, or plans of a
+    partial problem in which distances weigh less.
     """
     began, ends, chance, doubt = time.perf_counter(), list[End](), math.nan, ""
-    plans = motions.plans(MAX_MOTIONS, settings.seed)
+    plans = motions.plans(3, settings.seed)
 
     def led(init, task=problem, **changes):
         return solve(task, dataclasses.replace(settings, init=init, **changes))
@@ -68,7 +58,9 @@ def race(
             yield End(f"motion {number}", "motion", led(plan))
         alone = led("product", problem.replace(between=motions.costs, alpha=0.0), epsilon=0.0)
         yield End("expression", "expression", led(alone.plan))
-        if searched is not None or problem.is_balanced or problem.alpha <= MAX_ALPHA:
+        # With larger weights of distances partial problems need a loosened plan to be sure: at .3
+        # four simulated tissues were "converged" without, 1 to 5 % above the loosened plan.
+        if searched is not None or problem.is_balanced or problem.alpha <= 0.1:
             yield None
         if searched is not None:
             return
@@ -132,8 +124,11 @@ def _confidence(ends, motions, problem):
             kinds.add(end.kind)
     # A balanced plan has no choice.
     forced = not problem.is_balanced and motions.laid(gw.coupling) < problem.rule.mass
-    one, further, apart, short = ODDS
-    odds = one + further * min(len(kinds) - 1, 2) + apart * (gap >= NEAR) + short * forced
+    # Log odds that no optimum is lower: for one kind of start, each further kind that led there
+    # (two count), a gap, and a plan of more mass than its motion lays upon spots. Of 670 simulated
+    # tissues, 249 full overlaps with two kinds and a gap had none lower by 1 %, 121 partial
+    # overlaps none, 74 that asked for too much 3, and 73 without a gap 4.
+    odds = 1.0 + 0.7 * min(len(kinds) - 1, 2) + 1.5 * (gap >= NEAR) - 1.5 * forced
     doubt = f"two plans with little in common are within {gap:.1%}" if gap < NEAR else ""
     return 1.0 / (1.0 + math.exp(-odds)), doubt
 
