@@ -40,20 +40,7 @@ class CoOptimal:
     """Both plans of a call, and the objectives on the way to them."""
 
     def __init__(
-        self,
-        data,
-        epsilon,
-        alpha,
-        warmstart,
-        nits_bcd,
-        tol_bcd,
-        eval_bcd,
-        nits_ot,
-        tol_sinkhorn,
-        method_sinkhorn,
-        early_stopping_tol,
-        verbose,
-        smooth=frozenset(),
+        self, data, epsilon, alpha, warmstart, nits_ot, tol_sinkhorn, method_sinkhorn, smooth=()
     ):
         pots_choice(method_sinkhorn, "method_sinkhorn", ("sinkhorn", "sinkhorn_log"))
         named = dict(zip(ENVELOPED, data, strict=True)) | _starts(warmstart)
@@ -68,20 +55,21 @@ class CoOptimal:
             Block(arrays, *side, *limits)
             for side in zip(("samp", "feat"), shapes, *of_plans, strict=True)
         ]
+        self._is_warm = warmstart is not None
         self.distances, self._ending = [], Ending.MAX_OUTER
-        limits = as_limit(nits_bcd, "nits_bcd"), as_limit(eval_bcd, "eval_bcd")
+
+    def solve(self, nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose):
+        """Find the plans in turn, with a warning if they have not converged."""
+        limit, every = as_limit(nits_bcd, "nits_bcd"), as_limit(eval_bcd, "eval_bcd")
         tol = as_number(tol_bcd, "tol_bcd", zero=True)
         least_change = as_number(early_stopping_tol, "early_stopping_tol", zero=True)
-        self._solve(warmstart is not None, *limits, tol, least_change, verbose)
-
-    def _solve(self, is_warm, limit, every, tol, least_change, verbose):
         (samp, feat), X, Y = self.sides, self._X, self._Y
         of_samp = (X**2 @ feat.p)[:, None] + Y**2 @ feat.q + samp.linear
         of_feat = (X.T**2 @ samp.p)[:, None] + Y.T**2 @ samp.q
         value = np.inf
         for k in range(limit):
             former, before = value, samp.plan
-            if k or is_warm:
+            if k or self._is_warm:
                 product = X @ feat.plan @ Y.T
             else:  # of the product plan
                 product = np.outer(X @ feat.p, Y @ feat.q / feat.total)
@@ -296,20 +284,8 @@ def co_optimal_transport(
     [array([3, 2, 1, 0]), array([2, 0, 1])]
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
-    found = CoOptimal(
-        data,
-        epsilon,
-        alpha,
-        warmstart,
-        nits_bcd,
-        tol_bcd,
-        eval_bcd,
-        nits_ot,
-        tol_sinkhorn,
-        method_sinkhorn,
-        early_stopping_tol,
-        verbose,
-    )
+    found = CoOptimal(data, epsilon, alpha, warmstart, nits_ot, tol_sinkhorn, method_sinkhorn)
+    found.solve(nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose)
     plans = tuple(found.arrays.back(side.plan) for side in found.sides)
     return (*plans, found.log()) if log else plans
 
@@ -347,19 +323,8 @@ def co_optimal_transport2(
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
     found = CoOptimal(
-        data,
-        epsilon,
-        alpha,
-        warmstart,
-        nits_bcd,
-        tol_bcd,
-        eval_bcd,
-        nits_ot,
-        tol_sinkhorn,
-        method_sinkhorn,
-        early_stopping_tol,
-        verbose,
-        frozenset(ENVELOPED),
+        data, epsilon, alpha, warmstart, nits_ot, tol_sinkhorn, method_sinkhorn, ENVELOPED
     )
+    found.solve(nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose)
     value = traced(found.arrays.back(found.distances[-1]), found.arrays, found.gradient)
     return (value, found.log()) if log else value
