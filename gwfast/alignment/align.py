@@ -194,9 +194,9 @@ def align(
 def _contraction(coupling, x, y, n_threads):
     """Return ``X' T Y`` of the first rows of both sides."""
     product = np.empty((x.shape[1], y.shape[1]))
-    moved = coupling.apply(y[: coupling.shape[1]])
+    projected = coupling.apply(y[: coupling.shape[1]])
     with single_threaded_blas():
-        _products.gram(x[: coupling.shape[0]], moved, product, n_threads)
+        _products.gram(x[: coupling.shape[0]], projected, product, n_threads)
     return product
 
 

@@ -111,7 +111,7 @@ class Alignment:
                 array.flags.writeable = False
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without what is cached: `_turned` has the plan once more.
+        # Without what is cached: `_reversed` has the plan once more.
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -202,22 +202,24 @@ class Alignment:
         one_of(unknown, "unknown", ("error", "empty"))
         self._check_rows()
         k, items = as_count(k, "k"), vectors_of(items)
-        way, side = (self, "source") if direction == "forward" else (self._turned, "target")
-        items, lost = way._looked_up(items, side, unknown == "empty")
+        way, side = (self, "source") if direction == "forward" else (self._reversed, "target")
+        items, missing = way._looked_up(items, side, unknown == "empty")
         if method in get_args(ByPlan):
-            found = way._by_plan(items, k, method)
+            neighbors = way._by_plan(items, k, method)
         else:
             queries = unit_rows(way._queries(items), "items", np.float32)
             penalty = way._hubness(method)
-            found = ranked(queries, way.mapped_target, penalty, method, k, self.n_threads)
-        found.indices[lost], found.scores[lost] = -1, 0.0
+            neighbors = ranked(queries, way.mapped_target, penalty, method, k, self.n_threads)
+        neighbors.indices[missing], neighbors.scores[missing] = -1, 0.0
         words, named = way.words[1], None
         if words is not None:
-            named = [[words[row] for row in best if row >= 0] for best in found.indices.tolist()]
-        return Translations(named, found.scores, found.indices)
+            named = [
+                [words[row] for row in best if row >= 0] for best in neighbors.indices.tolist()
+            ]
+        return Translations(named, neighbors.scores, neighbors.indices)
 
     @functools.cached_property
-    def _turned(self):
+    def _reversed(self):
         """The alignment from target to source, whose `mapping` may be None."""
         gw = self._gw
         if gw is not None:
@@ -249,9 +251,9 @@ class Alignment:
         unmatched = ~means.any(axis=1)
         means[unmatched] = points[0]  # any row, as zeros have no angle
         means = unit_rows(means, "rows of the plan", np.float32)
-        found = ranked(means, points, None, "nn", k, self.n_threads)
-        found.indices[unmatched], found.scores[unmatched] = -1, 0.0
-        return found
+        neighbors = ranked(means, points, None, "nn", k, self.n_threads)
+        neighbors.indices[unmatched], neighbors.scores[unmatched] = -1, 0.0
+        return neighbors
 
     def _looked_up(self, items, side, may_lack):
         """Return the rows of source words, and other items as they are; and numbers of words that
@@ -263,15 +265,15 @@ class Alignment:
             raise ValueError(f"items must be row numbers or vectors, as the {side} has no words")
         words = np.atleast_1d(items).tolist()
         rows = [self._row_of_word[word] if word in self._row_of_word else -1 for word in words]
-        lost = [k for k, row in enumerate(rows) if row < 0]
-        if lost and not may_lack:
-            others = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        missing = [k for k, row in enumerate(rows) if row < 0]
+        if missing and not may_lack:
+            others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise ValueError(
-                f"items must be words of the {side}, got {words[lost[0]]!r}{others};"
+                f"items must be words of the {side}, got {words[missing[0]]!r}{others};"
                 " unknown='empty' leaves their translations empty"
             )
         # Any row, whose translations are taken out.
-        return [max(row, 0) for row in rows], lost
+        return [max(row, 0) for row in rows], missing
 
     @functools.cached_property
     def _row_of_word(self):
@@ -326,7 +328,7 @@ class Alignment:
         dict of str to Precision
             By method: `at` (precision by k), `interval(k)`, `n_queries`, `coverage`.
         """
-        from ..words.evaluation import gold_standard, scored, turned
+        from ..words.evaluation import count_reversed, gold_standard, scored
 
         if isinstance(methods, str):
             raise TypeError(f"methods must be a sequence of names, got {methods!r}")
@@ -340,27 +342,27 @@ class Alignment:
             raise ValueError("words must be attached to both sides; see Alignment.with_words")
         n, m = self.n_words
         part = gold_standard(dictionary, words_x[:n], words_y[:m], convention)
-        whole = part
+        full = part
         if not part.convention.taking_part:
-            whole = gold_standard(dictionary, words_x, words_y, convention)
-        if n_turned := turned(dictionary, whole, words_x, words_y):
+            full = gold_standard(dictionary, words_x, words_y, convention)
+        if n_reversed := count_reversed(dictionary, full, words_x, words_y):
             warnings.warn(
-                f"dictionary: more pairs fit the other way round, of {n_turned} words; from source"
-                f" to target of {len(whole)}; read_dictionary(path, reverse=True) turns it",
+                f"dictionary: more pairs fit the other way round, of {n_reversed} words; from"
+                f" source to target of {len(full)}; read_dictionary(path, reverse=True) turns it",
                 stacklevel=outside(),
             )
         # A large list of the right languages covers the vocabulary, a small list is covered.
-        elif len(whole) < 0.05 * min(whole.n_words, len(whole.sources)):
+        elif len(full) < 0.05 * min(full.n_words, len(full.sources)):
             warnings.warn(
-                f"dictionary: only {len(whole)} of {whole.n_words} words have a pair in the"
+                f"dictionary: only {len(full)} of {full.n_words} words have a pair in the"
                 " vocabularies: is it of other languages?",
                 stacklevel=outside(),
             )
         k = max((as_count(k, "ks") for k in ks), default=1)
         precision: dict[str, Precision] = {}
         for method in methods:
-            gold = part if method in by_plan else whole
-            indices = self._translations(method, k, gold, whole.candidates)
+            gold = part if method in by_plan else full
+            indices = self._translations(method, k, gold, full.candidates)
             precision[method] = scored(indices, gold, ks)
         return precision
 
@@ -379,8 +381,8 @@ class Alignment:
                 sources = _mapped(sources, self.mapping)
                 penalty = hubness(targets, sources, method, self.n_threads, b=b)
             queries = unit_rows(_mapped(rows[gold.rows], self.mapping), "items", np.float32)
-            found = ranked(queries, targets, penalty, method, k, self.n_threads)
-            return candidates[found.indices]
+            neighbors = ranked(queries, targets, penalty, method, k, self.n_threads)
+            return candidates[neighbors.indices]
         asked = k
         while True:
             indices = self.translate(gold.rows, method=method, k=asked).indices

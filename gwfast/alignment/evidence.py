@@ -58,24 +58,24 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
     chance = np.random.default_rng(seed).standard_normal((d, e))
     starts = [("plan", mapping)]
     starts += [("other optimum", orthogonal(rival[:d, :e])) for rival in rivals]
-    found, known, better, most = [], [], None, 0.0
+    agreements_found, matches_of_maps, better, most = [], [], None, 0.0
     for name, start in [*starts, ("chance", orthogonal(chance))]:
         maps = refine_maps(*parts, start, None, ROUNDS, n_threads, lambda event: None, NEVER)[:2]
         figures, matches, _ = _agreement(*asked, *maps, n_threads)
         # With half of the matches in common two maps are one.
-        if name == "chance" or all(np.mean(matches == other) < 0.5 for other in known):
-            found.append(Agreement(name, *figures))
-            known.append(matches)
-            gap = _gap(found[-1], found[0])
+        if name == "chance" or all(np.mean(matches == other) < 0.5 for other in matches_of_maps):
+            agreements_found.append(Agreement(name, *figures))
+            matches_of_maps.append(matches)
+            gap = _gap(agreements_found[-1], agreements_found[0])
             if gap >= max(STANDS_OUT, most):
                 _, matches, rows = _agreement(*parts, *maps, n_threads)
                 better, most = np.column_stack([rows, matches[rows]]), gap
-    return tuple(found), better
+    return tuple(agreements_found), better
 
 
-def _gap(one, other):
+def _gap(first, second):
     """Return the difference of mean cosines in standard errors."""
-    return (one.cosine - other.cosine) / max(np.hypot(one.error, other.error), 1e-12)
+    return (first.cosine - second.cosine) / max(np.hypot(first.error, second.error), 1e-12)
 
 
 def _agreement(x, y, mapping, target_mapping, n_threads):
@@ -113,13 +113,13 @@ def weighed(gw, evidence):
     that nothing depends on how near neighbors are there. If two other optima have led to the map of
     the plan, it is compared with chance; with one nothing changes.
     """
-    others = [one for one in evidence if one.start == "other optimum"]
+    others = [agreement for agreement in evidence if agreement.start == "other optimum"]
     if evidence and not others and len(gw.candidates.rivals) > 1:
         others = [evidence[-1]]
     if not others or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
         return gw
     plan, chance = evidence[0], gw.confidence
-    gap = min(_gap(plan, one) for one in others)
+    gap = min(_gap(plan, agreement) for agreement in others)
     if gap >= STANDS_OUT and chance < RIGHT:
         candidates = Candidates(gw.candidates, RIGHT, gw.candidates.rivals)
         return dataclasses.replace(gw, candidates=candidates, ending=Ending.CONVERGED, advice="")

@@ -130,14 +130,14 @@ def refine_maps(x, y, mapping, target_mapping, rounds, n_threads, report_progres
         report_progress(ProgressEvent("refinement", text, iteration, iteration - 1, rounds))
         mapped_x, mapped_y = x @ mapping, y if target_mapping is None else y @ target_mapping
         penalty = hubness(mapped_y, mapped_x, "csls", n_threads)
-        found = best_matches(mapped_x, mapped_y, penalty, 1, n_threads)
-        matched = found.forward.indices[:, 0]
+        matches = best_matches(mapped_x, mapped_y, penalty, 1, n_threads)
+        matched = matches.forward.indices[:, 0]
         change = float(np.mean(matched != before))
         if change <= 1e-3:
             break
         # Loose matches are wrong more often: only matches of positive CSLS count, if any.
-        rows, weights = np.flatnonzero(found.mutual), None
-        scores = found.forward.scores[rows, 0]
+        rows, weights = np.flatnonzero(matches.mutual), None
+        scores = matches.forward.scores[rows, 0]
         if (scores > 0).any():
             rows, weights = rows[scores > 0], scores[scores > 0]
         pairs = x[rows], y[matched[rows]]
@@ -146,7 +146,7 @@ def refine_maps(x, y, mapping, target_mapping, rounds, n_threads, report_progres
         else:
             mapping, target_mapping = whitened_maps(*pairs, weights)
         before = matched
-        objective = float(found.forward.scores.mean())
+        objective = float(matches.forward.scores.mean())
         seconds = time.perf_counter() - began
         steps.append(RefineStep(iteration, len(rows), objective, change, seconds))
     return mapping, target_mapping, tuple(steps)

@@ -47,9 +47,9 @@ class Normalizer:
                 f"{name} must have two columns or more to be compared by angle, got"
                 " n_features=1: are these embeddings?"
             )
-        for at, step in enumerate(steps):
+        for number, step in enumerate(steps):
             if step == "center":
-                blocks = _blocks(x, name, steps[:at], means)
+                blocks = _blocks(x, name, steps[:number], means)
                 total = sum(block.sum(axis=0) for _, block in blocks)
                 means += (total / len(x),)
         return cls(steps, means, _normalize(x, name, steps, means), columns)

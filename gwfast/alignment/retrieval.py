@@ -99,17 +99,17 @@ def ranked(queries, targets, penalty, method, k, n_threads, n_neighbors=N_NEIGHB
     """Return `nearest_neighbors` of unit rows among targets of known `hubness`."""
     targets = unit_rows(targets, "targets", np.float32)
     k = min(k, len(targets))
-    found = []
+    blocks = []
     for cosine in _chunks(queries, targets, n_threads):
         if method == "csls":
-            own = _mean_of_largest(cosine, n_neighbors, n_threads)
+            own_means = _mean_of_largest(cosine, n_neighbors, n_threads)
         if penalty is not None:
             cosine -= penalty
         best = largest(cosine, k, n_threads)
         if method == "csls":
-            best = Neighbors(best.indices, 2 * best.scores - own[:, None])
-        found.append(best)
-    return _joined(found)
+            best = Neighbors(best.indices, 2 * best.scores - own_means[:, None])
+        blocks.append(best)
+    return _joined(blocks)
 
 
 def hubness(targets, sources, method, n_threads, n_neighbors=N_NEIGHBORS, b=INVERSE_TEMPERATURE):
@@ -122,13 +122,13 @@ def hubness(targets, sources, method, n_threads, n_neighbors=N_NEIGHBORS, b=INVE
         return None
     targets = unit_rows(targets, "targets", np.float32)
     sources = unit_rows(sources, "sources", np.float32)
-    found = []
+    blocks = []
     for cosine in _chunks(targets, sources, n_threads):
         if method == "csls":
-            found.append(_mean_of_largest(cosine, n_neighbors, n_threads) / 2)
+            blocks.append(_mean_of_largest(cosine, n_neighbors, n_threads) / 2)
         else:
-            found.append(_softmax(cosine, b))
-    return np.concatenate(found)
+            blocks.append(_softmax(cosine, b))
+    return np.concatenate(blocks)
 
 
 class BestMatches(NamedTuple):
@@ -150,7 +150,7 @@ def best_matches(x, y, penalty, k, n_threads):
     """
     k = min(k, len(y))
     x, y = unit_rows(x, "x", np.float32), unit_rows(y, "y", np.float32)
-    found, start = [], 0
+    blocks, start = [], 0
     # The best source of each target so far, and its cosine less its penalty.
     backward = np.zeros(len(y), dtype=np.int64)
     highest = np.full(len(y), -np.inf, dtype=np.float32)
@@ -163,9 +163,9 @@ def best_matches(x, y, penalty, k, n_threads):
         backward[better] = start + (cosine[:, better] == value[better]).argmax(axis=0)
         cosine -= penalty
         best = largest(cosine, k, n_threads)
-        found.append(Neighbors(best.indices, 2 * best.scores))
+        blocks.append(Neighbors(best.indices, 2 * best.scores))
         start += len(cosine)
-    return BestMatches(_joined(found), backward)
+    return BestMatches(_joined(blocks), backward)
 
 
 def _joined(parts):

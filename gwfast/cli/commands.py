@@ -117,9 +117,9 @@ def read_side(path, counts, settings):
             " --bad-rows skip leaves such rows out"
         )
     if counts is not None:
-        known = gwfast.words.read_counts(counts, max_bytes=settings.max_bytes)
+        counts_of_words = gwfast.words.read_counts(counts, max_bytes=settings.max_bytes)
         try:
-            embeddings = embeddings.with_counts(known)
+            embeddings = embeddings.with_counts(counts_of_words)
         except ValueError as error:
             raise ValueError(f"{counts}: {error}") from error
     return NamedEmbeddings(str(path), embeddings)
@@ -248,19 +248,19 @@ def translate(folder, words, k, direction, as_json):
     side, find = "source", outputs.translations
     if direction == "backward":
         side, find = "target", outputs.translations_back
-    found, words = find(folder, words), dict.fromkeys(words)
+    entries, words = find(folder, words), dict.fromkeys(words)
     with contextlib.suppress(OSError, ValueError):  # translations do not need this file
         tell_status(read_gw(folder), folder)
     for word in words:
-        if word not in found:
+        if word not in entries:
             message = f"gwfast: '{terminal.literal(word)}' is not among the {side} words"
             click.echo(message, err=True)
-    found = {word: found[word][:k] for word in words if word in found}
-    rows = [outputs.COLUMNS, *(row.values() for rows in found.values() for row in rows)]
-    if found or as_json:
-        as_objects = {word: outputs.as_object(rows) for word, rows in found.items()}
+    entries = {word: entries[word][:k] for word in words if word in entries}
+    rows = [outputs.COLUMNS, *(row.values() for rows in entries.values() for row in rows)]
+    if entries or as_json:
+        as_objects = {word: outputs.as_object(rows) for word, rows in entries.items()}
         emit(as_json, as_objects, "".join("\t".join(row) + "\n" for row in rows), "translations\n")
-    return int(len(found) < len(words))
+    return int(len(entries) < len(words))
 
 
 def check_target(path, force, name):

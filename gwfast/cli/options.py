@@ -49,15 +49,17 @@ _PHRASES = {
 
 def as_options(text):
     """Return text of the library with options of the running command for arguments in Python."""
-    known = {name for option in click.get_current_context().command.params for name in option.opts}
+    options = {
+        name for option in click.get_current_context().command.params for name in option.opts
+    }
     text = re.sub(r"SolverOptions\(tier='(\w+)'\)", r"--tier \1", text).replace("\n", " ")
-    for name in known:
+    for name in options:
         argument = name[2:].replace("-", "_")
         text = re.sub(rf"(?<![-\w]){argument}(?= must )", name, text)
         if argument in ("epsilon", "tol", "time_limit"):
             text = re.sub(rf"\b(larger|smaller|or|an) {argument}\b", rf"\1 {name}", text)
     for argument, phrase in _PHRASES.items():
-        if phrase is not None and known.issuperset(re.findall(r"--[\w-]+", phrase)):
+        if phrase is not None and options.issuperset(re.findall(r"--[\w-]+", phrase)):
             text = text.replace(argument, phrase)
         else:
             item = re.escape(argument)

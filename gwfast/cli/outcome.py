@@ -84,10 +84,10 @@ def align(source, target, dictionary, settings, seeds=None):
     `settings` are the options of the command, `seeds` translations to start from, or None.
     """
     x, y = source.embeddings, target.embeddings
-    known, right, precision, mutual, backward, told = None, {}, {}, None, None, []
+    known_rows, right, precision, mutual, backward, told = None, {}, {}, None, None, []
     if dictionary:
         gold = gold_standard(dictionary, x.words, y.words, settings.convention)
-        known, right = gold.rows, dict(zip(gold.rows.tolist(), gold.targets, strict=True))
+        known_rows, right = gold.rows, dict(zip(gold.rows.tolist(), gold.targets, strict=True))
         check_fit(len(gold), dictionary, f"{source.name} and {target.name}")
     with shown_warnings(told):
         result = _solve(x, y, settings, _start(x, y, settings, seeds))
@@ -99,15 +99,15 @@ def align(source, target, dictionary, settings, seeds=None):
         if dictionary:
             rules = {"methods": settings.methods, "convention": settings.convention}
             precision = result.evaluate(dictionary, **rules)
-    known = np.arange(n) if known is None else known
+    known_rows = np.arange(n) if known_rows is None else known_rows
     # Words that took part have two translations to show.
-    shown = thinned(known[known < n] if known[0] < n else known, 20)
+    shown = thinned(known_rows[known_rows < n] if known_rows[0] < n else known_rows, 20)
     if settings.output is not None:
         rows = np.arange(len(x))
         best = result.best_matches(10)
         csls, mutual, backward = best.forward, best.mutual, best.backward
     else:
-        rows = known if dictionary else shown
+        rows = known_rows if dictionary else shown
         csls = result.translate(rows, method="csls", k=10)
     plan = result.translate(method="coupling", k=10)
     plan = plan._replace(scores=shares_of(result.gw.coupling, plan))
@@ -151,8 +151,8 @@ def shown_warnings(told):
 
 def thinned(items, count, power=1):
     """Return at most `count` of the items; the first items are denser if `power` is above 1."""
-    at = np.linspace(0, 1, count) ** power * (len(items) - 1)
-    return items if len(items) <= count else items[np.unique(at.astype(np.int64))]
+    places = np.linspace(0, 1, count) ** power * (len(items) - 1)
+    return items if len(items) <= count else items[np.unique(places.astype(np.int64))]
 
 
 def _start(x, y, settings, seeds):

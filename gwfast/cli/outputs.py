@@ -124,14 +124,14 @@ def _lines(x, y, best, plan, mutual):
 
 def rows_of(lines, words):
     """Return rows of ``translations.tsv`` by word, dicts by column."""
-    wanted, found = ByWord(dict.fromkeys(map(field, words))), ByWord()
+    wanted, rows = ByWord(dict.fromkeys(map(field, words))), ByWord()
     for line in lines:
         if (word := line.partition("\t")[0]) in wanted:
             fields = line.rstrip("\n").split("\t")
             if len(fields) != len(COLUMNS):
                 raise ValueError(f"a line has {len(fields)} fields: {line!r:.60}")
-            found.setdefault(word, []).append(dict(zip(COLUMNS, fields, strict=True)))
-    return {word: found[field(word)] for word in words if field(word) in found}
+            rows.setdefault(word, []).append(dict(zip(COLUMNS, fields, strict=True)))
+    return {word: rows[field(word)] for word in words if field(word) in rows}
 
 
 def translations(folder, words):
@@ -151,14 +151,14 @@ def translations(folder, words):
 def translations_back(folder, words):
     """Return rows as of `translations` by target word, without the plan."""
     alignment = gwfast.Alignment.load(folder)
-    known = first_rows(alignment.words[1] or ())
-    if not (words := [word for word in dict.fromkeys(words) if word in known]):
+    row_of_word = first_rows(alignment.words[1] or ())
+    if not (words := [word for word in dict.fromkeys(words) if word in row_of_word]):
         return {}
     best = alignment.translate(words, direction="backward")
     firsts = [sources[0] for sources in best.words]
     best_of = {x: rows[0]["csls"] for x, rows in translations(folder, firsts).items()}
-    own = [field(alignment.words[1][known[word]]) for word in words]
-    mutual = [best_of.get(x) == y for x, y in zip(firsts, own, strict=True)]
+    fields = [field(alignment.words[1][row_of_word[word]]) for word in words]
+    mutual = [best_of.get(x) == y for x, y in zip(firsts, fields, strict=True)]
     no_plan = best._replace(indices=best.indices[:0])
     return rows_of(_lines(words, alignment.words[0], best, no_plan, mutual), words)
 

@@ -31,8 +31,8 @@ def word_of(field):
     return field.encode("latin-1", "backslashreplace").decode("unicode_escape")
 
 
-def _escaped(found):
-    return found[0].encode("unicode_escape").decode().replace(" ", r"\x20")
+def _escaped(match):
+    return match[0].encode("unicode_escape").decode().replace(" ", r"\x20")
 
 
 @contextlib.contextmanager

@@ -68,23 +68,23 @@ class ShardedCoupling(Coupling):
         return np.concatenate(self.ask("_rows", {k: (part,) for k, part in parts}))
 
     def _topk(self, k, rows):
-        at = np.arange(self.shape[0])[rows]
-        if not len(at):
+        numbers = np.arange(self.shape[0])[rows]
+        if not len(numbers):
             return Neighbors(np.empty((0, k), np.int64), np.empty((0, k), np.float32))
-        order = np.argsort(at, kind="stable")
-        each = {number: (k, part) for number, part in self._parts(at[order])}
-        made = zip(*self.ask("_topk", each), strict=True)
-        back = np.argsort(order, kind="stable")
-        return Neighbors(*(np.concatenate(one)[back] for one in made))
+        order = np.argsort(numbers, kind="stable")
+        each = {number: (k, part) for number, part in self._parts(numbers[order])}
+        answers = zip(*self.ask("_topk", each), strict=True)
+        inverse = np.argsort(order, kind="stable")
+        return Neighbors(*(np.concatenate(blocks)[inverse] for blocks in answers))
 
-    def _parts(self, at):
-        """Yield the shards that have rows of `at`, which is in order, and which of their rows."""
+    def _parts(self, numbers):
+        """Yield the shards that have rows of these sorted `numbers`, and which of their rows."""
         for k, rows in enumerate(self.rows):
-            inside = at[(at >= rows.start) & (at < rows.stop)] - rows.start
+            inside = numbers[(numbers >= rows.start) & (numbers < rows.stop)] - rows.start
             if len(inside):
                 # A slice copies nothing.
-                whole = np.array_equal(inside, np.arange(rows.stop - rows.start))
-                yield k, slice(None) if whole else inside
+                is_full = np.array_equal(inside, np.arange(rows.stop - rows.start))
+                yield k, slice(None) if is_full else inside
 
     def _apply(self, y):
         return np.concatenate(self.ask("_apply", (y,)))

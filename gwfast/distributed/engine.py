@@ -70,11 +70,11 @@ class DaskEngine:
         try:
             # Workers fetch it from the first worker, and from one another.
             copies = client.scatter(shared, workers=[parts[0][0]], hash=False)
-            for address, *own in parts:
-                own = client.scatter(own, workers=[address], hash=False)
+            for address, *data in parts:
+                data = client.scatter(data, workers=[address], hash=False)
                 future = client.submit(
                     Remote,
-                    *own,
+                    *data,
                     copies,
                     workers=address,
                     actor=True,

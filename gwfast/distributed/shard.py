@@ -81,9 +81,9 @@ class Shard:
     def sampled(self, core):
         """Return the lowest and the highest of some costs."""
         step = max(len(self._x) // 64, 1)
-        some = np.ascontiguousarray(self._left(core)[::step])
-        cost = aligned_empty((len(some), self._right.panels.m))
-        _products.matmul(some, self._right.panels, cost, n_threads=self._n_threads)
+        sample = np.ascontiguousarray(self._left(core)[::step])
+        cost = aligned_empty((len(sample), self._right.panels.m))
+        _products.matmul(sample, self._right.panels, cost, n_threads=self._n_threads)
         return float(cost.min()), float(cost.max())
 
     def logsumexp_rows(self, core, g, epsilon, cols=None):
@@ -118,8 +118,8 @@ class Shard:
         return left
 
     def _product(self, left, cols):
-        some = np.ascontiguousarray(self._right.features[cols])
-        return Product(left, Panels(some, True, n_threads=self._n_threads))
+        features = np.ascontiguousarray(self._right.features[cols])
+        return Product(left, Panels(features, True, n_threads=self._n_threads))
 
     def _cost(self, core):
         # A stored kernel gives its buffer to the cost.

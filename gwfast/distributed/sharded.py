@@ -81,7 +81,7 @@ class ShardedKernel(Kernel):
         self._number, self._potentials = next(team.numbers), potentials
         specs = [told[-1][1] for told in map(self._told, range(len(team.rows)))]
         peaks, sums = zip(*team.ask("make", specs, told=self._told), strict=True)
-        if all(one is not None for one in sums):
+        if all(part is not None for part in sums):
             scalings.sums.values[:] = sum(sums)
             _kernels.rescale_columns(scalings.v, q, scalings.sums)
         return max(peaks)

@@ -70,8 +70,8 @@ class Team:
         answers, left = {}, [*each]
         while left:
             self._begin(left)
-            given = [(self._handles[k], method, each[k]) for k in left]
-            for k, answer in zip([*left], self._engine.ask(given), strict=True):
+            questions = [(self._handles[k], method, each[k]) for k in left]
+            for k, answer in zip([*left], self._engine.ask(questions), strict=True):
                 if self._is_there(k, answer, told):
                     answers[k] = answer
                     left.remove(k)
@@ -83,8 +83,8 @@ class Team:
             self._lose(k)
         elif isinstance(answer, Missing) and told is not None:
             for step in told(k):
-                (made,) = self._engine.ask([(self._handles[k], *step)])
-                if not self._is_there(k, made, None):
+                (result,) = self._engine.ask([(self._handles[k], *step)])
+                if not self._is_there(k, result, None):
                     break
         elif isinstance(answer, Exception):
             raise answer
@@ -125,13 +125,13 @@ class Team:
         """Move shards from workers that have too many to workers that joined later."""
         places = self._engine.places()
         while places:
-            counts = {one: self._addresses.count(one) for one in places}
+            counts = {place: self._addresses.count(place) for place in places}
             most, least = max(counts, key=counts.get), min(counts, key=counts.get)
             if counts[most] - counts[least] < 2:
                 return
-            moved = self._addresses.index(most)
-            self._handles[moved] = self._addresses[moved] = None
-            self._begin([moved])
+            number = self._addresses.index(most)
+            self._handles[number] = self._addresses[number] = None
+            self._begin([number])
 
 
 def choose_tier(problem, tier, places, n_shards):

@@ -46,11 +46,11 @@ class Minimum:
         if not names:
             return {}
         plan = self._result.plan.astype(np.float64)
-        made = certificate.gradients(self._problem, plan)
+        gradients = certificate.gradients(self._problem, plan)
         for side, name in enumerate("pq"):
             if name in names:
-                made[name] = self._in_masses(plan, side)
-        return {name: made[name] for name in names}
+                gradients[name] = self._in_masses(plan, side)
+        return {name: gradients[name] for name in names}
 
     def _in_masses(self, plan, side):
         """Return the gradient in `p` (side 0) or `q` (side 1)."""
@@ -59,8 +59,8 @@ class Minimum:
             # Linear problems have half the gradient of the objective. As masses have
             # one sum, a constant is free.
             duals = 2.0 * result.potentials[side]
-            known = np.isfinite(duals)
-            return np.where(known, duals - duals[known].mean(), 0.0)
+            finite = np.isfinite(duals)
+            return np.where(finite, duals - duals[finite].mean(), 0.0)
         # Both divergences of an unbalanced problem are KL2(a | b), whose derivative in
         # `b` is 2 (m(b) - m(a) a / b).
         masses, others = (rule.p, rule.q)[:: 1 - 2 * side]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..linear.marginals import Marginals
-from ..pot.arrays import Arrays, as_number, kind_of
+from ..pot.arrays import Arrays, as_number, library_of
 from ..pot.gradients import traced
 from ..problems.epsilon import EpsilonLike
 from ..problems.graphs import CostLike
@@ -91,10 +91,10 @@ def gromov_wasserstein_loss(
     """
     if as_options(options).method == "bapg":
         raise ValueError("method must be 'pgd' or 'ppa', got 'bapg', whose plans are no minimum")
-    given: dict[str, Any] = dict(x=x, y=y, p=p, q=q, linear_cost=linear_cost, alpha=alpha)
+    arguments: dict[str, Any] = dict(x=x, y=y, p=p, q=q, linear_cost=linear_cost, alpha=alpha)
 
     def solved(arrays: dict[str, Any]) -> Minimum:
-        now = given | arrays
+        now = arguments | arrays
         now["alpha"] = as_number(now["alpha"], "alpha", zero=True)
         problem = QuadraticProblem(**now, loss=loss, marginals=marginals)
         result = gromov_wasserstein(
@@ -112,25 +112,27 @@ def gromov_wasserstein_loss(
         return Minimum(problem, result)
 
     refuse = functools.partial(refuse_gradients, marginals=marginals)
-    kinds = {name: kind_of(x) for name, x in given.items()}
+    libraries = {name: library_of(x) for name, x in arguments.items()}
     # Arrays of NumPy are the same in every solve.
-    kinds = {name: kind for name, kind in kinds.items() if kind not in (None, "numpy")}
-    in_library = _in_jax if {*kinds.values()} == {"jax"} else _in_torch
-    return in_library(solved, refuse, {name: given[name] for name in kinds})
+    libraries = {
+        name: library for name, library in libraries.items() if library not in (None, "numpy")
+    }
+    in_library = _in_jax if {*libraries.values()} == {"jax"} else _in_torch
+    return in_library(solved, refuse, {name: arguments[name] for name in libraries})
 
 
 def _in_torch(solved, refuse, arrays):
     """Return the loss of tensors, or of arguments without gradients."""
-    known = Arrays(arrays, traces=True)
-    refuse(known.asking)
-    minimum = solved({name: known[name] for name in arrays})
+    tensors = Arrays(arrays, traces=True)
+    refuse(tensors.asking)
+    minimum = solved({name: tensors[name] for name in arrays})
     # Now, as tensors may be written to before they are asked for.
-    found = minimum.gradients(known.asking)
+    gradients = minimum.gradients(tensors.asking)
 
     def gradient(upstream):
-        return {name: upstream * x for name, x in found.items()}
+        return {name: upstream * x for name, x in gradients.items()}
 
-    return traced(known.back(minimum.value), known, gradient)
+    return traced(tensors.back(minimum.value), tensors, gradient)
 
 
 def _in_jax(solved, refuse, arrays):
@@ -142,16 +144,16 @@ def _in_jax(solved, refuse, arrays):
 
     def value_and_gradients(values, names):
         def host(*values):
-            given = map(np.asarray, values)
-            minimum = solved(dict(zip(arrays, given, strict=True)))
-            found = minimum.gradients(names)
-            made = minimum.value, *(found[name] for name in names)
-            pairs = zip(made, shapes, strict=True)
+            arguments = map(np.asarray, values)
+            minimum = solved(dict(zip(arrays, arguments, strict=True)))
+            gradients = minimum.gradients(names)
+            results = minimum.value, *(gradients[name] for name in names)
+            pairs = zip(results, shapes, strict=True)
             return tuple(np.asarray(x, dtype).reshape(shape) for x, shape in pairs)
 
         shapes = (), *(arrays[name].shape for name in names)
-        made = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
-        return jax.pure_callback(host, made, *values, vmap_method="sequential")
+        structs = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)
+        return jax.pure_callback(host, structs, *values, vmap_method="sequential")
 
     @jax.custom_jvp
     def value(*values):
@@ -159,11 +161,11 @@ def _in_jax(solved, refuse, arrays):
 
     @functools.partial(value.defjvp, symbolic_zeros=True)
     def in_direction(values, tangents):
-        moved = dict(zip(arrays, tangents, strict=True))
+        directions = dict(zip(arrays, tangents, strict=True))
         still = jax.custom_derivatives.SymbolicZero
-        moved = {name: x for name, x in moved.items() if not isinstance(x, still)}
-        refuse(moved)
-        made, *found = value_and_gradients(values, tuple(moved))
-        return made, sum(map(jnp.vdot, found, moved.values()), jnp.zeros((), dtype))
+        directions = {name: x for name, x in directions.items() if not isinstance(x, still)}
+        refuse(directions)
+        loss, *gradients = value_and_gradients(values, tuple(directions))
+        return loss, sum(map(jnp.vdot, gradients, directions.values()), jnp.zeros((), dtype))
 
     return value(*arrays.values())

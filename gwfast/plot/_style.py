@@ -141,7 +141,9 @@ def annotate(axes, notes):
                 note.set(position=(distance * x, distance * y), ha=ha, va=va)
                 box = note.get_window_extent()
                 shared = (Bbox.intersection(box, other) for other in covered)
-                cost = sum(one.width * one.height for one in shared if one is not None)
+                cost = sum(
+                    overlap.width * overlap.height for overlap in shared if overlap is not None
+                )
                 trials.append((cost + distance, len(trials), note.get_position(), ha, va, box))
         *_, position, ha, va, box = min(trials)
         note.set(position=position, ha=ha, va=va)

@@ -99,9 +99,9 @@ def plot_aligned(
     colors = (_style.BLUE, _style.ORANGE) if pairs else (_style.GREY, _style.GREY)
     _draw_sides(figure, [axes], ax, [(left, right)], (x_labels, y_labels), names, colors)
     component, notes = f"component of {names[1]}", list[Any]()
-    known = ByWord(dict(dictionary or {}))
+    translations = ByWord(dict(dictionary or {}))
     for pair, ends in zip(pairs or [], zip(left, right, strict=True), strict=pairs is not None):
-        is_wrong = pair[0] in known and pair[1] not in ByWord.fromkeys(known[pair[0]])
+        is_wrong = pair[0] in translations and pair[1] not in ByWord.fromkeys(translations[pair[0]])
         color, line = (_style.PURPLE, "--") if is_wrong else (_style.GREY, "-")
         axes.plot(*np.transpose(ends), color=color, linestyle=line, linewidth=1.2, zorder=0)
         notes += zip(pair, ends, colors, strict=True)
@@ -169,14 +169,14 @@ def plot_slices(
 
 def _draw_sides(figure, panels, ax, drawn, labels, names, blank=(_style.GREY, _style.GREY)):
     """Draw pairs of sides, (n, 2) each, a pair in each panel, and a legend of marks and labels."""
-    found = sorted({label for side in labels for label in side or ()})
-    palette = dict(zip(found, _style.colors(len(found)), strict=True))
+    distinct = sorted({label for side in labels for label in side or ()})
+    palette = dict(zip(distinct, _style.colors(len(distinct)), strict=True))
     # Pale dots first, so that crosses of the same color are seen on them.
     marks = ("o", blank[1], 0.4), ("+", blank[0], 1.0)
     for axes, sides in zip(panels, drawn, strict=True):
-        for points, known, mark in zip(sides[::-1], labels[::-1], marks, strict=True):
+        for points, side_labels, mark in zip(sides[::-1], labels[::-1], marks, strict=True):
             marker, color, alpha = mark
-            painted = [palette[label] for label in known] if known else color
+            painted = [palette[label] for label in side_labels] if side_labels else color
             size = 22 if len(points) <= 500 else 6
             axes.scatter(*points.T, s=size, c=painted, marker=marker, linewidth=0.9, alpha=alpha)
     marks = *marks, *(("s", color, 1.0) for color in palette.values())
@@ -284,8 +284,8 @@ def plot_distances(
         color = "white" if 2 * matrix[i, j] <= matrix.min() + matrix.max() else "black"
         axes.text(j, i, number, ha="center", va="center", color=color, fontsize=8 if n <= 12 else 6)
     _style.name_ticks(axes.yaxis, names, fontsize=size)
-    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    _style.name_ticks(axes.xaxis, names, fontsize=size, **turned)
+    slanted = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    _style.name_ticks(axes.xaxis, names, fontsize=size, **slanted)
     _style.frame(axes, title, grid=None)
     figure.colorbar(image, ax=axes, shrink=0.8, label="distance")
     return _style.finish(figure, path)
@@ -324,11 +324,11 @@ def plot_dendrogram(
     group_names, group_of = _groups_of(groups, n)
     palette = _style.colors(len(group_names))
     merges = linkage(squareform(distances, checks=False), method="average")
-    # The groups in each cluster, by SciPy's numbers of clusters.
-    held = [{group} for group in group_of]
+    # By SciPy's numbers of clusters.
+    groups_in = [{group} for group in group_of]
     for first, second in merges[:, :2].astype(np.int64):
-        held.append(held[first] | held[second])
-    branches = [palette[min(some)] if len(some) == 1 else _style.GREY for some in held]
+        groups_in.append(groups_in[first] | groups_in[second])
+    branches = [palette[min(held)] if len(held) == 1 else _style.GREY for held in groups_in]
     # As high as a screen of 900 pixels, unless the letters would be too small to be read.
     size = (6, max(min(1.2 + 0.34 * n, 9), 1.2 + 0.1 * n))
     figure, (axes,) = _style.start(figure, ax, path, size)

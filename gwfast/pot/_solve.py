@@ -134,10 +134,10 @@ class Answer:
     def of_value(self, upstream: np.ndarray, **kind: bool) -> dict[str, Any]:
         """Return the gradient of `value`, times a number, by names."""
         if self.method == "pgd":
-            found = gradients.of_entropic(self, **kind)
+            gradient = gradients.of_entropic(self, **kind)
         else:  # plans without entropy
-            found = (gradients.of_exact if self.method == "exact" else gradients.enveloped)(self)
-        return {name: upstream * x for name, x in found.items()}
+            gradient = (gradients.of_exact if self.method == "exact" else gradients.enveloped)(self)
+        return {name: upstream * x for name, x in gradient.items()}
 
     def of_plan(self, upstream: np.ndarray) -> dict[str, Any]:
         """Return the gradient of ``sum upstream * plan`` by names."""
@@ -174,9 +174,9 @@ def solve_all(
         call.refuse_gradients(SMOOTH.get((method, call.marginals), ()))
 
     def begin(k):
-        posed[k] = one = _posed(calls[k], method)
-        start = one.problem, one.plan, _epsilon_of(calls[k], epsilon), 1
-        descent = begin_descent(*start, method=one.method, precision=one.precision)
+        posed[k] = setup = _posed(calls[k], method)
+        start = setup.problem, setup.plan, _epsilon_of(calls[k], epsilon), 1
+        descent = begin_descent(*start, method=setup.method, precision=setup.precision)
         return descent and (descent, limits[k])
 
     numbered = dict(enumerate(calls))
@@ -186,9 +186,9 @@ def solve_all(
     left = numbered.keys() - answers.keys()
     with single_threaded_blas(max((max(calls[k].shape) for k in left), default=0)):
         for k in left:
-            one = posed.pop(k, None) or _posed(calls[k], method)
-            descent = _descend(calls[k], one, epsilon, limits[k], verbose) if max_iter else None
-            answers[k] = _answer(calls[k], epsilon, one, descent)
+            setup = posed.pop(k, None) or _posed(calls[k], method)
+            descent = _descend(calls[k], setup, epsilon, limits[k], verbose) if max_iter else None
+            answers[k] = _answer(calls[k], epsilon, setup, descent)
     for k, call in numbered.items() if verbose else ():
         print_row = table(every=10)
         for error in answers[k].errors if max(call.shape) <= DEFAULT.few_points else ():

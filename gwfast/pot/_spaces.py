@@ -51,23 +51,23 @@ class Spaces:
             first.loss.check(y.matrix, cost)
             q = checked_masses(self._masses[s], masses, y.n)
             q = balanced(self.p, q, first.name("p"), masses).astype(self.dtype, copy=False)
-            own, M = names | {"C2": cost, "q": masses}, self.costs_between(Y, s)
-            self.calls.append(dataclasses.replace(first, y=y, q=q, M=M, names=own))
+            space_names, M = names | {"C2": cost, "q": masses}, self.costs_between(Y, s)
+            self.calls.append(dataclasses.replace(first, y=y, q=q, M=M, names=space_names))
 
     def call(self, s, C, Y, names, **options):
         """Return the problem between a center and a space."""
-        own = {"C2": self._names[s][0], "q": self._names[s][2]}
+        space_names = {"C2": self._names[s][0], "q": self._names[s][2]}
         M = self.costs_between(Y, s)
         sides = C, self.costs[s], self.p, self._masses[s]
-        return Call.of(*sides, M=M, names=names | own, **options)
+        return Call.of(*sides, M=M, names=names | space_names, **options)
 
-    def calls_at(self, Cs, Ys, starts, some):
-        """Return problems of `some` spaces with centers in stacks, one for each or one for all."""
+    def calls_at(self, Cs, Ys, starts, numbers):
+        """Return problems of spaces by number with centers in stacks, one for each or for all."""
         centers = [DenseCost.from_checked(C, self.calls[0].name(self.side)) for C in Cs]
-        shares = len(some) // len(centers)
-        Ys = [None] * len(some) if Ys is None else [*Ys] * shares
+        shares = len(numbers) // len(centers)
+        Ys = [None] * len(numbers) if Ys is None else [*Ys] * shares
         calls = []
-        for s, C, Y, start in zip(some, centers * shares, Ys, starts, strict=True):
+        for s, C, Y, start in zip(numbers, centers * shares, Ys, starts, strict=True):
             changed = {self.field: C, "M": self.costs_between(Y, s), "G0": start}
             calls.append(dataclasses.replace(self.calls[s], **changed))
         return calls
@@ -124,19 +124,23 @@ def exact_plans(spaces, max_iter, tol_rel, verbose=False, turns=False):
     sides = zip(spaces.costs, qs, spaces.features, ties, strict=True)
     others = [space(1, C, q, features, 2 * tie) for C, q, features, tie in sides]
 
-    def solve(Cs, Ys, starts, some):
+    def solve(Cs, Ys, starts, numbers):
         if turns and not abs(Cs - Cs.swapaxes(1, 2)).max() <= SYMMETRY * abs(Cs).max():
-            return alone(Cs, Ys, starts, some)
+            return alone(Cs, Ys, starts, numbers)
         is_warm = starts[0] is not None
         n_turns = 0 if is_warm else 2 * any(ties)
         sides = zip(Cs, [None] * len(Cs) if Ys is None else Ys, strict=True)
         firsts = [space(0, C, p, Y, n_turns) for C, Y in sides]
         # A range has all spaces.
-        parts = spaces.parts if type(some) is range else _parts(len(spaces.costs[s]) for s in some)
+        parts = (
+            spaces.parts
+            if type(numbers) is range
+            else _parts(len(spaces.costs[s]) for s in numbers)
+        )
         plans = np.empty((len(p), parts[-1].stop))
         if is_warm:
             np.divide(np.concatenate(starts, axis=1), total, out=plans)
-        firsts, seconds = firsts * (len(some) // len(firsts)), [others[s] for s in some]
+        firsts, seconds = firsts * (len(numbers) // len(firsts)), [others[s] for s in numbers]
         losses = descents.solve(firsts, seconds, plans, parts, is_warm)
         plans *= total
         plans = plans.astype(spaces.dtype, copy=False)
@@ -168,10 +172,13 @@ class ExactDescents:
             self._pairs = [ExactPairs(**self._options) for _ in range(n_shares)]
         for k, pairs in enumerate(self._pairs):
             share = slice(size * k // n_shares, size * (k + 1) // n_shares)
-            columns, some = slice(parts[share][0].start, parts[share][-1].stop), potentials
-            if some is not None:
-                some = some[share.start * len(plans) + columns.start :]
-            pairs.begin(firsts[share], seconds[share], plans[:, columns], is_warm, some)
+            columns, share_potentials = (
+                slice(parts[share][0].start, parts[share][-1].stop),
+                potentials,
+            )
+            if share_potentials is not None:
+                share_potentials = share_potentials[share.start * len(plans) + columns.start :]
+            pairs.begin(firsts[share], seconds[share], plans[:, columns], is_warm, share_potentials)
         while not ExactPairs.go_on(self._pairs, SLICE):
             pass
         plans[plans < NOTHING] = 0.0

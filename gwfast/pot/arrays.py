@@ -34,20 +34,22 @@ class Arrays:
 
     def __init__(self, named, *, traces=False):
         named = {name: x for name, x in named.items() if x is not None}
-        self.asking, kinds = {}, dict.fromkeys(named, "numpy")
+        self.asking, libraries = {}, dict.fromkeys(named, "numpy")
         if not all(type(x) is np.ndarray for x in named.values()):
             named = _in_one_order(named)
             if traces:
                 self.asking = {name: x for name, x in named.items() if is_traced(x)}
                 named |= {name: x.detach() for name, x in self.asking.items()}
-            kinds = {name: kind for name, x in named.items() if (kind := kind_of(x)) is not None}
-            if len(set(kinds.values())) > 1:
-                came = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+            libraries = {
+                name: library for name, x in named.items() if (library := library_of(x)) is not None
+            }
+            if len(set(libraries.values())) > 1:
+                came = ", ".join(f"{name} ({library})" for name, library in libraries.items())
                 raise ValueError(f"arrays must all be of one library, got {came}")
-        self.kind = next(iter(kinds.values()), "numpy")
-        self.like = next((named[name] for name in kinds), None)
+        self.library = next(iter(libraries.values()), "numpy")
+        self.like = next((named[name] for name in libraries), None)
         self._arrays = {name: as_host(x, name) for name, x in named.items()}
-        single = {self._arrays[name].dtype for name in kinds} == {np.dtype(np.float32)}
+        single = {self._arrays[name].dtype for name in libraries} == {np.dtype(np.float32)}
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
     def __getitem__(self, name):
@@ -57,11 +59,11 @@ class Arrays:
     def back(self, x, dtype=None):
         """Return a NumPy array or a number in the caller's library, by default in its dtype."""
         x = np.asarray(x, dtype=dtype or self.dtype)
-        if self.kind == "torch":
+        if self.library == "torch":
             import torch
 
             return torch.from_numpy(x)
-        if self.kind == "numpy" or not hasattr(self.like, "__array_namespace__"):
+        if self.library == "numpy" or not hasattr(self.like, "__array_namespace__"):
             return x if x.ndim else x[()]
         library = self.like.__array_namespace__()
         try:
@@ -92,7 +94,7 @@ def as_costs(x, name):
     return as_geometry(x, name).to_dense().matrix.astype(np.float64)
 
 
-def kind_of(x):
+def library_of(x):
     """Return the name of the library that `x` is an array of, None for a list."""
     if type(x) is np.ndarray:
         return "numpy"
@@ -133,8 +135,8 @@ def _shared(x, name):
             device = None  # unknown to DLPack
         # Memory that this processor can read: its own, and what CUDA and ROCm keep pinned for it.
         if device not in (1, 3, 11):
-            known = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
-            place = getattr(x, "device", None) or known.get(device, f"device {device}")
+            devices = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm", 13: "cuda"}
+            place = getattr(x, "device", None) or devices.get(device, f"device {device}")
             raise TypeError(f"{name} must be in the memory of the CPU, got an array on {place}")
     if not hasattr(x, "__dlpack__"):
         return x

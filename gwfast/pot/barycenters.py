@@ -139,9 +139,11 @@ class Barycenter(Spaces):
         with single_threaded_blas():
             for _ in range(as_limit(max_iter, "max_iter")):
                 starts = plans if warmstartT and plans else [None] * len(self.costs)
-                plans, apart = solve(C[None], None if Y is None else Y[None], starts, everything)
+                plans, plan_losses = solve(
+                    C[None], None if Y is None else Y[None], starts, everything
+                )
                 together = self.joined(plans)
-                losses.append(float(sum(apart)))
+                losses.append(float(sum(plan_losses)))
                 former_C, former_Y = C, Y
                 if self.has_features and not self._fixes_features:
                     Y = self.mean_features(together)
@@ -160,7 +162,7 @@ class Barycenter(Spaces):
                 # As in POT, NaN stops too.
                 if not max(changes[-1]) > tol:
                     break
-        found = [self.back(x) for x in (Y, C) if x is not None]
+        results = [self.back(x) for x in (Y, C) if x is not None]
         if log:
             entries = {"T": list(map(self.back, plans)), "p": self.back(self.masses(together))}
             entries |= {"Ts_iter": iterates} if iterates else {}
@@ -173,8 +175,8 @@ class Barycenter(Spaces):
                 names = ["err_rel_loss"] if self.has_features else ["err"]
             for name, errors in zip(names, zip(*changes, strict=True), strict=True):
                 entries[name] = list(map(self.back, errors))
-            found.append(entries)
-        return tuple(found) if len(found) > 1 else found[0]
+            results.append(entries)
+        return tuple(results) if len(results) > 1 else results[0]
 
     def joined(self, plans):
         """Return plans side by side."""
@@ -229,9 +231,9 @@ class SemirelaxedBarycenter(Barycenter):
         sides, M = (self.costs[s], C, self._masses[s]), self.costs_between(Y, s)
         return Call.of(*sides, M=M, marginals="semirelaxed", names=names, **options)
 
-    def calls_at(self, Cs, Ys, starts, some):
+    def calls_at(self, Cs, Ys, starts, numbers):
         # As in POT, plans by name are made again for each barycenter.
-        calls = super().calls_at(Cs, Ys, starts, some)
+        calls = super().calls_at(Cs, Ys, starts, numbers)
         for k, call in enumerate(calls):
             if call.G0 is None:
                 calls[k] = dataclasses.replace(call, G0=named_plan(call, self._method, 0, True))

@@ -84,15 +84,15 @@ def solve_gromov_batch(
     (size, n, _), (_, m, _) = stacks["C1"].shape, stacks["C2"].shape
     calls = []
     for k in range(size):
-        names = NAMES | {own: f"{name}[{k}]" for own, name in ARRAYS.items()}
-        own = {name: stack[k] for name, stack in stacks.items()}
-        calls.append(Call.of(**own, alpha=alpha, symmetric=symmetric, names=names))
+        names = NAMES | {argument: f"{name}[{k}]" for argument, name in ARRAYS.items()}
+        slices = {name: stack[k] for name, stack in stacks.items()}
+        calls.append(Call.of(**slices, alpha=alpha, symmetric=symmetric, names=names))
     limit = as_limit(max_iter, "max_iter")
     # The mean of absolute changes is at most that many times their Euclidean norm.
     change = as_number(tol, "tol", zero=True) * math.sqrt(n * m)
     inner: dict[str, Any] = {"numItermax": max_iter_inner, "stopThr": tol_inner}
     answers = solve_all(calls, reg, limit, change, solver="PPA", **inner, warn=False)
-    bad = [k for k, one in enumerate(answers) if one.advice or one.ending not in EXPECTED]
+    bad = [k for k, x in enumerate(answers) if x.advice or x.ending not in EXPECTED]
     if bad:
         first = answers[bad[0]]
         why = f"{len(bad)} of {len(answers)} problems, the first is number {bad[0]}"
@@ -124,10 +124,10 @@ def _stacks(arrays):
         raise ValueError("Ca must have a problem at least, got none")
     shapes = {"Ca": (size, n, n), "Cb": (size, m, m), "a": (size, n), "b": (size, m)}
     stacks = {}
-    for own, name in ARRAYS.items():
+    for argument, name in ARRAYS.items():
         x, shape = arrays[name], shapes.get(name, (size, n, m))
         if x is not None and x.shape != shape:
             raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
         if x is not None:
-            stacks[own] = x.astype(arrays.dtype, copy=False)
+            stacks[argument] = x.astype(arrays.dtype, copy=False)
     return stacks

@@ -80,17 +80,17 @@ class Call:
     ) -> Call:
         """Return the record of arguments as they came; None is uniform, or the default."""
 
-        def name(own):
-            return names.get(own, own)
+        def name(argument):
+            return names.get(argument, argument)
 
         loss = as_loss(loss_fun, name("loss_fun"))
         is_semirelaxed = marginals == "semirelaxed"
         start = G0 if is_semirelaxed and isinstance(G0, str) else None
-        given = {"M": M, "p": p, "C1": as_costs(C1, name("C1")), "C2": as_costs(C2, name("C2"))}
-        given |= {"q": None if is_semirelaxed else q, "G0": None if start else G0}
+        arguments = {"M": M, "p": p, "C1": as_costs(C1, name("C1")), "C2": as_costs(C2, name("C2"))}
+        arguments |= {"q": None if is_semirelaxed else q, "G0": None if start else G0}
         if M is not None and is_traced(alpha):
-            given["alpha"] = alpha
-        arrays = Arrays({name(own): x for own, x in given.items()}, traces=True)
+            arguments["alpha"] = alpha
+        arrays = Arrays({name(argument): x for argument, x in arguments.items()}, traces=True)
         dtype = arrays.dtype
         x = checked_costs(arrays[name("C1")], name("C1"), dtype, loss)
         y = checked_costs(arrays[name("C2")], name("C2"), dtype, loss)
@@ -99,7 +99,9 @@ class Call:
             alpha = 1.0
         else:
             M = as_matrix(M, name("M"), shape=(x.n, y.n)).astype(dtype, copy=False)
-            alpha = as_weight(arrays[name("alpha")] if "alpha" in given else alpha, name("alpha"))
+            alpha = as_weight(
+                arrays[name("alpha")] if "alpha" in arguments else alpha, name("alpha")
+            )
         p, mass = checked_masses(arrays[name("p")], name("p"), x.n), None
         q = None if is_semirelaxed else checked_masses(arrays[name("q")], name("q"), y.n)
         if marginals == "balanced":
@@ -111,7 +113,11 @@ class Call:
             G0 = as_matrix(G0, name("G0"), shape=(x.n, y.n)).astype(dtype, copy=False)
             _check_start(G0, name("G0"), p if is_semirelaxed else None, name("p"))
         total = _total(p.astype(np.float64, copy=False))
-        asking = {own: arrays.asking[name(own)] for own in given if name(own) in arrays.asking}
+        asking = {
+            argument: arrays.asking[name(argument)]
+            for argument in arguments
+            if name(argument) in arrays.asking
+        }
         symmetric = None if symmetric is None else bool(symmetric)
         call = cls(
             arrays, names, marginals, loss, symmetric, x, y, p, q, M, alpha, G0, total, mass, asking
@@ -124,27 +130,27 @@ class Call:
     def shape(self) -> tuple[int, int]:
         return self.x.n, self.y.n
 
-    def name(self, own: str) -> str:
+    def name(self, argument: str) -> str:
         """Return what messages call an argument of `of` or of a solver."""
-        return self.names.get(own, own)
+        return self.names.get(argument, argument)
 
-    def number(self, x: Any, own: str, *, zero: bool = False) -> float:
+    def number(self, x: Any, argument: str, *, zero: bool = False) -> float:
         """Return a positive argument of a solver, or zero if allowed."""
         if type(x) is float and 0.0 < x < math.inf:  # what follows takes as long as an iteration
             return x
-        return as_number(x, self.name(own), zero=zero)
+        return as_number(x, self.name(argument), zero=zero)
 
-    def limit(self, x: Any, own: str, minimum: int = 1) -> int:
+    def limit(self, x: Any, argument: str, minimum: int = 1) -> int:
         """Return an argument of a solver that is a count."""
         if type(x) is int and minimum <= x <= NO_LIMIT:
             return x
-        return as_limit(x, self.name(own), minimum)
+        return as_limit(x, self.name(argument), minimum)
 
     def refuse_gradients(self, but: Collection[str] = ()) -> None:
         """Raise NoGradients if any but those in these are asked for."""
-        for own in self.asking:
-            if own not in but:
-                raise NoGradients(self.name(own))
+        for argument in self.asking:
+            if argument not in but:
+                raise NoGradients(self.name(argument))
 
 
 def as_loss(loss_fun, name):
@@ -212,31 +218,35 @@ def _check_start(start, name, p, name_p):
     if not start.any():
         raise ValueError(f"{name} must have a positive sum, got zeros")
     if p is not None and not np.allclose(start.sum(1), p):
-        off = abs(start.sum(1) - p).max()
-        raise ValueError(f"{name} must have rows that sum to {name_p}, got a row off by {off:.2g}")
+        error = abs(start.sum(1) - p).max()
+        raise ValueError(
+            f"{name} must have rows that sum to {name_p}, got a row off by {error:.2g}"
+        )
 
 
 def valued(function: Callable[P, Any], value: str, **defaults: Any) -> Callable[P, float | Any]:
     """Return the function whose name ends in 2: it returns the entry `value` of the log."""
     signature, name = inspect.signature(function), function.__name__
-    own = dict(signature.parameters)
-    own |= {key: own[key].replace(default=x) for key, x in defaults.items()}
-    signature = signature.replace(parameters=list(own.values()), return_annotation=float | Any)
-    places = {key: place for place, key in enumerate(own)}
-    at = places["log"]
+    parameters = dict(signature.parameters)
+    parameters |= {key: parameters[key].replace(default=x) for key, x in defaults.items()}
+    signature = signature.replace(
+        parameters=list(parameters.values()), return_annotation=float | Any
+    )
+    places = {key: place for place, key in enumerate(parameters)}
+    log_place = places["log"]
 
     @functools.wraps(function)
     def function2(*args: P.args, **kwargs: P.kwargs) -> Any:
         # To bind arguments to their names takes a tenth of a small problem.
-        given = {key: x for key, x in defaults.items() if places[key] >= len(args)} | kwargs
-        log = args[at] if len(args) > at else kwargs.get("log")
+        arguments = {key: x for key, x in defaults.items() if places[key] >= len(args)} | kwargs
+        log = args[log_place] if len(args) > log_place else kwargs.get("log")
         asked = True if log else "value"
-        if len(args) > at:
-            args = *args[:at], asked, *args[at + 1 :]  # type: ignore[assignment]
+        if len(args) > log_place:
+            args = *args[:log_place], asked, *args[log_place + 1 :]  # type: ignore[assignment]
         else:
-            given["log"] = asked
+            arguments["log"] = asked
         try:
-            plan, *others, entries = function(*args, **given)
+            plan, *others, entries = function(*args, **arguments)
         except TypeError as error:
             error.args = (str(error).replace(f"{name}()", f"{name}2()"), *error.args[1:])
             raise

@@ -86,7 +86,7 @@ class CoOptimal:
                 break
             if verbose:
                 print(f"CO-Optimal Transport cost at iteration {k + 1}: {value}")
-        if samp.missed or feat.missed:
+        if samp.unconverged or feat.unconverged:
             self._ending = Ending.MAX_INNER
         if self._ending not in EXPECTED:
             warn_of(self._ending, "", "Co-optimal transport")
@@ -108,24 +108,24 @@ class CoOptimal:
             "X": 2 * (np.outer(samp.p, feat.p) * X - P @ Y @ Q.T),
             "Y": 2 * (np.outer(samp.q, feat.q) * Y - P.T @ X @ Q),
         }
-        for kind, side in zip(("samp", "feat"), self.sides, strict=True):
-            by_name[f"M_{kind}"] = side.alpha * side.plan
-            by_name[f"wx_{kind}"], by_name[f"wy_{kind}"] = side.slopes()
+        for suffix, side in zip(("samp", "feat"), self.sides, strict=True):
+            by_name[f"M_{suffix}"] = side.alpha * side.plan
+            by_name[f"wx_{suffix}"], by_name[f"wy_{suffix}"] = side.slopes()
         return {name: upstream * x for name, x in by_name.items()}
 
 
 class Block:
-    """The plan of samples or of features, given the other; `missed` if it has not converged."""
+    """The plan of samples or of features, given the other; perhaps `unconverged`."""
 
-    def __init__(self, arrays, kind, shape, epsilon, alpha, start, duals, max_iter, tol):
-        self.epsilon, self.alpha, self.missed = epsilon, alpha, False
-        names = f"wx_{kind}", f"wy_{kind}"
+    def __init__(self, arrays, suffix, shape, epsilon, alpha, start, duals, max_iter, tol):
+        self.epsilon, self.alpha, self.unconverged = epsilon, alpha, False
+        names = f"wx_{suffix}", f"wy_{suffix}"
         p, q = (
             checked_masses(arrays[name], name, size)
             for name, size in zip(names, shape, strict=True)
         )
         self.p, self.q, self.total = p, balanced(p, q, *names), float(p.sum())
-        M = _matrix(arrays, f"M_{kind}", shape)
+        M = _matrix(arrays, f"M_{suffix}", shape)
         self.linear = np.zeros(shape) if M is None else alpha * M
         start = _matrix(arrays, start, shape)
         self.plan = np.outer(p, self.q / self.total) if start is None else start
@@ -158,9 +158,9 @@ class Block:
         in_units(self.epsilon, float(abs(cost).max()) or 1.0, DOUBLE)
         kernel = StoredKernel(self._room, None, self._n_threads, cost=cost)
         with single_threaded_blas(max(cost.shape)):
-            found = self._solver.solve(kernel, self.epsilon, self._start, **self._limits)
-            error = self._solver.rule.error(*kernel.scale(found.scalings))
-        self._start, self.missed = found.potentials, not error <= self._limits["tol"]
+            solution = self._solver.solve(kernel, self.epsilon, self._start, **self._limits)
+            error = self._solver.rule.error(*kernel.scale(solution.scalings))
+        self._start, self.unconverged = solution.potentials, not error <= self._limits["tol"]
         self.plan = self.total * self._room
         if not error <= MAX_MARGINAL_ERROR:
             self.plan = self.total * rounded(self._room, self._solver.p, self._solver.q)
@@ -284,10 +284,10 @@ def co_optimal_transport(
     [array([3, 2, 1, 0]), array([2, 0, 1])]
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
-    found = CoOptimal(data, epsilon, alpha, warmstart, nits_ot, tol_sinkhorn, method_sinkhorn)
-    found.solve(nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose)
-    plans = tuple(found.arrays.back(side.plan) for side in found.sides)
-    return (*plans, found.log()) if log else plans
+    solution = CoOptimal(data, epsilon, alpha, warmstart, nits_ot, tol_sinkhorn, method_sinkhorn)
+    solution.solve(nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose)
+    plans = tuple(solution.arrays.back(side.plan) for side in solution.sides)
+    return (*plans, solution.log()) if log else plans
 
 
 def co_optimal_transport2(
@@ -322,9 +322,9 @@ def co_optimal_transport2(
     distance : scalar
     """
     data = X, Y, wx_samp, wx_feat, wy_samp, wy_feat, M_samp, M_feat
-    found = CoOptimal(
+    solution = CoOptimal(
         data, epsilon, alpha, warmstart, nits_ot, tol_sinkhorn, method_sinkhorn, ENVELOPED
     )
-    found.solve(nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose)
-    value = traced(found.arrays.back(found.distances[-1]), found.arrays, found.gradient)
-    return (value, found.log()) if log else value
+    solution.solve(nits_bcd, tol_bcd, eval_bcd, early_stopping_tol, verbose)
+    value = traced(solution.arrays.back(solution.distances[-1]), solution.arrays, solution.gradient)
+    return (value, solution.log()) if log else value

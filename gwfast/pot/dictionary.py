@@ -86,45 +86,45 @@ class Dictionary(Spaces):
         self.values, self.ends = np.concatenate(parts, axis=1), [x.shape[1] for x in parts]
         # The weight of every entry in the squared distance of two rows.
         self._weights = np.concatenate([weights.ravel() for weights, _ in sides])
-        C, *Y = (x[0] for x in self.apart(self.values))
+        C, *Y = (x[0] for x in self.split(self.values))
         names = {"C1": inits[0], "p": "q"}
         self.begin(C, Y[0] if Y else None, names, symmetric=symmetric, alpha=self._alpha)
         max_iter, tol = self._limits.max_iter_inner, self._limits.tol_inner
         self._solve = exact_plans(self, max_iter, tol, turns=True)
 
-    def apart(self, rows):
+    def split(self, rows):
         """Return structures (k, n, n), and features (k, n, d) if there are any, of rows."""
         parts = zip(np.split(rows, self.ends[:-1], axis=1), self._shapes, strict=True)
         return [x.reshape(-1, *shape) for x, shape in parts]
 
     def project(self, projection):
         """Make structures what `projection` has the words for."""
-        structures = self.apart(self.values)[0]
+        structures = self.split(self.values)[0]
         if "symmetric" in projection:
             structures = 0.5 * (structures + structures.transpose(0, 2, 1))
         if "nonnegative" in projection:
             structures = np.maximum(structures, 0.0)
         self.values[:, : self.ends[0]] = structures.reshape(len(structures), -1)
 
-    def unmix(self, some):
+    def unmix(self, numbers):
         """Return weights, plans, half of the gradients in means of atoms, and losses of spaces."""
-        shape = len(some), len(self.values)
+        shape = len(numbers), len(self.values)
         weights, losses = np.full(shape, 1 / shape[1]), np.full(shape[0], 1e15)
         targets = np.empty((shape[0], self.values.shape[1]))
         gram = (self.values * self._weights) @ self.values.T
         gram -= self._limits.reg * np.eye(shape[1])
         plans, left = [None] * shape[0], np.arange(shape[0])
         for _ in range(self._limits.max_iter_outer):
-            C, *Y = self.apart(weights[left] @ self.values)
+            C, *Y = self.split(weights[left] @ self.values)
             starts = [plans[k] for k in left]
-            found, at = self._solve(C, Y[0] if Y else None, starts, some[left])
-            for k, plan in zip(left, found, strict=True):
-                plans[k], targets[k] = plan, self._target(some[k], plan)
+            new_plans, new_losses = self._solve(C, Y[0] if Y else None, starts, numbers[left])
+            for k, plan in zip(left, new_plans, strict=True):
+                plans[k], targets[k] = plan, self._target(numbers[k], plan)
             former, w = losses[left], weights[left]
-            at = at - self._limits.reg * np.square(w).sum(axis=1)
-            self._weigh(w, at, gram, targets[left] @ self.values.T)
-            weights[left], losses[left] = w, at
-            left = left[_relative(at - former, former) > self._limits.tol_outer]
+            new_losses = new_losses - self._limits.reg * np.square(w).sum(axis=1)
+            self._weigh(w, new_losses, gram, targets[left] @ self.values.T)
+            weights[left], losses[left] = w, new_losses
+            left = left[_relative(new_losses - former, former) > self._limits.tol_outer]
             if not len(left):
                 break
         return weights, plans, weights @ self.values * self._weights - targets, losses
@@ -175,7 +175,7 @@ def unmix(C, Y, Cdict, Ydict, alpha, p, q, limits, symmetric):
     dictionary = Dictionary(arrays, [("C", "Y", "p")], shape, alpha, inits, limits, symmetric)
     with single_threaded_blas():
         weights, plans, _, losses = dictionary.unmix(np.zeros(1, dtype=int))
-    embedded = (x[0] for x in dictionary.apart(weights @ dictionary.values))
+    embedded = (x[0] for x in dictionary.split(weights @ dictionary.values))
     found = weights[0], *embedded, np.ascontiguousarray(plans[0].T), losses[0]
     return tuple(map(arrays.back, found))
 
@@ -199,9 +199,9 @@ def learn(Cs, Ys, D, nt, alpha, ps, q, inits, limits, training, random_state):
             losses = []
             for _ in range(math.ceil(size / n_batch)):
                 batch = dictionary.rng.choice(size, size=n_batch, replace=False)
-                weights, _, apart, found = dictionary.unmix(batch)
-                losses.append(found.sum())
-                dictionary.values -= rates * direction(2 / n_batch * weights.T @ apart)
+                weights, _, half_gradients, batch_losses = dictionary.unmix(batch)
+                losses.append(batch_losses.sum())
+                dictionary.values -= rates * direction(2 / n_batch * weights.T @ half_gradients)
                 dictionary.project(training.projection)
                 # Fourth powers of costs must be finite.
                 if not np.isfinite(dictionary.values**4).all():
@@ -214,7 +214,7 @@ def learn(Cs, Ys, D, nt, alpha, ps, q, inits, limits, training, random_state):
                 best, least = dictionary.values.copy(), loss
             if training.verbose:
                 print(f"--- epoch = {epoch}  cumulated reconstruction error:  {loss}")
-    return *map(arrays.back, dictionary.apart(best)), log
+    return *map(arrays.back, dictionary.split(best)), log
 
 
 class Adam:

@@ -49,7 +49,7 @@ class ExactAnswer(Answer):
         total = super().total
         # POT makes 0-d arrays of these losses unless they are floats of Python.
         passes = self.problem.marginals == "semirelaxed" or isinstance(total, float)
-        return total if passes or self.problem.arrays.kind != "numpy" else np.array(total)
+        return total if passes or self.problem.arrays.library != "numpy" else np.array(total)
 
     def evidence(self):
         call, problem, back = self.problem, self.solution.problem, self.problem.arrays.back
@@ -149,14 +149,14 @@ def check_start(call):
     """Raise a ValueError if a start lacks the marginals, which no step would give it."""
     # Error of the marginals of a start that is rounding, absolutely (POT's) and relatively.
     absolute, relative = (1e-6, 1e-5) if call.arrays.dtype == np.float32 else (1e-8, 1e-7)
-    for masses, own, axis in ((call.p, "p", 1), (call.q, "q", 0)):
-        off, word = call.G0.sum(axis=axis) - masses, "to at most"
+    for masses, argument, axis in ((call.p, "p", 1), (call.q, "q", 0)):
+        errors, word = call.G0.sum(axis=axis) - masses, "to at most"
         if call.marginals == "balanced":
-            off, word = abs(off), "to"
-        if (off > absolute + relative * masses).any():
-            lines = "rows" if own == "p" else "columns"
-            rule = f"{call.name('G0')} must have {lines} that sum {word} {call.name(own)}"
-            raise ValueError(f"{rule}, got one off by {off.max():.2g}")
+            errors, word = abs(errors), "to"
+        if (errors > absolute + relative * masses).any():
+            lines = "rows" if argument == "p" else "columns"
+            rule = f"{call.name('G0')} must have {lines} that sum {word} {call.name(argument)}"
+            raise ValueError(f"{rule}, got one off by {errors.max():.2g}")
 
 
 def _print_table(losses):

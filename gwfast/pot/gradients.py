@@ -135,8 +135,8 @@ def of_entropic(answer, *, in_plan=None, with_entropy=False):
 
 def centered(x):
     """Return gradients in masses with mean zero, as in POT; infinite ones of no mass are zero."""
-    known = np.isfinite(x)
-    return np.where(known, x - x[known].mean(), 0.0)
+    finite = np.isfinite(x)
+    return np.where(finite, x - x[finite].mean(), 0.0)
 
 
 def traced(x, call, gradient):

@@ -84,7 +84,7 @@ def _transported(a, b, M):
         else:
             plan, value = least_plan(program, cost)
     back = arrays.back
-    value = value if arrays.kind == "numpy" else back(value)
+    value = value if arrays.library == "numpy" else back(value)
 
     def entries(center_dual):
         u, v = potentials_of(program, cost.shape)
@@ -93,8 +93,8 @@ def _transported(a, b, M):
         # Points without mass get the largest potential that no cost forbids.
         for x, y, costs, masses in ((u, v, cost, p), (v, u, cost.T, q)):
             if not masses.all():
-                known, unknown = np.isfinite(y), masses == 0
-                x[unknown] = (costs[unknown][:, known] - y[known]).min(axis=1)
+                finite, unknown = np.isfinite(y), masses == 0
+                x[unknown] = (costs[unknown][:, finite] - y[finite]).min(axis=1)
         # POT's solver says 1 of an optimal vertex.
         return {"cost": value, "u": back(u), "v": back(v), "warning": None, "result_code": 1}
 
@@ -204,8 +204,8 @@ def sinkhorn(
         It has "err", the error in the end; "niter"; "log_u" and "log_v", potentials as fractions of
         `reg`, and their exponentials "u" and "v".
     """
-    known = str(method).lower() in ("sinkhorn", "sinkhorn_log")
-    if not known or verbose or warmstart is not None:
+    is_known = str(method).lower() in ("sinkhorn", "sinkhorn_log")
+    if not is_known or verbose or warmstart is not None:
         raise LeftToPot("methods but Sinkhorn's, verbose and warmstart are POT's")
     try:
         arrays, p, q, cost, _ = _read(a, b, M)
@@ -220,9 +220,11 @@ def sinkhorn(
         )
     except (TypeError, ValueError) as error:
         raise refused(error, epsilon="reg") from error
-    off = total * float(np.linalg.norm(np.concatenate([rows - rule.p, cols - rule.q])))
-    if warn and off > tol and n_iter >= max_iter:
-        message = f"sinkhorn reached numItermax={numItermax} with marginals off by {off:.1e}"
+    marginal_error = total * float(np.linalg.norm(np.concatenate([rows - rule.p, cols - rule.q])))
+    if warn and marginal_error > tol and n_iter >= max_iter:
+        message = (
+            f"sinkhorn reached numItermax={numItermax} with marginals off by {marginal_error:.1e}"
+        )
         warnings.warn(message, ConvergenceWarning, stacklevel=outside())
     back = arrays.back
     plan = back(total * plan)
@@ -230,5 +232,10 @@ def sinkhorn(
         return plan
     f, g = f / reg + np.log(total), g / reg
     with np.errstate(over="ignore"):
-        entries = {"err": [back(off)], "niter": n_iter, "u": back(np.exp(f)), "v": back(np.exp(g))}
+        entries = {
+            "err": [back(marginal_error)],
+            "niter": n_iter,
+            "u": back(np.exp(f)),
+            "v": back(np.exp(g)),
+        }
     return plan, entries | {"log_u": back(f), "log_v": back(g)}

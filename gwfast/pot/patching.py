@@ -45,21 +45,21 @@ COMPARED = ("0.9.7",)
 HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
 
 
-def _twin(own):
+def _twin(function):
     """Return what replaces POT's function: it leaves to POT what gwfast does not compute."""
-    name, known = own.__name__, inspect.signature(own).parameters
+    name, parameters = function.__name__, inspect.signature(function).parameters
 
-    @functools.wraps(own)
+    @functools.wraps(function)
     def twin(*args, **kwargs):
         pots, taken = originals.get(name), kwargs
         if pots is None:
-            return own(*args, **kwargs)
-        ignored = sorted(kwargs.keys() - known.keys())
+            return function(*args, **kwargs)
+        ignored = sorted(kwargs.keys() - parameters.keys())
         kinds = (x.kind for x in inspect.signature(pots).parameters.values()) if ignored else ()
         if inspect.Parameter.VAR_KEYWORD in kinds:
-            taken = {key: x for key, x in kwargs.items() if key in known}
+            taken = {key: x for key, x in kwargs.items() if key in parameters}
         try:
-            result = own(*args, **taken)
+            result = function(*args, **taken)
         except (LeftToPot, NoGradients):
             return pots(*args, **kwargs)
         if ignored:
@@ -110,12 +110,14 @@ class _Swap:
             contexts = [calls for calls in self._contexts if calls is not ends]
             contexts += [] if begins is None else [begins]
             if (asked or contexts) and not originals:
-                found = _pots_functions()
+                pots_functions = _pots_functions()
                 self.calls = _Calls()
-                originals.update(found)
-                _replace({own: getattr(twins, name) for name, own in found.items()})
+                originals.update(pots_functions)
+                _replace(
+                    {function: getattr(twins, name) for name, function in pots_functions.items()}
+                )
             elif originals and not (asked or contexts):
-                _replace({getattr(twins, name): own for name, own in originals.items()})
+                _replace({getattr(twins, name): function for name, function in originals.items()})
                 originals.clear()
             self._asked, self._contexts = asked, contexts
 

@@ -30,9 +30,9 @@ def _losses(arrays, batch, alphas=None, edges=None):
     q, C = _read(arrays, "tplt_weights", (size, m)), np.zeros((size, m, m))
     if not (q > 0).all():
         raise LeftToPot(f"tplt_weights must be positive, got {q.min()}")
-    off = abs(q.sum(axis=1) - 1).max()
-    if off > MASS_TOLERANCE:
-        raise ValueError(f"tplt_weights must sum to one, got a row off by {off:.2g}")
+    error = abs(q.sum(axis=1) - 1).max()
+    if error > MASS_TOLERANCE:
+        raise ValueError(f"tplt_weights must sum to one, got a row off by {error:.2g}")
     if edges is None:
         alphas = np.zeros(size)
     else:
@@ -147,8 +147,8 @@ class Distances:
         limits = ExactLimits(max_outer=50, tol=0.0, min_relative=1e-9, min_change=1e-9)
         losses = ExactDescents(limits, 0.5).solve(firsts, seconds, plans, parts, False, potentials)
         self._plans = plans.reshape(m, size, n_nodes).transpose(1, 0, 2)
-        at = m * np.arange(len(begins)) + begins
-        rows = potentials[at[:, None] + np.arange(m)]
+        firsts_of_rows = m * np.arange(len(begins)) + begins
+        rows = potentials[firsts_of_rows[:, None] + np.arange(m)]
         self._potentials = rows.reshape(size, n_graphs, m)
         self.losses = losses.reshape(size, n_graphs).T
 
@@ -157,11 +157,11 @@ class Distances:
         graphs, Y, X = self._graphs, self._Y, self._graphs.X
         alphas, upstream = self._alphas[:, None], upstream.reshape(self.losses.shape).T
         of_nodes = np.repeat(upstream, graphs.sizes, axis=1)
-        moved = self._plans * of_nodes[:, None]
+        weighted_plans = self._plans * of_nodes[:, None]
         # Squared distances of features.
-        total, to_graphs = moved.sum(axis=2), (1 - alphas) * of_nodes * graphs.masses
-        of_Y = 2 * (1 - alphas[:, None]) * (total[:, :, None] * Y - moved @ X)
-        back = ((1 - alphas[:, None]) * moved).transpose(2, 0, 1)
+        total, to_graphs = weighted_plans.sum(axis=2), (1 - alphas) * of_nodes * graphs.masses
+        of_Y = 2 * (1 - alphas[:, None]) * (total[:, :, None] * Y - weighted_plans @ X)
+        back = ((1 - alphas[:, None]) * weighted_plans).transpose(2, 0, 1)
         of_X = np.empty_like(X)
         of_X[graphs.order] = 2 * (to_graphs.sum(axis=0)[:, None] * X - np.tensordot(back, Y, 2))
         potentials = np.einsum("kg,kgm->km", upstream, self._potentials)
@@ -171,16 +171,16 @@ class Distances:
         by_name = {"G_features": of_X, "tplt_features": of_Y}
         by_name["tplt_weights"] = np.array([centered(2 * x) for x in potentials])
         if alphas.all():
-            by_name |= self._of_structures(upstream, moved)
+            by_name |= self._of_structures(upstream, weighted_plans)
         return by_name
 
-    def _of_structures(self, upstream, moved):
+    def _of_structures(self, upstream, weighted_plans):
         """Return the gradients in adjacencies of templates and alpha."""
         graphs, q, Y, X = self._graphs, self._q, self._Y, self._graphs.X
         weight = upstream.sum(axis=1)[:, None, None]
         sides = zip(graphs.parts, graphs.costs, strict=True)
         along = np.concatenate([self._plans[:, :, part] @ cost for part, cost in sides], axis=2)
-        of_C = weight * self._C * q[:, :, None] * q[:, None] - moved @ along.swapaxes(1, 2)
+        of_C = weight * self._C * q[:, :, None] * q[:, None] - weighted_plans @ along.swapaxes(1, 2)
         # Symmetric but for rounding, which steps that are scaled by it would enlarge.
         of_C = self._alphas[:, None, None] * (of_C + of_C.swapaxes(1, 2))
         distances = cdist(Y.reshape(-1, Y.shape[2]), X, "sqeuclidean").reshape(self._plans.shape)

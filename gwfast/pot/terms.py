@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..problems.graphs import CostLike
 from ..utils.validation import as_vector
-from .arrays import Arrays, as_costs, kind_of
+from .arrays import Arrays, as_costs, library_of
 from .call import LossFun, Plan, as_loss, checked_costs
 
 __all__ = ["gwggrad", "gwloss", "init_matrix", "init_matrix_semirelaxed", "tensor_product"]
@@ -117,14 +117,14 @@ def gwggrad(
 def _product(constC, hC1, hC2, T):
     """Return the tensor product, the plan, and a function that returns results in their library."""
     # Loops have thousands of calls, so arrays with operators of their own pass few checks.
-    given, back = (constC, hC1, hC2, T), lambda x: x
+    arguments, back = (constC, hC1, hC2, T), lambda x: x
     plain = type(constC) is type(hC1) is type(hC2) is type(T) is np.ndarray
     # Operators of torch and JAX are NumPy's, and gradients go through them.
-    if not plain and {*map(kind_of, given)} in ({"torch"}, {"jax"}):
+    if not plain and {*map(library_of, arguments)} in ({"torch"}, {"jax"}):
         return constC - hC1 @ T @ hC2.T, T, back
     if not (plain and T.dtype.kind == "f"):
         names = "constC", "hC1", "hC2", "T"
-        arrays = Arrays(dict(zip(names, given, strict=True)))
+        arrays = Arrays(dict(zip(names, arguments, strict=True)))
         constC, hC1, hC2, T = (arrays[name].astype(arrays.dtype, copy=False) for name in names)
         back = arrays.back
     try:

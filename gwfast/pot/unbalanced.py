@@ -117,7 +117,7 @@ class _Descent:
         """Return what POT does."""
         arrays, (feat, samp) = self.call.arrays, self._plans[-2:]
         # As in POT, whose linear solver makes float64 of NumPy's float32.
-        dtype = np.float64 if arrays.kind == "numpy" else arrays.dtype
+        dtype = np.float64 if arrays.library == "numpy" else arrays.dtype
         back = functools.partial(arrays.back, dtype=dtype)
         if not log:
             return back(samp), back(feat)

@@ -57,8 +57,8 @@ class RefusedType(RefusedValue, TypeError):
 def refused(error, **names):
     """Return the error of a call that is left to POT, with other names of arguments."""
     why = str(error)
-    for own, name in names.items():
-        why = why.replace(own, name)
+    for argument, name in names.items():
+        why = why.replace(argument, name)
     return (RefusedType if isinstance(error, TypeError) else RefusedValue)(why)
 
 
@@ -206,13 +206,13 @@ def solve_gromov(
 
 def _marginals(unbalanced, unbalanced_type, linear):
     """Return the rule of the marginals, or raise an error if gwfast has none."""
-    kind = unbalanced_type.lower()
-    kinds = "kl", "l2", "semirelaxed", "partial"
-    if kind not in kinds:
-        raise NotImplementedError(f"unbalanced_type must be one of {kinds}, got {kind!r}")
-    if kind == "semirelaxed" or (kind == "partial" and unbalanced is not None):
-        return kind
-    if kind == "partial":
+    rule = unbalanced_type.lower()
+    rules = "kl", "l2", "semirelaxed", "partial"
+    if rule not in rules:
+        raise NotImplementedError(f"unbalanced_type must be one of {rules}, got {rule!r}")
+    if rule == "semirelaxed" or (rule == "partial" and unbalanced is not None):
+        return rule
+    if rule == "partial":
         message = "unbalanced_type='partial' without `unbalanced`: all mass is matched"
         warnings.warn(message, stacklevel=outside())
     if unbalanced is None and not linear:

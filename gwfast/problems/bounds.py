@@ -31,15 +31,15 @@ def lower_bounds(signatures: list[Float64Array]) -> Float64Array:
     """Lower bounds (N, N) of the costs of all pairs of spaces by their `signature`: the
     larger of Memoli's first and second bound, up to rounding.
     """
-    made = np.zeros((len(signatures),) * 2)
-    for kind in np.swapaxes(np.asarray(signatures), 0, 1):
-        squares = np.square(kind).sum(axis=1)
-        found = squares[:, None] + squares - 2 * kind @ kind.T
+    bounds = np.zeros((len(signatures),) * 2)
+    for means in np.swapaxes(np.asarray(signatures), 0, 1):
+        squares = np.square(means).sum(axis=1)
+        distances = squares[:, None] + squares - 2 * means @ means.T
         # Rounding must not raise a bound.
-        found -= 1e-12 * (squares[:, None] + squares)
-        np.maximum(made, found / kind.shape[1], out=made)
+        distances -= 1e-12 * (squares[:, None] + squares)
+        np.maximum(bounds, distances / means.shape[1], out=bounds)
     # Some BLAS libraries round both halves of the product differently.
-    return np.minimum(made, made.T)
+    return np.minimum(bounds, bounds.T)
 
 
 def _means_of_parts(values, weights):
@@ -50,5 +50,5 @@ def _means_of_parts(values, weights):
     # The integral of the quantile function, which is linear between these.
     steps = np.diff(ends, prepend=0.0)
     integral = np.concatenate([[0.0], np.cumsum(values[order] * steps)])
-    at = np.interp(np.linspace(0, 1, PARTS + 1), np.concatenate([[0.0], ends]), integral)
-    return np.diff(at) * PARTS
+    integrals = np.interp(np.linspace(0, 1, PARTS + 1), np.concatenate([[0.0], ends]), integral)
+    return np.diff(integrals) * PARTS

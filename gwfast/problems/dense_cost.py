@@ -88,19 +88,19 @@ class DenseCost:
 
     def _set(self, matrix: NDArray[Any], name: str, symmetric: bool | None, labels: Labels) -> None:
         self.labels, self._symmetry = labels, symmetric
-        total, apart = self._look(matrix)
+        total, asymmetry = self._look(matrix)
         check_finite(matrix, name, total)
         low, high = self.extremes
         check_extremes(low, high, name)
-        self.symmetric = apart <= ROUNDING * (high - low) if symmetric is None else symmetric
-        self.is_rounded = self.symmetric and apart > 0
+        self.symmetric = asymmetry <= ROUNDING * (high - low) if symmetric is None else symmetric
+        self.is_rounded = self.symmetric and asymmetry > 0
 
     def _look(self, matrix: NDArray[Any]) -> tuple[float, float]:
         """Take a matrix; return its sum and the largest difference from its transpose."""
         self.matrix, self.n, self._leading = matrix, len(matrix), None
-        low, high, total, apart = survey(matrix)
+        low, high, total, asymmetry = survey(matrix)
         self.extremes, self.mean = (low, high), total / self.n**2
-        return total, apart
+        return total, asymmetry
 
     def refreshed(self, name: str) -> DenseCost:
         """Return the costs as the matrix is now: its owner may have written to it."""
@@ -121,8 +121,8 @@ class DenseCost:
     @property
     def by_rows(self) -> NDArray[np.floating[Any]]:
         """The matrix, or its transpose where symmetric costs are stored by columns."""
-        turned = self.symmetric and not self.matrix.flags.c_contiguous
-        return self.matrix.T if turned else self.matrix
+        is_transposed = self.symmetric and not self.matrix.flags.c_contiguous
+        return self.matrix.T if is_transposed else self.matrix
 
     def mean_of(self, masses: Float64Array) -> float:
         """Return the mean of the costs, each weighted by the masses of its two points."""
@@ -214,5 +214,5 @@ def survey(matrix: NDArray[Any]) -> tuple[float, float, float, float]:
             below, above = matrix[rows, : rows.start], matrix[: rows.start, rows]
             below, above = (np.ascontiguousarray(block, dtype) for block in (below, above))
             parts.append(_costs.survey(below, above))
-    lows, highs, totals, apart = zip(*parts, strict=True)
-    return min(lows), max(highs), sum(totals), max(apart)
+    lows, highs, totals, asymmetries = zip(*parts, strict=True)
+    return min(lows), max(highs), sum(totals), max(asymmetries)

@@ -299,11 +299,11 @@ class LowRankCost(PointCloud):
             # In a basis of all columns the costs are a small matrix.
             basis, both = np.linalg.qr(np.hstack([u, v]))
             core = both[:, :rank] @ both[:, rank:].T
-            off = np.linalg.norm(core - core.T)
-            if off > ROUNDING * np.linalg.norm(core):
+            asymmetry = np.linalg.norm(core - core.T)
+            if asymmetry > ROUNDING * np.linalg.norm(core):
                 raise ValueError(
                     "u and v must have a symmetric product u @ v.T, got one that differs from its "
-                    f"transpose by {off:.3g}; as a matrix it may be any"
+                    f"transpose by {asymmetry:.3g}; as a matrix it may be any"
                 )
         values, vectors = np.linalg.eigh((core + core.T) / 2)
         self._set_eigenpairs(basis @ vectors, values)

@@ -95,9 +95,11 @@ class GraphCost(DenseCost):
                     f"{name} must be connected, got {cut} pairs of nodes (of {n * n}) "
                     f"without a{' directed' * directed} path between them; {remedy}"
                 )
-            apart = np.isinf(cost)
+            unconnected = np.isinf(cost)
             largest = disconnected == "largest"
-            cost[apart] = cost.max(where=~apart, initial=0.0) if largest else disconnected
+            cost[unconnected] = (
+                cost.max(where=~unconnected, initial=0.0) if largest else disconnected
+            )
         labels = tuple(graph.nodes) if _is_networkx(graph) else None
         self._set(cost, name, not directed, labels)
 

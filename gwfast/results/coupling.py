@@ -127,18 +127,20 @@ class Coupling:
         """Return the barycentric projection ``plan @ y / plan @ 1``: for every row the mean of
         the rows of `y` that its mass goes to, zero for rows without mass.
         """
-        moved = self.apply(y)
+        product = self.apply(y)
         masses = self.marginals[0].astype(self.dtype)
         scale = np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
-        return moved * scale.reshape((-1,) + (1,) * (moved.ndim - 1))
+        return product * scale.reshape((-1,) + (1,) * (product.ndim - 1))
 
     @property
     def marginals(self) -> tuple[Float64Array, Float64Array]:
         """Row sums (n,) and column sums (m,), float64."""
         rows, cols, part = np.empty(self.shape[0]), np.zeros(self.shape[1]), np.empty(self.shape[1])
-        for some in row_blocks(*self.shape):
-            block = self._rows(some)
-            _kernels.marginals(block, rows[some], part, ColumnSums(*block.shape), self.n_threads)
+        for block_rows in row_blocks(*self.shape):
+            block = self._rows(block_rows)
+            _kernels.marginals(
+                block, rows[block_rows], part, ColumnSums(*block.shape), self.n_threads
+            )
             cols += part
         return rows, cols
 
@@ -166,10 +168,10 @@ class Coupling:
         return largest(self._made(rows), k, self.n_threads)
 
     def _apply(self, y: FloatArray) -> FloatArray:
-        moved = np.empty((self.shape[0], y.shape[1]), dtype=y.dtype)
+        product = np.empty((self.shape[0], y.shape[1]), dtype=y.dtype)
         panels = Panels(y, n_threads=self.n_threads)
-        _products.matmul(self._made(), panels, moved, n_threads=self.n_threads)
-        return moved
+        _products.matmul(self._made(), panels, product, n_threads=self.n_threads)
+        return product
 
 
 class ArrayCoupling(Coupling):
@@ -266,8 +268,8 @@ class SparseCoupling(Coupling):
         # SciPy would add up in float32 first.
         rows = np.repeat(np.arange(self.shape[0]), np.diff(self.csr.indptr))
         return tuple(
-            np.bincount(at, weights=self.csr.data, minlength=size)
-            for at, size in zip((rows, self.csr.indices), self.shape, strict=True)
+            np.bincount(numbers, weights=self.csr.data, minlength=size)
+            for numbers, size in zip((rows, self.csr.indices), self.shape, strict=True)
         )
 
     def tocsr(self, left_out=LEFT_OUT):
@@ -303,13 +305,13 @@ class SparseCoupling(Coupling):
             packed = np.zeros(filled.shape, dtype=np.float32)
             cols = np.zeros(filled.shape, dtype=np.int64)
             packed[filled], cols[filled] = part.data[stored], part.indices[stored]
-            at, scores[block] = largest(packed, k, self.n_threads)
-            indices[block] = np.take_along_axis(cols, at, axis=1)
+            places, scores[block] = largest(packed, k, self.n_threads)
+            indices[block] = np.take_along_axis(cols, places, axis=1)
         for row in np.flatnonzero(scores[:, -1] <= 0):
             # The first columns without mass.
-            own = indices[row][scores[row] > 0]
-            free = np.setdiff1d(np.arange(k), own)
-            indices[row, len(own) :] = free[: k - len(own)]
+            with_mass = indices[row][scores[row] > 0]
+            free = np.setdiff1d(np.arange(k), with_mass)
+            indices[row, len(with_mass) :] = free[: k - len(with_mass)]
         return Neighbors(indices, scores)
 
     def _apply(self, y):
@@ -349,26 +351,30 @@ def check_points(y: NDArray[Any], name: str, m: int) -> NDArray[Any]:
 
 def matches_of(coupling: Coupling, k: int, rows: ArrayLike | None = None) -> Neighbors:
     """Return `Coupling.topk`, with indices of -1 in rows without mass but for rounding."""
-    found = coupling.topk(k, rows)
-    top = (found.scores if rows is None else coupling.marginals[0]).max()
+    neighbors = coupling.topk(k, rows)
+    top = (neighbors.scores if rows is None else coupling.marginals[0]).max()
     # Linear programs leave up to 1e-15 of the largest mass in rows that they leave out.
-    return found._replace(indices=np.where(found.scores[:, :1] > 1e-14 * top, found.indices, -1))
+    return neighbors._replace(
+        indices=np.where(neighbors.scores[:, :1] > 1e-14 * top, neighbors.indices, -1)
+    )
 
 
 def are_matches(coupling: Coupling, rows: IntArray, cols: IntArray) -> NDArray[np.bool_]:
     """Return whether each of these columns is a best match of its row, up to rounding."""
-    own, best = np.empty(len(rows)), np.empty(len(rows))
+    chosen, best = np.empty(len(rows)), np.empty(len(rows))
     for part in row_blocks(len(rows), coupling.shape[1]):
         plan = coupling._rows(rows[part])
-        own[part], best[part] = plan[np.arange(len(plan)), cols[part]], plan.max(axis=1)
+        chosen[part], best[part] = plan[np.arange(len(plan)), cols[part]], plan.max(axis=1)
     # Plans of points that cannot be told apart are equal up to the tolerance of a solve.
-    return (own >= (1 - 1e-3) * best) & (own > 1e-14 * best.max(initial=0.0))
+    return (chosen >= (1 - 1e-3) * best) & (chosen > 1e-14 * best.max(initial=0.0))
 
 
-def shares_of(coupling: Coupling, found: Neighbors) -> Float64Array:
+def shares_of(coupling: Coupling, neighbors: Neighbors) -> Float64Array:
     """Return what `topk` found for all rows as shares of the mass of each row, 0 if it has none."""
     masses = coupling.marginals[0][:, None]
-    return np.divide(found.scores, masses, out=np.zeros(found.scores.shape), where=masses > 0)
+    return np.divide(
+        neighbors.scores, masses, out=np.zeros(neighbors.scores.shape), where=masses > 0
+    )
 
 
 def _smallest_kept(block, left_out):

@@ -16,7 +16,7 @@ from .coupling import Coupling, check_points, matches_of, shares_of
 from .records import Masses, OuterStep
 from .saving import read_result, write_result
 from .status import Ending, Status
-from .tables import Candidates, as_labels, frame, named, taken
+from .tables import Candidates, as_labels, frame, named, values_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -271,7 +271,7 @@ class GWResult:
         alone = matches_of(coupling, 1).indices[:, 0] < 0
         best = np.where(alone, -1, means.argmax(axis=1))
         shares = np.minimum(means.max(axis=1).astype(np.float64), 1.0)
-        return LabelTransfer(taken(kinds, best), np.where(alone, 0.0, shares))
+        return LabelTransfer(values_at(kinds, best), np.where(alone, 0.0, shares))
 
     def to_frame(
         self, k: int = 1, *, source: ArrayLike | None = None, target: ArrayLike | None = None
@@ -291,14 +291,14 @@ class GWResult:
             With columns "source", "target", "mass", and "share", the part of the mass of the
             source point. Points without mass in the plan are left out.
         """
-        found, (n, m) = matches_of(self.coupling, k), self.coupling.shape
-        matched = found.indices >= 0
-        rows, columns = np.nonzero(matched)[0], found.indices[matched]
+        matches, (n, m) = matches_of(self.coupling, k), self.coupling.shape
+        matched = matches.indices >= 0
+        rows, columns = np.nonzero(matched)[0], matches.indices[matched]
         table = dict(
             source=named(self.labels[0], rows, source, "source", n),
             target=named(self.labels[1], columns, target, "target", m),
-            mass=found.scores[matched],
-            share=shares_of(self.coupling, found)[matched],
+            mass=matches.scores[matched],
+            share=shares_of(self.coupling, matches)[matched],
         )
         return frame(table)
 
@@ -330,5 +330,5 @@ def _project(coupling, points, name, projection, labels):
     reading = as_array if projection == "barycentric" else as_any_array
     points = check_points(reading(points, name), name, coupling.shape[1])
     if projection == "match":
-        return taken(points, matches_of(coupling, 1).indices[:, 0])
+        return values_at(points, matches_of(coupling, 1).indices[:, 0])
     return coupling.transform(points)

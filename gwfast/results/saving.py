@@ -164,7 +164,7 @@ def _check_sums(coupling: Coupling, masses: Masses, error: float) -> None:
         return
     rows, cols = coupling.marginals
     more = rows - masses.p, cols - masses.q
-    missed = {
+    measured = {
         "balanced": abs(more[0]).sum() + abs(more[1]).sum(),
         "semirelaxed": abs(more[0]).sum(),
         "partial": sum(x.clip(0).sum() for x in more) + abs(rows.sum() - masses.mass),
@@ -172,13 +172,15 @@ def _check_sums(coupling: Coupling, masses: Masses, error: float) -> None:
         "unbalanced": error if np.isfinite(rows.sum()) else np.inf,
     }[masses.name]
     # Adding up float32 in another order may make a difference of 1e-4.
-    if not abs(missed - error) <= 1e-4 * masses.mass + 0.01 * error:
-        raise ValueError(f"expected sums that miss the marginals by {error:.3g}, got {missed:.3g}")
+    if not abs(measured - error) <= 1e-4 * masses.mass + 0.01 * error:
+        raise ValueError(
+            f"expected sums that miss the marginals by {error:.3g}, got {measured:.3g}"
+        )
 
 
 def _coupling_of(about: Mapping[str, Any], saved: Mapping[str, Any], shape: tuple[int, int]) -> Any:
     """Return the coupling of its parts, of the shape of the masses."""
-    made: Coupling
+    coupling: Coupling
     if "left" in saved:
         left, right = (_array(saved, name, 2) for name in ("left", "right"))
         f, g, u, v = (_array(saved, name, 1) for name in ("left_f", "right_g", "u", "v"))
@@ -187,15 +189,15 @@ def _coupling_of(about: Mapping[str, Any], saved: Mapping[str, Any], shape: tupl
         if {len(right), len(g), len(v)} != {shape[1]}:
             raise ValueError(f"expected factors of {shape[1]} columns")
         unit, n_threads = as_positive(float(saved["unit"]), "unit"), about["n_threads"]
-        made = FactoredCoupling(left, right, f, g, unit, n_threads, (u, v))
+        coupling = FactoredCoupling(left, right, f, g, unit, n_threads, (u, v))
     elif "indptr" in saved:
         parts = (_array(saved, name, 1) for name in ("data", "indices", "indptr"))
         csr = sparse.csr_array(tuple(parts), shape=shape)
         csr.check_format(full_check=True)
-        made = SparseCoupling(csr, about["n_threads"])
+        coupling = SparseCoupling(csr, about["n_threads"])
     else:
         plan = _array(saved, "plan", 2)
         if plan.shape != shape:
             raise ValueError(f"expected a plan of shape {shape}, got {plan.shape}")
-        made = ArrayCoupling(plan, about["n_threads"])
-    return made.replace(left_out=about["left_out"])
+        coupling = ArrayCoupling(plan, about["n_threads"])
+    return coupling.replace(left_out=about["left_out"])

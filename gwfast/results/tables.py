@@ -54,20 +54,20 @@ def named(
     """
     if names is not None:
         return as_names(in_order(names, name, labels, of="the points"), name, size)[numbers]
-    found = numbers.tolist()
-    return found if labels is None else [labels[number] for number in found]
+    numbers = numbers.tolist()
+    return numbers if labels is None else [labels[number] for number in numbers]
 
 
-def taken(values: NDArray[Any], at: IntArray) -> NDArray[Any]:
+def values_at(values: NDArray[Any], indices: IntArray) -> NDArray[Any]:
     """Return `values` at these indices; NaN, or None where there is no NaN, at -1."""
-    found, missing = values[at], at < 0
+    picked, missing = values[indices], indices < 0
     if missing.any():
-        if found.dtype.kind in "iu":
-            found = found.astype(np.float64)
-        elif found.dtype.kind not in "fcmM":
-            found = found.astype(object)
-        found[missing] = None if found.dtype == object else np.array("nan", found.dtype)
-    return found
+        if picked.dtype.kind in "iu":
+            picked = picked.astype(np.float64)
+        elif picked.dtype.kind not in "fcmM":
+            picked = picked.astype(object)
+        picked[missing] = None if picked.dtype == object else np.array("nan", picked.dtype)
+    return picked
 
 
 def as_labels(labels: ArrayLike, name: str, size: int) -> NDArray[Any]:
@@ -268,8 +268,10 @@ class Candidates(tuple[Candidate, ...]):
         rivals: Iterable[Any] = (),
         product: float = np.nan,
     ) -> Candidates:
-        known = {-1: -1}
-        rows = [row._replace(optimum=known.setdefault(row.optimum, len(known) - 1)) for row in rows]
+        numbers = {-1: -1}
+        rows = [
+            row._replace(optimum=numbers.setdefault(row.optimum, len(numbers) - 1)) for row in rows
+        ]
         self = super().__new__(cls, with_gaps(rows))
         self.confidence, self.rivals, self.product = confidence, tuple(rivals), product
         return self

@@ -259,6 +259,6 @@ def foscttm(x: ArrayLike, y: ArrayLike) -> float:
         squares = np.einsum("ij,ij->i", b, b)
         for rows in row_blocks(n, n):
             near = squares - 2.0 * a[rows] @ b.T
-            own = near[np.arange(len(near)), np.arange(n)[rows]][:, None]
-            total += (near < own).sum() + ((near == own).sum() - len(near)) / 2
+            matched = near[np.arange(len(near)), np.arange(n)[rows]][:, None]
+            total += (near < matched).sum() + ((near == matched).sum() - len(near)) / 2
     return float(total) / (2 * n * max(n - 1, 1))

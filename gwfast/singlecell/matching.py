@@ -41,7 +41,7 @@ ADVICE = {
     Ending.TRUNCATED: "try a smaller {width}, or options with a larger n_neighbors or tier='tiled'",
     Ending.UNCERTAIN: "a lower optimum may exist; compare other {others}",
     Ending.TIE: "another plan has the same objective, see gw.candidates; compare other {others}",
-    Ending.RIVAL: "{found}; compare other {others}",
+    Ending.RIVAL: "{doubt}; compare other {others}",
 }
 UNBALANCED = ADVICE | {
     Ending.UNCERTAIN: (
@@ -248,12 +248,12 @@ def align(
         tried.append(Tried(k, gw.gw_cost, gw.epsilon, gw.status, gw.seconds))
         alignments.append(CellAlignment(gw, x, y, k, ()))
         alignments = [min(alignments, key=lambda each: each.gw.gw_cost)]
-    found = dataclasses.replace(alignments[0], tried=tuple(tried))
-    warn_of(found.gw, settings.limits)
+    alignment = dataclasses.replace(alignments[0], tried=tuple(tried))
+    warn_of(alignment.gw, settings.limits)
     if key_added is not None:
         facts = dict(metric=metric, seed=seed, representation_x=name_x, representation_y=name_y)
-        _write(found, adata_x, adata_y, labels, column, key_added, facts)
-    return found
+        _write(alignment, adata_x, adata_y, labels, column, key_added, facts)
+    return alignment
 
 
 def _numbers(n_neighbors, n_cells):
@@ -285,29 +285,29 @@ def _labels(adata, labels):
     return as_labels(adata.obs[labels], "labels", adata.n_obs)
 
 
-def _write(found, adata_x, adata_y, labels, column, key, facts):
+def _write(alignment, adata_x, adata_y, labels, column, key, facts):
     """Write the alignment, and facts of the call, into the AnnData objects of both."""
     if is_anndata(adata_y):
-        adata_y.obsm[f"X_{key}"] = found.y.astype(np.float32)
+        adata_y.obsm[f"X_{key}"] = alignment.y.astype(np.float32)
     if not is_anndata(adata_x):
         return
     # Labels and shares of an earlier alignment.
     for name in [*adata_x.obs]:
         if f"{name}".startswith(f"{key}_") and (share := f"{name}_share") in adata_x.obs:
             del adata_x.obs[name], adata_x.obs[share]
-    adata_x.obsm[f"X_{key}"] = np.asarray(found.transform(), dtype=np.float32)
+    adata_x.obsm[f"X_{key}"] = np.asarray(alignment.transform(), dtype=np.float32)
     adata_x.uns[key] = facts | {
-        "n_neighbors": found.n_neighbors,
-        "gw_cost": float(found.gw.gw_cost),
-        "epsilon": float(found.gw.epsilon),
-        "status": str(found.gw.status),
-        "confidence": float(found.gw.confidence),
-        "advice": found.gw.advice,
-        "marginals": found.gw.marginals.name,
+        "n_neighbors": alignment.n_neighbors,
+        "gw_cost": float(alignment.gw.gw_cost),
+        "epsilon": float(alignment.gw.epsilon),
+        "status": str(alignment.gw.status),
+        "confidence": float(alignment.gw.confidence),
+        "advice": alignment.gw.advice,
+        "marginals": alignment.gw.marginals.name,
         "version": __version__,
     }
     if column is not None:
-        received, shares = found.transfer_labels(column)
+        received, shares = alignment.transfer_labels(column)
         dtype = adata_y.obs[labels].dtype
         if hasattr(dtype, "categories"):
             import pandas as pd
@@ -320,11 +320,11 @@ def _write(found, adata_x, adata_y, labels, column, key, facts):
 
 def advised(gw, width, others):
     """Return the `GWResult` with advice in the arguments `width` and `others`, and its remarks."""
-    known = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
+    advice_of = UNBALANCED if gw.marginals.name == "unbalanced" else ADVICE
     # Scales of the terms are chosen by the caller's function.
     ending = Ending.CONVERGED if gw.ending == Ending.SCALES else gw.ending
-    found = gw.advice.partition(";")[0]
-    advice = known.get(ending, "try a larger {width}")
-    advice = advice.format(width=width, others=others, found=found)
+    doubt = gw.advice.partition(";")[0]
+    advice = advice_of.get(ending, "try a larger {width}")
+    advice = advice.format(width=width, others=others, doubt=doubt)
     advice = "; ".join(filter(None, [advice, *gw.remarks]))
     return dataclasses.replace(gw, ending=ending, advice=advice)

@@ -136,10 +136,10 @@ class Motions:
         first, and their scores.
         """
         scores, best = self._scores(motions, spots), []
-        order, moved = scores.argsort(), self._moved(motions, spots[:20])
+        order, places = scores.argsort(), self._moved(motions, spots[:20])
         while len(order) and len(best) < 30:
             best.append(order[0])
-            squares = np.square(moved[order] - moved[order[0]]).sum(axis=2).mean(axis=1)
+            squares = np.square(places[order] - places[order[0]]).sum(axis=2).mean(axis=1)
             order = order[squares > distance**2]
         return motions[best], scores[best]
 

@@ -47,7 +47,7 @@ def race(
     began, ends, chance, doubt = time.perf_counter(), list[End](), math.nan, ""
     plans = motions.plans(3, settings.seed)
 
-    def led(init, task=problem, **changes):
+    def solved_from(init, task=problem, **changes):
         return solve(task, dataclasses.replace(settings, init=init, **changes))
 
     def starts() -> Iterator[End | None]:
@@ -55,9 +55,11 @@ def race(
         if searched is not None:
             yield End("search", "search", searched)
         for number, plan in enumerate(plans, 1):
-            yield End(f"motion {number}", "motion", led(plan))
-        alone = led("product", problem.replace(between=motions.costs, alpha=0.0), epsilon=0.0)
-        yield End("expression", "expression", led(alone.plan))
+            yield End(f"motion {number}", "motion", solved_from(plan))
+        alone = solved_from(
+            "product", problem.replace(between=motions.costs, alpha=0.0), epsilon=0.0
+        )
+        yield End("expression", "expression", solved_from(alone.plan))
         # With larger weights of distances partial problems need a loosened plan to be sure: at .3
         # four simulated tissues were "converged" without, 1 to 5 % above the loosened plan.
         if searched is not None or problem.is_balanced or problem.alpha <= 0.1:
@@ -65,14 +67,14 @@ def race(
         if searched is not None:
             return
         if problem.is_balanced:
-            yield End("product", "product", led("product"))
+            yield End("product", "product", solved_from("product"))
             yield None
-            yield End("search", "search", led("auto"))
+            yield End("search", "search", solved_from("auto"))
         else:
             # Where some spots must be wrong, distances mislead.
             best = min(ends, key=lambda end: end.gw.gw_cost)
-            loose = led(best.gw.plan, problem.replace(alpha=0.1 * problem.alpha))
-            yield End("loosened", best.kind, led(loose.plan))
+            loose = solved_from(best.gw.plan, problem.replace(alpha=0.1 * problem.alpha))
+            yield End("loosened", best.kind, solved_from(loose.plan))
         yield None
 
     for end in starts():
@@ -109,8 +111,8 @@ def row_of(
     start: str, gw: GWResult, fate: str, kind: str = "search", optimum: int = -1
 ) -> Candidate:
     """Return the `Candidate` of a start."""
-    known = start, max(gw.coupling.shape), gw.epsilon, gw.gw_cost, gw.n_iter, gw.seconds
-    return Candidate(*known, fate, kind, optimum, gw.gw_cost)
+    figures = start, max(gw.coupling.shape), gw.epsilon, gw.gw_cost, gw.n_iter, gw.seconds
+    return Candidate(*figures, fate, kind, optimum, gw.gw_cost)
 
 
 def _confidence(ends, motions, problem):

@@ -45,7 +45,7 @@ class Slice:
         """Return the slice of an AnnData object, or of a pair of coordinates and a table."""
         if cells.is_anndata(data):
             spots, names = coordinates(data, name), data
-            table, at = cells.table_of(data, use_rep, name)
+            table, table_name = cells.table_of(data, use_rep, name)
             genes = None if use_rep in data.obsm else getattr(data, "var_names", None)
         else:
             if not (isinstance(data, tuple | list) and len(data) == 2):
@@ -53,17 +53,17 @@ class Slice:
                 raise TypeError(f"{name} must be an AnnData object or a pair of {came}")
             if use_rep is not None:
                 raise ValueError(f"use_rep must be None where {name} is no AnnData object")
-            names, table, at = data[0], data[1], f"{name}[1]"
-            table = in_order(table, at, labels_of(names), of=f"{name}[0]")
+            names, table, table_name = data[0], data[1], f"{name}[1]"
+            table = in_order(table, table_name, labels_of(names), of=f"{name}[0]")
             spots, genes = coordinates(names, f"{name}[0]"), None
         columns = labels_of(table, 1)
         if genes is None and isinstance(columns, tuple):
             genes = list(columns)
-        table = cells.as_features(table, at)
+        table = cells.as_features(table, table_name)
         if len(spots) != table.shape[0]:
             rows = f"{len(spots)} spots, got {table.shape[0]}"
-            raise ValueError(f"{at} must have a row for each of {rows}")
-        return cls(at, spots, table, genes, cells.names_of(names))
+            raise ValueError(f"{table_name} must have a row for each of {rows}")
+        return cls(table_name, spots, table, genes, cells.names_of(names))
 
 
 def coordinates(data: Any, name: str) -> Float64Array:
@@ -96,13 +96,13 @@ def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
                     f"once, such as {', '.join(map(str, twice[:5]))}; var_names_make_unique() of "
                     "AnnData numbers them"
                 )
-        at = {gene: k for k, gene in enumerate(b.genes)}
-        kept = [k for k, gene in enumerate(a.genes) if gene in at]
+        column_of = {gene: k for k, gene in enumerate(b.genes)}
+        kept = [k for k, gene in enumerate(a.genes) if gene in column_of]
         if not kept:
             raise ValueError(f"{a.name} and {b.name} must have genes in common")
         if list(a.genes) != list(b.genes):
             genes = [a.genes[k] for k in kept]
-            others = [at[gene] for gene in genes]
+            others = [column_of[gene] for gene in genes]
             a = dataclasses.replace(a, table=a.table[:, kept], genes=genes)
             b = dataclasses.replace(b, table=b.table[:, others], genes=genes)
     n, m = a.table.shape[1], b.table.shape[1]
@@ -111,12 +111,12 @@ def with_common_genes(a: Slice, b: Slice) -> tuple[Slice, Slice]:
     return a, b
 
 
-def dissimilarities(a: Slice, b: Slice, kind: Dissimilarity) -> Float64Array:
+def dissimilarities(a: Slice, b: Slice, dissimilarity: Dissimilarity) -> Float64Array:
     """Return PASTE's costs (n, m) between spots by their expression: the Kullback-Leibler
     divergence of shares of genes, or Euclidean distances.
     """
     x, y = cells.filled(a.table), cells.filled(b.table)
-    if kind == "euclidean":
+    if dissimilarity == "euclidean":
         return cdist(x, y)
     _check_counts(a, b)
     # PASTE adds this to all counts, so that every gene has a share everywhere.
@@ -125,12 +125,12 @@ def dissimilarities(a: Slice, b: Slice, kind: Dissimilarity) -> Float64Array:
     return (p * np.log(p)).sum(axis=1)[:, None] - p @ np.log(q).T
 
 
-def features(a: Slice, b: Slice, kind: Dissimilarity) -> tuple[Float64Array, Float64Array]:
+def features(a: Slice, b: Slice, dissimilarity: Dissimilarity) -> tuple[Float64Array, Float64Array]:
     """Return coordinates of the expression of both slices in one space: joint principal components,
     of logarithms of normalized counts for "kl", or the tables as they are.
     """
     x, y = a.table, b.table
-    if kind == "kl":
+    if dissimilarity == "kl":
         _check_counts(a, b)
         x, y = _logarithms(x), _logarithms(y)
     if x.shape[1] <= cells.N_COMPONENTS:
@@ -222,8 +222,8 @@ def rigid_motion(coupling, a, b, reflection, name):
         raise ValueError("the plan must have mass for a rigid motion, got none")
     center, goal = rows @ a / mass, cols @ b / mass
     a, b = a - center, b - goal
-    moments = a.T @ coupling.apply(b).astype(np.float64)
-    left, sizes, right = np.linalg.svd(moments / mass)
+    contraction = a.T @ coupling.apply(b).astype(np.float64)
+    left, sizes, right = np.linalg.svd(contraction / mass)
     if not reflection and np.linalg.det(left @ right) < 0:
         left[:, -1] *= -1.0
         total = float(rows @ np.square(a).sum(axis=1) + cols @ np.square(b).sum(axis=1)) / mass

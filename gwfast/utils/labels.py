@@ -56,9 +56,9 @@ def in_order(x: T, name: str, *orders: Labels, of: str) -> T:
     `orders`, see `positions`. Anything but a pandas object is returned as it is.
     """
     for axis, order in enumerate(orders):
-        at = positions(labels_of(x, axis), order, name, of)
-        if at is not None:
-            x = x.take(at, axis=axis)  # type: ignore[attr-defined]
+        places = positions(labels_of(x, axis), order, name, of)
+        if places is not None:
+            x = x.take(places, axis=axis)  # type: ignore[attr-defined]
     return x
 
 
@@ -72,12 +72,12 @@ def positions(labels: Labels, order: Labels, name: str, of: str) -> NDArray[Any]
     """
     if labels is None or order is None or len(labels) != len(order):
         return None
-    found = {label: k for k, label in enumerate(labels)}
+    place_of = {label: k for k, label in enumerate(labels)}
     pairs = list(zip(labels, order, strict=True))
     if all(ours is theirs or ours == theirs for ours, theirs in pairs):
         return None
-    if len(found) == len(labels) and found.keys() == set(order):
-        return np.array([found[label] for label in order])
+    if len(place_of) == len(labels) and place_of.keys() == set(order):
+        return np.array([place_of[label] for label in order])
     if isinstance(labels, range) or isinstance(order, range):
         return None
     ours, theirs = next((ours, theirs) for ours, theirs in pairs if ours != theirs)

@@ -50,8 +50,8 @@ def free_memory() -> int | None:
     """Return the bytes this process may still take, limits of its own (``ulimit -v``) and of a
     container counted; None if the system does not say.
     """
-    known = [_free_of_machine(), *_free_of_groups(), *_free_of_process()]
-    return min((free for free in known if free is not None), default=None)
+    limits = [_free_of_machine(), *_free_of_groups(), *_free_of_process()]
+    return min((free for free in limits if free is not None), default=None)
 
 
 def _free_of_machine():
@@ -104,7 +104,7 @@ def _free_of_process():
 def _number(path, pattern=r"(\d+)\s*$"):
     """Return the number at the beginning of a line of a file, after a pattern, or None."""
     try:
-        found = re.search(f"^{pattern}", path.read_text(), re.MULTILINE)
+        match = re.search(f"^{pattern}", path.read_text(), re.MULTILINE)
     except (OSError, ValueError):
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None

@@ -26,7 +26,7 @@ def in_parallel(
         parallel = joblib.Parallel(**options, return_as="generator_unordered")
     except ValueError:  # the backend, such as Ray's, returns lists only
         parallel = joblib.Parallel(**options)
-    calls = (joblib.delayed(_numbered)(k, function, *some) for k, some in enumerate(arguments))
+    calls = (joblib.delayed(_numbered)(k, function, *values) for k, values in enumerate(arguments))
     yield from parallel(calls)
 
 

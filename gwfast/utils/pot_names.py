@@ -61,19 +61,19 @@ def knows_pot_names(
     """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
-        own, called = inspect.signature(function).parameters, function.__qualname__
+        parameters, called = inspect.signature(function).parameters, function.__qualname__
         said = {}
         for theirs, text in names.items():
             name, bracket, note = text.partition("(")
             name, note = name.strip(), f" {bracket}{note}".rstrip()
             if not name:
                 said[theirs] = f"{theirs} is left out{note}"
-            elif renamed.get(name, name) in own:  # Python refuses the others
+            elif renamed.get(name, name) in parameters:  # Python refuses the others
                 said[theirs] = f"{theirs} is {renamed.get(name, name)}{note}"
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-            theirs = sorted(kwargs.keys() & said.keys() - own.keys())
+            theirs = sorted(kwargs.keys() & said.keys() - parameters.keys())
             if theirs:
                 raise TypeError(
                     f"{called.removesuffix('.__init__')}() got unexpected keyword arguments; POT's "

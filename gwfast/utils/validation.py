@@ -113,9 +113,9 @@ def as_table(x: ArrayLike, name: str, *, shape: tuple[int, ...] | None = None) -
 def check_finite(x: NDArray[Any], name: str, total: float) -> None:
     """Raise a ValueError unless `x` is finite; only a `total` that is not makes it look closer."""
     if not math.isfinite(total) and len(bad := np.argwhere(~np.isfinite(x))):
-        at = tuple(map(int, bad[0]))
+        index = tuple(map(int, bad[0]))
         raise ValueError(
-            f"{name} must be finite, got {x[at]} at {list(at)} ({len(bad)} such entries)"
+            f"{name} must be finite, got {x[index]} at {list(index)} ({len(bad)} such entries)"
         )
 
 
@@ -181,8 +181,8 @@ def check_masses(x: Float64Array, name: str) -> tuple[float, float, float]:
     """
     low, high, total = extent(x)
     if low < 0:
-        at = int(np.flatnonzero(x < 0)[0])
-        raise ValueError(f"{name} must not be negative, got {x[at]} at [{at}]")
+        index = int(np.flatnonzero(x < 0)[0])
+        raise ValueError(f"{name} must not be negative, got {x[index]} at [{index}]")
     if not 0 < total < np.inf:
         raise ValueError(f"{name} must have a positive sum that is finite, got {total}")
     return low, high, total

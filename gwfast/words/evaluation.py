@@ -177,21 +177,21 @@ def gold_standard(
         if rules.lower:
             word, targets = word.lower(), [target.lower() for target in targets]
         wanted.setdefault(word, set()).update(targets)
-    found: dict[int, frozenset[int]] = {}
+    targets_of: dict[int, frozenset[int]] = {}
     n_pairs = 0
     for word, targets in wanted.items():
-        known = [target_rows[target] for target in targets if target in target_rows]
-        if known and word in source_rows:
+        target_numbers = [target_rows[target] for target in targets if target in target_rows]
+        if target_numbers and word in source_rows:
             row = source_rows[word][-1]
-            found[row] = found.get(row, frozenset()).union(*known)
-            n_pairs += len(known)
-    rows = sorted(found)
+            targets_of[row] = targets_of.get(row, frozenset()).union(*target_numbers)
+            n_pairs += len(target_numbers)
+    rows = sorted(targets_of)
     covered, total = len(rows), len(wanted)
     if rules.coverage == "pairs":
         covered, total = n_pairs, sum(map(len, wanted.values()))
     return GoldStandard(
         rows=np.array(rows, dtype=np.int64),
-        targets=tuple(found[row] for row in rows),
+        targets=tuple(targets_of[row] for row in rows),
         n_words=len(wanted),
         coverage=covered / total if total else math.nan,
         sources=sources,
@@ -200,7 +200,7 @@ def gold_standard(
     )
 
 
-def turned(
+def count_reversed(
     dictionary: Translations,
     gold: GoldStandard,
     source_words: Sequence[str],

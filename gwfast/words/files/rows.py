@@ -175,5 +175,5 @@ def show(text):
 def not_a_comma(line, separator="one space"):
     """Return a hint for a line, bytes or str, that commas or semicolons separate; else ""."""
     line = line if isinstance(line, str) else line.decode("latin-1")
-    found = [name for sign, name in ((",", "a comma"), (";", "a semicolon")) if sign in line]
-    return f"; the separator is {separator}, not {found[0]}" if found else ""
+    separators = [name for sign, name in ((",", "a comma"), (";", "a semicolon")) if sign in line]
+    return f"; the separator is {separator}, not {separators[0]}" if separators else ""
