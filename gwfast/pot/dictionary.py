@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Limits(NamedTuple):
-    """Where the turns of weights and plans end, and the factor of the squared norm of weights."""
+    """Limits of the turns of weights and plans, and the factor of the squared norm of weights."""
 
     reg: float
     tol_outer: float

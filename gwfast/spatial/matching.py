@@ -312,8 +312,8 @@ def _warn_of_units(a, b, uses_distances):
 
 
 def _tier_of(problem, blur):
-    """Return the tier for "auto": "dense" while it is faster and fits, else as many neighbors as a
-    plan spreads over that is `blur` spots wide.
+    """Return the tier for "auto": "dense" while it is faster and fits, else "neighbors" for a plan
+    with a width of `blur` spots.
     """
     n_pairs = math.prod(problem.shape)
     # Up to 1 GiB a kernel with all entries is the faster kernel.
