@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import os
@@ -12,7 +11,7 @@ import numpy as np
 
 from ..results.result import GWResult
 from ..results.saving import arrays_of, fields_of
-from ..utils.archives import default_budget, open_archive, read_array, shortened
+from ..utils.archives import read_fields
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
@@ -88,24 +87,17 @@ def _read(path, fields):
             "path must be a folder that gwfast align --output wrote, got"
             f" {folder} without {IN_FOLDER}"
         )
-    with open(path, "rb") as stream:
-        try:
-            with open_archive(stream) as archive:
-                budget = default_budget(os.path.getsize(path))
-                read = functools.partial(read_array, archive, budget=budget)
-                version = int(read("gwfast_alignment").item())
-                if version == FORMAT:
-                    return fields(read, archive.files)
-        except MemoryError as error:
-            reason = shortened(error) or "out of memory"
-            raise MemoryError(f"{path}: cannot be read: {reason}") from error
-        # Errors of zip files, of compression, of NumPy's headers, and of wrong arrays.
-        except Exception as error:
-            reason = shortened(error)
-            raise ValueError(f"{path}: damaged, or no file of Alignment.save ({reason})") from error
-    raise ValueError(
-        f"{path}: from another version of gwfast, in format {version}; this one reads {FORMAT}"
-    )
+
+    def in_format(read, names):
+        version = int(read("gwfast_alignment").item())
+        return version, fields(read, names) if version == FORMAT else None
+
+    version, values = read_fields(path, "Alignment.save", in_format)
+    if version != FORMAT:
+        raise ValueError(
+            f"{path}: from another version of gwfast, in format {version}; this one reads {FORMAT}"
+        )
+    return values
 
 
 def _from_arrays(read, names):

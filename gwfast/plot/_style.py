@@ -24,9 +24,8 @@ Panels = Axes | Sequence[Axes]
 
 # The palette of Okabe and Ito, which is legible with every kind of color vision, without its
 # yellow, which is too light for a line on white.
-BLUE, ORANGE, GREEN = "#0072b2", "#d55e00", "#009e73"
-PURPLE, SKY, AMBER = "#cc79a7", "#56b4e9", "#e69f00"
-PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, AMBER)
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+BLUE, ORANGE, _, PURPLE, SKY, _ = PALETTE
 GREY, GRID = "#767676", "#e5e5e5"
 # Shapes beside colors, so that a picture also works in grey.
 SHAPES = ("o", "s", "D", "^", "v", "P")

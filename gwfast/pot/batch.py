@@ -14,9 +14,8 @@ from .call import Call, Masses
 from .unified import LeftToPot, OTResult, as_result
 
 __all__ = ["solve_gromov_batch"]
-# The names here of arguments of `Call.of` and of `solve_all`.
+# The names here of arguments of `Call.of`.
 ARRAYS = {"C1": "Ca", "C2": "Cb", "p": "a", "q": "b", "M": "M", "G0": "T_init"}
-NAMES = {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner"}
 
 
 def solve_gromov_batch(
@@ -82,9 +81,9 @@ def solve_gromov_batch(
     arrays = Arrays({"Ca": Ca, "Cb": Cb, "a": a, "b": b, "M": M, "T_init": T_init})
     stacks = _stacks(arrays)
     (size, n, _), (_, m, _) = stacks["C1"].shape, stacks["C2"].shape
-    calls = []
+    calls, renamed = [], {"epsilon": "reg", "numItermax": "max_iter_inner", "stopThr": "tol_inner"}
     for k in range(size):
-        names = NAMES | {argument: f"{name}[{k}]" for argument, name in ARRAYS.items()}
+        names = renamed | {argument: f"{name}[{k}]" for argument, name in ARRAYS.items()}
         slices = {name: stack[k] for name, stack in stacks.items()}
         calls.append(Call.of(**slices, alpha=alpha, symmetric=symmetric, names=names))
     limit = as_limit(max_iter, "max_iter")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..kernels.threads import resolve_n_threads
-from ..utils.archives import default_budget, open_archive, read_array, shortened
+from ..utils.archives import read_fields
 from ..utils.atomic_files import replacing
 from ..utils.labels import Labels
 from ..utils.types import PathLike
@@ -82,18 +82,11 @@ def _read(labels: list[Any] | int | None, n: int) -> Labels:
 
 def read_result(path: PathLike) -> dict[str, Any]:
     """Return the fields of the result that `write_result` has written."""
-    path = os.fsdecode(path)
-    with open(path, "rb") as stream:
-        try:
-            with open_archive(stream) as archive:
-                budget = default_budget(os.path.getsize(path))
-                saved = {name: read_array(archive, name, budget) for name in archive.files}
-            return fields_of(saved)
-        # zipfile, NumPy, SciPy, JSON and wrong shapes raise errors of many kinds.
-        except Exception as error:
-            raise ValueError(
-                f"{path}: damaged, or no file of GWResult.save ({shortened(error)})"
-            ) from error
+    return read_fields(
+        os.fsdecode(path),
+        "GWResult.save",
+        lambda read, names: fields_of({name: read(name) for name in names}),
+    )
 
 
 def fields_of(saved: Mapping[str, Any], *, has_plan: bool = True) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Arrays in NumPy's files, checked before memory is set aside for their claims."""
 
+import functools
 import itertools
 import math
+import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.lib import format as npy
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from .types import PathLike
 
+T = TypeVar("T")
 # Bytes that a row of text counts as, at least: a short one takes longer to read.
 LEAST_ROW_BYTES = 32
 
@@ -106,3 +109,23 @@ def read_array(
             )
         stream.seek(0)  # the very member that was checked
         return npy.read_array(stream, allow_pickle=False)
+
+
+def read_fields(
+    path: str, writer: str, fields: Callable[[Callable[[str], NDArray[Any]], list[str]], T]
+) -> T:
+    """Return ``fields(read, names)`` of an archive: a function that reads arrays by name, and all
+    names. Errors name the file, and the method `writer` that should have written it.
+    """
+    with open(path, "rb") as stream:
+        try:
+            with open_archive(stream) as archive:
+                budget = default_budget(os.path.getsize(path))
+                return fields(functools.partial(read_array, archive, budget=budget), archive.files)
+        except MemoryError as error:
+            reason = shortened(error) or "out of memory"
+            raise MemoryError(f"{path}: cannot be read: {reason}") from error
+        # zipfile, compression, NumPy, SciPy, JSON and wrong shapes raise errors of many kinds.
+        except Exception as error:
+            reason = shortened(error)
+            raise ValueError(f"{path}: damaged, or no file of {writer} ({reason})") from error
