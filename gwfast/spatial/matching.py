@@ -39,7 +39,7 @@ from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit
 from ..utils.orders import spread
 from ..utils.types import Float64Array, FloatArray, Progress
-from ..utils.validation import as_count, as_positive, one_of
+from ..utils.validation import as_positive, one_of
 from .motions import Motions
 from .race import race, row_of
 from .slices import (
@@ -233,10 +233,7 @@ def pairwise_align(
         one_of(blur, "blur", ("auto",))
         # 2000 spots a slice take nine seconds of a core, seven times as long as 1000.
         blur = 2.0 if len(a.spots) * len(b.spots) > 2000 * 2000 else 0.0
-    blur, seed = (
-        as_positive(blur, "blur", zero=True),
-        as_count(seed, "seed", least=0, most=math.inf),
-    )
+    blur = as_positive(blur, "blur", zero=True)
     if blur > 1e6:
         raise ValueError(f"blur must be at most 1e6 distances of spots, got {blur:g}")
     if overlap is not None and as_positive(overlap, "overlap") > 1:
