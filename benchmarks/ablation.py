@@ -2,19 +2,20 @@
 on some problems, ``python -m benchmarks.ablation newton --only words 1000``.
 
 Every problem of common/problems.py is solved with all mechanisms and without each of them, in turn,
-in one process. The table has, for each mechanism, its lines of code, the geometric mean and the
-worst of the times without the mechanism, as multiples of the times with all, by class of problems,
-and the objectives that differ by more than a thousandth. Problems whose iterations and objective
-stay the same to the last digit do not use a mechanism: they count as 1.0, and `use it` leaves them
-out. A whole run takes half an hour on two cores.
+in one process. The table has, for each mechanism, the lines of code that only it needs
+(mechanisms.py), the geometric mean and the worst of the times without the mechanism, as multiples
+of the times with all, by class of problems, and the objectives that differ by more than a
+thousandth. Problems whose iterations and objective stay the same to the last digit do not use a
+mechanism: they count as 1.0, and `use it` leaves them out. A whole run takes half an hour on two
+cores.
 """
 
-import ast
 import dataclasses
 import statistics
 import sys
 import time
 
+from . import mechanisms
 from .common import problems, runner
 
 # Fraction by which an objective is another objective.
@@ -23,26 +24,6 @@ WORSE = 1e-3
 NEAR, REPEATS = 0.05, 2
 # Words of names, beside the first ones, that are classes.
 CLASSES = {"float64", "small", "exact"}
-# Code that stands for each mechanism: modules, or functions and classes in others.
-WHERE = {
-    "low_rank_updates": ["quadratic/low_rank"],
-    "levels": ["problems/low_rank", "solvers/search/levels"],
-    "acceleration": ["quadratic/acceleration"],
-    "small_descents": ["quadratic/small_descent"],
-    "newton": ["linear/newton"],
-    "few_entries": ["quadratic/samples", "linear/support"],
-    "second_look": ["solvers/search/portfolio:Escapes", "solvers/search/clusters"],
-}
-
-
-def lines_of(where):
-    """Return the number of lines of a module, or of a function or class in it."""
-    module, _, name = where.partition(":")
-    text = (runner.ROOT / "gwfast" / module).with_suffix(".py").read_text("utf-8")
-    if not name:
-        return len(text.splitlines())
-    (node,) = (node for node in ast.parse(text).body if getattr(node, "name", "") == name)
-    return node.end_lineno - node.lineno + 1
 
 
 def solved(name, tuning):
@@ -98,7 +79,7 @@ def row_of(mechanism, found):
     means = {kind: statistics.geometric_mean(values) for kind, values in classes.items()}
     kind, worst = max(means, key=means.get), max(ratios, key=ratios.get, default=None)
     mean = statistics.geometric_mean([ratios.get(problem, 1.0) for problem in found])
-    row = [mechanism, sum(map(lines_of, WHERE[mechanism])), f"{len(ratios)} of {len(found)}"]
+    row = [mechanism, *mechanisms.lines_of(mechanism), f"{len(ratios)} of {len(found)}"]
     row += [f"{mean:.2f}", f"{means[kind]:.2f} ({kind})"]
     row.append(f"{ratios[worst]:.2f} ({worst})" if worst else "-")
     return [*row, ", ".join(higher) or "none", ", ".join(lower) or "none"]
@@ -123,7 +104,8 @@ def main(argv=None):
             continue
         found[name] = result["found"]
         runner.keep(options.json, found)
-    heads = "without", "lines", "use it", "mean ratio", "worst class", "worst", "higher", "lower"
+    heads = ["without", *mechanisms.LANGUAGES, "use it", "mean ratio", "worst class", "worst"]
+    heads += ["higher", "lower"]
     rows = [row_of(mechanism, found) for mechanism in options.parts] if found else []
     runner.show("what each mechanism is worth", heads, rows)
     print(runner.facts((), options.threads))

@@ -44,6 +44,25 @@ def test_the_list_has_a_solver_for_every_problem():
     assert problems.solver("shapes 8 9 exact")().gw_cost > 0
 
 
+def test_lines_of_every_mechanism_are_counted_by_language():
+    mechanisms, tuning = module("mechanisms"), importlib.import_module("gwfast.utils.tuning")
+    lines = {name: mechanisms.lines_of(name) for name in mechanisms.WHERE}
+    assert {*lines} == {
+        name for name, kind in tuning.Tuning.__annotations__.items() if kind is bool
+    }
+    assert all(python > 0 for python, *_ in lines.values())
+    assert all(number > 100 for number in lines["small_descents"])
+    method = mechanisms.source_of("gwfast/kernels/_judge.pyx", "Judge.fails")
+    assert method.startswith("    def fails(") and method.endswith("reach, shrinks\n")
+    one_line = mechanisms.source_of("csrc/judge.h", "gwf_max")
+    assert (
+        one_line == "static inline double gwf_max(double a, double b) { return a > b ? a : b; }\n"
+    )
+    for path in ("csrc/judge.h", "gwfast/kernels/_judge.pyx", "gwfast/quadratic/judge.py"):
+        with pytest.raises(ValueError, match=f"{path} has no Judge.nothing"):
+            mechanisms.source_of(path, "Judge.nothing")
+
+
 @pytest.mark.slow
 def test_a_solve_is_measured_in_a_process_or_says_why_it_fails():
     runner, answers = module("common.runner"), []
