@@ -3,11 +3,15 @@
 import functools
 
 import numpy as np
+from helpers.refusals import refused, row
 
 import gwfast
 
 NINE = np.random.default_rng(0).standard_normal((9, 3))
-align = functools.partial(gwfast.align, init="product", epsilon=0.5)
+
+
+def align(x=NINE, y=NINE, **options):
+    return gwfast.align(x, y, **{"init": "product", "epsilon": 0.5} | options)
 
 
 @functools.cache
@@ -28,27 +32,27 @@ def fit(*shapes, **options):
     return gwfast.GromovWassersteinAligner(**options).fit(*map(np.ones, shapes))
 
 
+def translate(items=(3,), **options):
+    return aligned().translate(items, **options)
+
+
 ROWS = [
-    (lambda: align("es.vec", NINE), "x", "read_embeddings", TypeError),
-    (lambda: align(np.ones((3, 2)), NINE), "x", "row 0, 1, 2"),
-    (lambda: align(NINE, NINE[:, :1]), "y", "n_features=1"),
-    (lambda: align(NINE, NINE, normalize="unit"), "normalize", "unit", TypeError),
-    (lambda: align(NINE, NINE, normalize=("mean", "unit")), "normalize", "mean"),
-    (lambda: align(NINE, NINE, refine=True), "refine", "bool", TypeError),
-    (lambda: align(NINE, NINE, refine=-1), "refine", -1),
-    (lambda: align(NINE, NINE, p="zip"), "p", "zip"),
-    (lambda: align(NINE, NINE, q=np.ones(7), n_words=8), "q", "(8,) or (9,), got (7,)"),
+    *refused(
+        align, x={"row 0, 1, 2": np.ones((3, 2))}, y={"n_features=1": NINE[:, :1]}, refine=[-1]
+    ),
+    *refused(align, TypeError, x={"read_embeddings": "es.vec"}, refine=[True]),
+    *refused(align, TypeError, normalize={"unit": "unit"}),
+    *refused(align, normalize={"mean": ("mean", "unit")}, p=["zip"]),
+    (lambda: align(q=np.ones(7), n_words=8), "q", "(8,) or (9,), got (7,)"),
     (lambda: gwfast.PointCloud(np.zeros((4, 2)), "dot").scaled_by("mean"), "mean", 0),
     (lambda: gwfast.procrustes(NINE, NINE[:4]), "y", 4),
     (lambda: gwfast.nearest_neighbors(NINE, NINE[:, :2]), "targets", 2),
     (lambda: aligned().refine(-1), "rounds", -1),
-    (lambda: aligned().translate([3], direction="back"), "direction", "back"),
-    (lambda: aligned().translate([3], method="mean"), "method", "mean"),
-    (lambda: aligned().translate([7], method="barycentric"), "items", 7),
-    (lambda: aligned().translate([0.5]), "items", "float64", TypeError),
-    (lambda: aligned().translate([]), "items", "empty"),
-    (lambda: aligned().translate([[1.0, 2.0]]), "items", 2),
-    (lambda: aligned().translate("A", direction="backward"), "items", "target"),
+    *refused(translate, direction=["back"], method=["mean"]),
+    *refused(translate, items={"empty": [], 2: [[1.0, 2.0]]}),
+    *refused(translate, TypeError, items={"float64": [0.5]}),
+    row(translate, "items", [7], 7, method="barycentric"),
+    row(translate, "items", "A", "target", direction="backward"),
     (lambda: named().translate(["a", "z", "y"]), "items", "'z' and 1 more"),
     (lambda: named().translate(["a", "z"], unknown="skip"), "unknown", "skip"),
     (lambda: aligned().evaluate({"a": {"A"}}), "words", "with_words"),

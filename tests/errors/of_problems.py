@@ -1,10 +1,12 @@
 """Refusals of costs, graphs and epsilon."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import networkx
 import numpy as np
 from helpers.problems import cloud, distances
+from helpers.refusals import refused
 from scipy import sparse
 
 import gwfast
@@ -17,39 +19,47 @@ APART = sparse.block_diag([distances(X[:5]), distances(X[:4])])
 OF_TORCH, OF_JAX = (type("Array", (), {"__module__": name})() for name in ("torch", "jaxlib._jax"))
 DATA = SimpleNamespace(edge_index=np.array([[0, 1], [1, 2]]), num_nodes=3)  # PyTorch Geometric's
 PATH = networkx.DiGraph(["ab", "bc", "cd"])
-solve, factors = gwfast.gromov_wasserstein, gwfast.PointCloud.from_factors
+
+
+def linked(weight):
+    return networkx.Graph([(0, 1, {"weight": weight})])
+
+
+factors = gwfast.PointCloud.from_factors
+
+
+def solve(x=EYE, y=EYE, **options):
+    return gwfast.gromov_wasserstein(x, y, **options)
 
 
 ROWS = [
+    *refused(Epsilon, value=[-1.0], relative=[0.0]),
+    *refused(Epsilon, TypeError, relative=["0.1"]),
     (lambda: Epsilon(), "relative", None),
     (lambda: Epsilon(value=1.0, relative=2.0), "value", 2.0),
-    (lambda: Epsilon(value=-1.0), "value", -1.0),
-    (lambda: Epsilon(relative=0.0), "relative", 0.0),
-    (lambda: Epsilon(relative="0.1"), "relative", "str", TypeError),
-    (lambda: Epsilon(0.1, anneal_from=0.5), "anneal_from", 0.5),
-    (lambda: Epsilon(0.1, anneal_by=1.0), "anneal_by", 1.0),
-    (lambda: solve(EYE, EYE, epsilon="small"), "epsilon", "small"),
+    *refused(partial(Epsilon, 0.1), anneal_from=[0.5], anneal_by=[1.0]),
+    *refused(
+        solve, epsilon=["small"], x={1e-61: EYE * 1e-61, "GraphCost": np.full((3, 3), np.inf)}
+    ),
+    *refused(
+        solve, TypeError, epsilon={"float(epsilon)": OF_TORCH}, y={"numpy.asarray(y)": OF_JAX}
+    ),
+    *refused(solve, TypeError, x={"x.detach().cpu().numpy()": OF_TORCH}),
+    *refused(
+        solve, TypeError, x={"coo_array((lengths, edge_index)": DATA, "weight": linked("far")}
+    ),
+    *refused(solve, x={"negative": linked(-1)}, y={"directed=False": PATH}),
     (lambda: factors(X, X[:, :2]), "v", (10, 3)),
     (lambda: factors(X, X[::-1]), "u @ v.T", "symmetric"),
     (lambda: cosine_similarity(WIDE), "x", "2 (row 8, 37)"),
     (lambda: cosine_similarity(0 * WIDE), "x", "9, ...)"),
     (lambda: gwfast.PointCloud(X * 1e61), "x", "e+61"),
-    (lambda: solve(EYE * 1e-61, EYE), "x", 1e-61),
-    (lambda: solve(np.full((3, 3), np.inf), EYE), "x", "GraphCost"),
-    (lambda: GraphCost(EYE), "graph", "ndarray", TypeError),
-    (lambda: GraphCost(sparse.csr_array((2, 3))), "graph", (2, 3)),
-    (lambda: solve(OF_TORCH, EYE), "x", "x.detach().cpu().numpy()", TypeError),
-    (lambda: solve(EYE, OF_JAX), "y", "numpy.asarray(y)", TypeError),
-    (lambda: solve(EYE, EYE, epsilon=OF_TORCH), "epsilon", "float(epsilon)", TypeError),
-    (lambda: GraphCost(OF_TORCH), "graph", "torch", TypeError),
-    (lambda: solve(DATA, EYE), "x", "coo_array((lengths, edge_index)", TypeError),
-    (lambda: GraphCost(sparse.csr_array([[0, -1.0], [0, 0]])), "graph", "negative"),
-    (lambda: GraphCost(sparse.eye_array(3), disconnected="far"), "disconnected", "far"),
-    (lambda: GraphCost(sparse.eye_array(3), disconnected=-1.0), "disconnected", -1.0),
-    (lambda: GraphCost(APART), "graph", "40 pairs of nodes (of 81)"),
+    *refused(GraphCost, TypeError, graph={"ndarray": EYE, "torch": OF_TORCH}),
+    *refused(
+        GraphCost, graph={(2, 3): sparse.csr_array((2, 3)), "40 pairs of nodes (of 81)": APART}
+    ),
+    *refused(GraphCost, graph={"negative": sparse.csr_array([[0, -1.0], [0, 0]])}),
+    *refused(partial(GraphCost, sparse.eye_array(3)), disconnected=["far", -1.0]),
     (lambda: GraphCost(networkx.to_scipy_sparse_array(PATH), directed=True), "graph", "directed="),
-    (lambda: solve(EYE, PATH), "y", "directed=False"),
     (lambda: gwfast.pairwise_gromov_wasserstein([APART, EYE]), "spaces[0]", "disconnected"),
-    (lambda: solve(networkx.Graph([(0, 1, {"weight": "far"})]), EYE), "x", "weight", TypeError),
-    (lambda: solve(networkx.Graph([(0, 1, {"weight": -1})]), EYE), "x", "negative"),
 ]

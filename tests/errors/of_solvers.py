@@ -5,6 +5,7 @@ tests/gradients.
 from types import SimpleNamespace
 
 import numpy as np
+from helpers.refusals import refused, row
 
 import gwfast
 from gwfast import Epsilon, Partial, PointCloud, QuadraticProblem, Seeds, SolverOptions, Unbalanced
@@ -60,78 +61,55 @@ def known(dictionary):
     return Seeds.known(dictionary, ["haus"], ["house"])
 
 
-def row(call, name, value, shown=None, error=ValueError, **others):
-    """A call with a bad argument, which the message shows, and with others."""
-    argument, shown = name.partition("[")[0], value if shown is None else shown
-    return lambda: call(**{argument: value}, **others), name, shown, error
-
-
-def wrong_type(call, name, value, **others):
-    return row(call, name, value, type(value).__name__, TypeError, **others)
-
-
 def rare(name, value, **others):
     return lambda: solve(rare={name: value}, **others), name, value
 
 
-VALUES = [
-    (solve, "marginals", "unbalanced"), (solve, "epsilon", -1.0), (solve, "epsilon", np.nan),
-    (solve, "dtype", "float16"), (solve, "dtype", "no such"), (solve, "seed", -1),
-    (solve, "init", "best"), (solve, "checkpoint", "."), (solve, "checkpoint", "no/f"),
-    (fused, "alpha", 1.5), (fused, "alpha", -0.1), (fused, "alpha", np.nan),
-    (SolverOptions, "search_time", 0), (SolverOptions, "search_time", np.nan),
-    (SolverOptions, "n_starts", -1), (SolverOptions, "marginal_tol", 0),
-    (SolverOptions, "n_neighbors", 4), (batch, "n_threads", 0), (pairs, "loss", "cube"),
-    (pairs, "epsilon", -1), (pairs, "k_nearest", 0), (pairs, "n_starts", -1),
-    (pairs, "alpha", 0.3), (verify, "epsilon", -1.0),
-    (verify, "epsilon", np.nan), (verify, "epsilon", np.inf), (verify, "method", "sgd"),
-    (verify, "tol", 0), (verify, "marginal_tol", 0), (verify, "max_iter", 0),
-]  # fmt: skip
-SHOWN = [
-    (solve, "alpha", 0.3, "linear_cost"), (fused, "linear_cost", LINEAR.T, "(2, 3)"),
-    (fused, "linear_cost", 1.0, "2-D"), (fused, "linear_cost", LINEAR * np.nan, "nan at [0, 0]"),
-    (solve, "init", [], "empty"), (solve, "init", ["auto"], "auto"),
-    (solve, "init", PLAN.T, "(2, 3)"), (solve, "init", -PLAN, -0.16), (solve, "init", 0 * PLAN, 0),
-    (exact, "dtype", "float32", "epsilon=0"), (exact, "init", ["product", "random"], "list"),
-    (Seeds, "pairs", [[-1, 0]], -1), (Seeds, "pairs", [0, 1], "(2,)"),
-    (Seeds, "pairs", np.empty((0, 2), int), "(0, 2)"), (known, "dictionary", {"a": "b"}, "none"),
-    (batch, "problems[1]", [PROBLEM, (COST[:2], OTHER)], "x"),
-    (batch, "problems[0]", [(COST, OTHER, None, [1.0])], "q"), (pairs, "spaces", [], "empty"),
-    (pairs, "spaces[0]", [LINEAR], "(3, 2)"), (pairs, "masses", [None], 1),
-    (pairs, "masses[1]", [None, [1.0]], "(1,)"), (pairs, "features", [LINEAR], 1),
-    (pairs, "features[1]", [LINEAR, LINEAR], "(3, 2)"), (tune, "epsilons", [], "empty"),
-    (tune, "epsilons", ["a"], "a"), (tune, "epsilons", [0.1, Epsilon(value=0)], 0),
-    (verify, "result", np.ones((2, 2)), "(2, 2)"), (verify, "epsilon", None, ""),
-    (fused, "linear_cost", LINEAR + 0j, "complex", TypeError), (batch, "loss", "kl"),
-    (solve, "init", [3], "", (TypeError, ValueError)), (solve, "init", Seeds, "Seeds", TypeError),
-    (solve, "init", ["product", None], "NoneType", TypeError),
-    (Seeds, "pairs", [[0.0, 1.0]], "float64", TypeError),
-    (SolverOptions, "max_inner", 1.5, "float", TypeError),
-    (batch, "problems[1]", [PROBLEM, None], "NoneType", TypeError),
-    (batch, "problems[0]", [(COST, OTHER, None)], "tuple of 3", TypeError),
-    # This is known only when the problem is solved.
-    (batch, "problems[0]", [QuadraticProblem(COST, -OTHER, loss="kl")], "y"),
-    (tune, "key", lambda result: [], "list", TypeError), (verify, "result", None, "", TypeError),
-    (exact, "memory_limit", 99, "3 x 2", MemoryError),
-    (verify, "memory_limit", 99, "3 x 2", MemoryError),
-]  # fmt: skip
-TYPES = [
-    (solve, "marginals", None), (solve, "tol", "small"), (solve, "callback", 3),
-    (solve, "checkpoint", 3.5), (fused, "alpha", "1"), (fused, "alpha", True),
-    (SolverOptions, "search_time", "soon"), (batch, "progress", "yes"), (batch, "problems", None),
-    (batch, "problems", "ab"), (batch, "problems", PROBLEM), (pairs, "spaces", "ab"),
-    (tune, "epsilons", 0.1), (tune, "key", 3), (verify, "problem", 3),
-]  # fmt: skip
-NO_DICTIONARIES = [
-    {"haus": 3}, {"haus": ["house", 3]}, {3: ["house"]}, {"haus": None}, {"haus": b"house"},
-    {("haus", "house")}, "haus", [("hut", 4)], [("hut", "hat", "cap")], [("haus", "x"), "ab"],
-]  # fmt: skip
+WORDS = {"haus": 3}, {"haus": ["house", 3]}, {3: ["house"]}, {"haus": None}, {"haus": b"house"}
+PAIRS = "haus", {("haus", "house")}, [("hut", 4)], [("hut", "hat", "cap")], [("haus", "x"), "ab"]
 CALLS = solve, exact, batch, tune, pairs
+TIMES = dict(time_limit=[0, -1.0, np.nan, np.inf])
 ROWS = [
-    *[row(*values) for values in VALUES + SHOWN],
-    *[wrong_type(*values) for values in TYPES],
-    *[row(call, "time_limit", value) for call in CALLS for value in (0, -1.0, np.nan, np.inf)],
-    *[wrong_type(call, "time_limit", value) for call in CALLS for value in ("1", True)],
+    *refused(solve, marginals=["unbalanced"], epsilon=[-1.0, np.nan], dtype=["float16", "no such"]),
+    *refused(solve, seed=[-1], init=["best"], checkpoint=[".", "no/f"], alpha={"linear_cost": 0.3}),
+    *refused(solve, init={"empty": [], "auto": ["auto"]}),
+    *refused(solve, init={"(2, 3)": PLAN.T, -0.16: -PLAN, 0: 0 * PLAN}),
+    *refused(solve, TypeError, marginals=[None], tol=["small"], callback=[3], checkpoint=[3.5]),
+    *refused(solve, TypeError, init={"Seeds": Seeds, "NoneType": ["product", None]}),
+    row(solve, "init", [3], "", (TypeError, ValueError)),
+    *refused(fused, alpha=[1.5, -0.1, np.nan], linear_cost={"(2, 3)": LINEAR.T, "2-D": 1.0}),
+    *refused(fused, linear_cost={"nan at [0, 0]": LINEAR * np.nan}),
+    *refused(fused, TypeError, alpha=["1", True], linear_cost={"complex": LINEAR + 0j}),
+    *refused(exact, dtype={"epsilon=0": "float32"}, init={"list": ["product", "random"]}),
+    *refused(SolverOptions, search_time=[0, np.nan], n_starts=[-1], marginal_tol=[0]),
+    *refused(SolverOptions, n_neighbors=[4]),
+    *refused(SolverOptions, TypeError, search_time=["soon"], max_inner=[1.5]),
+    *refused(Seeds, pairs={-1: [[-1, 0]], "(2,)": [0, 1], "(0, 2)": np.empty((0, 2), int)}),
+    *refused(Seeds, TypeError, pairs={"float64": [[0.0, 1.0]]}),
+    *refused(known, dictionary={"none": {"a": "b"}}),
+    *[row(known, "dictionary", wrong, "", TypeError) for wrong in WORDS + PAIRS],
+    *refused(batch, n_threads=[0], loss={"kl": "kl"}),
+    *refused(batch, TypeError, progress=["yes"], problems=[None, "ab", PROBLEM]),
+    row(batch, "problems[1]", [PROBLEM, (COST[:2], OTHER)], "x"),
+    row(batch, "problems[0]", [(COST, OTHER, None, [1.0])], "q"),
+    row(batch, "problems[1]", [PROBLEM, None], "NoneType", TypeError),
+    row(batch, "problems[0]", [(COST, OTHER, None)], "tuple of 3", TypeError),
+    # This is known only when the problem is solved.
+    row(batch, "problems[0]", [QuadraticProblem(COST, -OTHER, loss="kl")], "y"),
+    *refused(pairs, loss=["cube"], epsilon=[-1], k_nearest=[0], n_starts=[-1], alpha=[0.3]),
+    *refused(pairs, spaces={"empty": []}, masses={1: [None]}, features={1: [LINEAR]}),
+    *refused(pairs, TypeError, spaces=["ab"]),
+    row(pairs, "spaces[0]", [LINEAR], "(3, 2)"),
+    row(pairs, "masses[1]", [None, [1.0]], "(1,)"),
+    row(pairs, "features[1]", [LINEAR, LINEAR], "(3, 2)"),
+    *refused(tune, epsilons={"empty": [], "a": ["a"], 0: [0.1, Epsilon(value=0)]}),
+    *refused(tune, TypeError, epsilons=[0.1], key={"int": 3, "list": lambda result: []}),
+    *refused(verify, epsilon=[-1.0, np.nan, np.inf], method=["sgd"], tol=[0], max_iter=[0]),
+    *refused(verify, marginal_tol=[0], result={"(2, 2)": np.ones((2, 2))}, epsilon={"": None}),
+    *refused(verify, TypeError, problem=[3], result={"": None}),
+    *[row(call, "memory_limit", 99, "3 x 2", MemoryError) for call in (exact, verify)],
+    *[each for call in CALLS for each in refused(call, **TIMES)],
+    *[each for call in CALLS for each in refused(call, TypeError, time_limit=["1", True])],
     # Problems.
     row(solve, "q", [1.0, 0.0], "semirelaxed", **SEMIRELAXED),
     row(solve, "y", -OTHER, "kl", loss="kl", **HALF),
@@ -163,7 +141,6 @@ ROWS = [
     row(Seeds.identical, "words_x", "abc", "str", TypeError, words_y=["b"]),
     row(Seeds.known, "words_y", "un", "str", TypeError, dictionary={}, words_x=["uno"]),
     row(Seeds.identical, "words_x", ["c"], "none", words_y=["b"]),
-    *[row(known, "dictionary", wrong, "", TypeError) for wrong in NO_DICTIONARIES],
     (lambda folder: pairs(plans=True, checkpoint=folder / "x"), "checkpoint", "plans"),
     row(verify, "method", "bapg", epsilon=0),
     row(verify, "memory_limit", 99, "", MemoryError, problem=QuadraticProblem(*CLOUDS.values())),

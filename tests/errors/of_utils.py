@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 from helpers.problems import cloud, distances
+from helpers.refusals import refused
 
 import gwfast
 from gwfast import words
@@ -13,11 +14,21 @@ X, Y = cloud(12, 4, 0), cloud(9, 3, 1)
 COST_X, COST_Y = distances(X), distances(Y)
 COST, PLAN, P = np.abs(cloud(12, 9, 2)), np.full((12, 9), 1 / 108), np.full(12, 1 / 12)
 NAMES = [f"w{row}" for row in range(12)]
-solve = partial(gwfast.gromov_wasserstein, COST_X, COST_Y)
-sinkhorn = partial(gwfast.sinkhorn, COST, epsilon=0.5)
-align = partial(gwfast.align, X, Y)
-neighbors = gwfast.nearest_neighbors
-problem = gwfast.QuadraticProblem(COST_X, COST_Y)
+SIZES = [0, "0GB", "", "GB", "2.4XB", "1.2.3GB", "-1GB", "1e9", "nan", "1 2", -np.inf, np.nan]
+sinkhorn = partial(gwfast.sinkhorn, epsilon=0.5)
+pairs = gwfast.pairwise_gromov_wasserstein
+
+
+def solve(x=COST_X, y=COST_Y, **options):
+    return gwfast.gromov_wasserstein(x, y, **options)
+
+
+def align(x=X, y=Y, **options):
+    return gwfast.align(x, y, **options)
+
+
+def neighbors(queries=X, targets=X, **options):
+    return gwfast.nearest_neighbors(queries, targets, **options)
 
 
 def spoiled(x, value, at=-1):
@@ -26,23 +37,18 @@ def spoiled(x, value, at=-1):
     return x
 
 
-def limited(memory_limit):
-    return lambda: solve(memory_limit=memory_limit)
-
-
 ARRAYS = [
-    (lambda: gwfast.sinkhorn(COST[0], epsilon=0.5), "cost", "1-D"),
-    (lambda: gwfast.gromov_wasserstein(COST_X[None], COST_Y), "x", "3-D"),
-    (lambda: gwfast.gromov_wasserstein(COST_X, COST_Y[:, :-1]), "y", "(9, 8)"),
-    (lambda: gwfast.gromov_wasserstein(X, COST_Y), "x", "PointCloud"),
-    (lambda: gwfast.gromov_wasserstein(spoiled(COST_X, np.inf), COST_Y), "x", "inf at [11, 0]"),
+    *refused(sinkhorn, cost={"1-D": COST[0]}),
+    *refused(solve, x={"3-D": COST_X[None], "PointCloud": X}, y={"(9, 8)": COST_Y[:, :-1]}),
+    *refused(solve, x={"inf at [11, 0]": spoiled(COST_X, np.inf)}),
+    *refused(solve, p={"(11,)": P[:-1], 1.001: 1.001 * P, "nan at [11]": spoiled(P, np.nan)}),
+    *refused(solve, p={"at [10]": np.r_[P[:-2], -P[-1], 3 * P[-1]]}),
     (lambda: gwfast.gromov_wasserstein_batch([(COST_X, 1.0)]), "y", "0-D"),
     (lambda: gwfast.tune_epsilon(COST_X, np.zeros((0, 0))), "y", "(0, 0)"),
-    (lambda: gwfast.pairwise_gromov_wasserstein([COST_X * 1j]), "spaces", "complex", TypeError),
-    (lambda: gwfast.align(X, spoiled(Y, 0.0, 5)), "y", "(row 5)"),
-    (lambda: gwfast.align(X[:1], Y), "x", "zero rows"),
-    (lambda: align(init=[[0, 1], [1, 2]]), "init", "Seeds"),
-    (lambda: align(p=spoiled(P, -1.0)), "p", "-1.0 at [11]"),
+    *refused(pairs, TypeError, spaces={"complex": [COST_X * 1j]}),
+    (lambda: pairs([np.eye(12)] * 2, features=[X, 1e155 * X]), "features[1]", "magnitude"),
+    *refused(align, x={"zero rows": X[:1]}, y={"(row 5)": spoiled(Y, 0.0, 5)}),
+    *refused(align, init={"Seeds": [[0, 1], [1, 2]]}, p={"-1.0 at [11]": spoiled(P, -1.0)}),
     (lambda: align().translate(["casa"]), "items", "words"),
     (lambda: gwfast.procrustes(X.astype(str), X), "x", "<U", TypeError),
     (lambda: gwfast.PointCloud(spoiled(X, -np.inf)), "x", "-inf at [11, 0] (4"),
@@ -50,35 +56,24 @@ ARRAYS = [
     (lambda: gwfast.PointCloud.from_factors(spoiled(X, np.nan)), "u", "nan"),
     (lambda: gwfast.cosine_similarity([[1.0], [2.0, 3.0]]), "x", None),
     (lambda: gwfast.cosine_similarity(X, X.astype("m8[s]")), "y", "timedelta", TypeError),
-    (lambda: neighbors(None, X), "queries", "", TypeError),
-    (lambda: neighbors(words.Embeddings(NAMES, X), X), "queries", "Embeddings", TypeError),
-    (lambda: neighbors(X, scipy.sparse.csr_array(X)), "targets", "sparse", TypeError),
-    (lambda: neighbors(X, X, sources=X[:, :3]), "sources", 3),
-    (lambda: solve(p=P[:-1]), "p", "(11,)"),
-    (lambda: solve(p=1.001 * P), "p", 1.001),
-    (lambda: sinkhorn(p=0 * P), "p", "positive sum"),
-    (lambda: solve(p=np.r_[P[:-2], -P[-1], 3 * P[-1]]), "p", "at [10]"),
-    (lambda: solve(p=spoiled(P, np.nan)), "p", "nan at [11]"),
+    *refused(neighbors, TypeError, queries={"": None, "Embeddings": words.Embeddings(NAMES, X)}),
+    *refused(neighbors, TypeError, targets={"sparse": scipy.sparse.csr_array(X)}),
+    *refused(neighbors, sources={3: X[:, :3]}),
+    (lambda: sinkhorn(COST, p=0 * P), "p", "positive sum"),
 ]
 VALUES = [
-    (lambda: solve(epsilon=10**400), "epsilon", "inf"),
-    (lambda: sinkhorn(tol=np.nan), "tol", "nan"),
-    (lambda: align(tol=np.True_), "tol", "bool", TypeError),
-    (lambda: gwfast.SolverOptions(marginal_tol=np.array([0.1])), "marginal_tol", "nd", TypeError),
-    (lambda: sinkhorn(max_iter=0), "max_iter", 0),
-    (lambda: solve(max_iter=2.0), "max_iter", "float", TypeError),
-    (lambda: align(n_words=-5), "n_words", -5),
-    (lambda: neighbors(X, X, k=0), "k", 0),
-    (lambda: solve(n_threads="2"), "n_threads", "str", TypeError),
+    *refused(solve, epsilon={"inf": 10**400}, loss=["l2"], memory_limit=SIZES),
+    *refused(solve, n_threads={"an integer of 6000 digits": 10**6000}),
+    *refused(solve, seed={"an integer of 6000 digits": -(10**6000)}),
+    *refused(solve, TypeError, max_iter=[2.0], n_threads=["2"], options=["ppa"]),
+    *refused(solve, TypeError, memory_limit=[True, [1], b"1GB", 1j]),
+    *refused(partial(sinkhorn, COST), tol=[np.nan], max_iter=[0]),
+    *refused(align, n_words=[-5]),
+    *refused(align, TypeError, tol={"bool": np.True_}, callback=[3]),
+    *refused(neighbors, k=[0]),
+    *refused(gwfast.SolverOptions, method=[1], tier=[["dense"]]),
+    *refused(gwfast.SolverOptions, TypeError, marginal_tol={"nd": np.array([0.1])}),
     (lambda: gwfast.cosine_similarity(X, n_threads=1.5), "n_threads", "float", TypeError),
-    (lambda: solve(loss="l2"), "loss", "l2"),
-    (lambda: align(callback=3), "callback", "int", TypeError),
-    (lambda: solve(options="ppa"), "options", "str", TypeError),
-    (lambda: gwfast.SolverOptions(method=1), "method", 1),
-    (lambda: gwfast.SolverOptions(tier=["dense"]), "tier", "['dense']"),
     (lambda: words.precision_at_k([[0]], ["a"], NAMES, NAMES), "dictionary", "list", TypeError),
-    *((limited(x), "memory_limit", x) for x in (0, "0GB", "", "GB", "2.4XB", "1.2.3GB", "-1GB")),
-    *((limited(x), "memory_limit", x) for x in ("1e9", "nan", "1 2", -np.inf, np.nan)),
-    *((limited(x), "memory_limit", type(x).__name__, TypeError) for x in (True, [1], b"1GB", 1j)),
 ]
 ROWS = ARRAYS + VALUES
