@@ -10,13 +10,6 @@ from gwfast.words import Embeddings
 QUICK = {"init": "product", "epsilon": 0.1}
 
 
-def test_the_rotation_of_a_cloud_is_found():
-    x, y, where = rotated_pair(80, 4, 1)
-    result = gwfast.align(x, y, normalize=("unit",), epsilon=2e-3)
-    assert np.abs(unit(x) @ result.mapping - unit(y[where])).max() < 0.02
-    assert (result.match() == where).mean() > 0.95
-
-
 @pytest.mark.parametrize("d, e", [(5, 5), (5, 3), (3, 5)])
 def test_mapping_is_the_procrustes_solution_of_the_plan(d, e):
     x, y = cloud(60, d, 2) ** 3, cloud(50, e, 3) ** 3

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas
 from helpers.problems import cloud, distances
+from helpers.refusals import refused
 
 import gwfast
 
@@ -25,6 +26,7 @@ with_tuples = gwfast.gromov_wasserstein(
 # NumPy 2 has it.
 STRINGS = np.dtypes.StringDType(na_object=None) if hasattr(np.dtypes, "StringDType") else object
 UNNAMED = np.array(["a", None, "b", "a", "b"], dtype=object)
+MASKED = np.ma.masked_array(list("abcde"), mask=[0, 0, 0, 0, 1])
 
 ROWS = [
     (lambda: array.topk(0), "k", 0),
@@ -37,7 +39,7 @@ ROWS = [
     (lambda: result.inverse_transform([1.0]), "x", (1,)),
     (lambda: result.transform(np.ones(5), projection="mean"), "projection", "mean"),
     (lambda: result.transfer_labels(["a"]), "labels", (1,)),
-    (lambda: result.transfer_labels(UNNAMED), "labels", "1 of 5"),
+    *refused(result.transfer_labels, labels={"1 of 5": UNNAMED, "got 1 of 5": MASKED}),
     (lambda: result.transfer_labels(np.array([*"ab", None, *"cd"], STRINGS)), "labels", "1 of 5"),
     (lambda: result.transfer_labels(np.array(["NaT"] * 5, "M8[D]")), "labels", "5 of 5"),
     (lambda: result.transfer_labels([1.0, np.nan, np.nan, 1.0, 2.0]), "labels", "2 of 5"),

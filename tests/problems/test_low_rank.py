@@ -89,20 +89,6 @@ def test_problems_that_suit_are_smoothed(matrices):
         assert low_rank_problem(other, 1, Tuning(**TUNING)) is None
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_solve_ends_where_it_would_without(matrices, dtype):
-    """A limit below 50 iterations leaves no room for low-rank costs."""
-    options = dict(init=np.outer(masses(N, 8), masses(N, 9)), epsilon="8%", dtype=dtype)
-    problem = gwfast.QuadraticProblem(*matrices)
-    result = solve_tuned(problem, tuning=TUNING, **options)
-    plain = solve_tuned(problem, tuning=TUNING, max_iter=49, **options)
-    assert result.converged and plain.converged and result.plan.dtype == dtype
-    assert result.gw_cost == pytest.approx(plain.gw_cost, rel=2e-3)
-    # Each is within the tolerance of its last step only.
-    assert np.abs(result.plan - plain.plan).sum() < 2e-2
-    assert [step.iteration for step in result.history] == list(range(1, result.n_iter + 1))
-
-
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_a_callback_stops_on_low_rank_costs(matrices):
     sizes, problem = [], gwfast.QuadraticProblem(*matrices)

@@ -33,17 +33,6 @@ def test_components_are_the_sources():
     assert np.sort(correlation.max(axis=1))[0] > 0.98  # and the sign is right
 
 
-def test_components_agree_with_scikit_learn():
-    decomposition = pytest.importorskip("sklearn.decomposition")
-    points = rotated(skewed(3000, 5, 2), 5, 3)
-    ours = components(points, even(3000), np.random.default_rng(0))
-    model = decomposition.FastICA(
-        5, whiten="unit-variance", fun="logcosh", random_state=0, tol=1e-6
-    )
-    theirs = model.fit_transform(points)
-    assert np.abs(np.corrcoef(ours.T, theirs.T)[:5, 5:]).max(axis=1).min() > 0.999
-
-
 def test_components_weigh_points():
     points, weights = rotated(skewed(2000, 4, 4), 4, 5), np.ones(2000)
     weights[:500] = 2.0

@@ -180,11 +180,6 @@ def test_points_without_mass_change_nothing(fill, epsilon):
         assert result.gw_cost == pytest.approx(alone.gw_cost, rel=1e-4)
         np.testing.assert_allclose(result.plan[:15, :12], alone.plan, atol=1e-4)
         assert not result.plan[15:].any() and not result.plan[:, 12:].any()
-    costs = [
-        gwfast.pairwise_gromov_wasserstein(spaces, masses=one).costs
-        for spaces, one in (((x, y), None), (pads[:2], weights))
-    ]
-    np.testing.assert_allclose(costs[1], costs[0], rtol=1e-6)
     twin = float(pot.gromov_wasserstein2(*pads[:2], *weights))
     assert twin == pytest.approx(float(pot.gromov_wasserstein2(x, y)), rel=1e-5)
 

@@ -165,6 +165,9 @@ def test_a_pair_that_is_not_solved_in_time_has_no_cost(epsilon, time_limit):
     assert there.sum() == 2 * found.n_solved + len(SIZES)
     assert len(found.plans) == found.n_solved
     assert found.n_solved == 0 or time_limit > 1e-9
+    if not found.n_solved:  # unknown distances have no nearest space
+        nearest = found.nearest(1)
+        assert (nearest.indices == -1).all() and np.isinf(nearest.scores).all()
 
 
 def test_starts_end_in_time_and_who_does_not_converge_is_told():
