@@ -1,1 +1,0 @@
-"""Every hot kernel against the limits of the machine."""
