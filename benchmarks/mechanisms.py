@@ -4,29 +4,25 @@ import re
 
 from .common.runner import ROOT
 
-# Files, whole or the functions, classes, types and macros that only the mechanism needs. The
+# Files, whole or the larger functions, classes, types and macros that only the mechanism needs. The
 # verdicts in judge.h, which both outer loops call, are C for the compiled loop's sake: without it
 # they would be as long in Python, so that only their wrappers count.
 WHERE = {
     "low_rank_updates": {
         "gwfast/quadratic/low_rank.py": "Outer Product Reference LowRankPart summed Projections"
         " LeadingFactors suits rank_for error_over",
-        "gwfast/quadratic/dense.py": "Side.eigenpairs DenseLinearization._leading"
-        " DenseLinearization._product DenseLinearization.sharpened",
+        "gwfast/quadratic/dense.py": "Side.eigenpairs DenseLinearization._product",
     },
     "levels": {
         "gwfast/problems/low_rank.py": "",
         "gwfast/solvers/search/levels.py": "ladder fewer_points spread fits",
         "gwfast/solvers/search/driver.py": "_promoted",
-        "gwfast/quadratic/descend.py": "Descent.start_for",
-        "gwfast/quadratic/dense.py": "DenseLinearization.extended",
         "gwfast/quadratic/factored.py": "FactoredLinearization.extended"
-        " FactoredLinearization._extended_potentials FactoredLinearization._costs_between",
+        " FactoredLinearization._extended_potentials",
     },
     "acceleration": {
         "gwfast/quadratic/acceleration.py": "",
-        "gwfast/quadratic/dense.py": "DenseLinearization.mixed accelerates n_kept",
-        "gwfast/quadratic/factored.py": "FactoredLinearization.mixed",
+        "gwfast/quadratic/dense.py": "DenseLinearization.mixed",
         "gwfast/kernels/_judge.pyx": "Judge.fails Judge.lead",
         "csrc/judge.h": "gwf_fails gwf_form gwf_invert gwf_divide_by_root gwf_lead",
         "csrc/gwfast.h": "gwf_products",
@@ -36,7 +32,6 @@ WHERE = {
         "gwfast/quadratic/small_descent.py": "",
         "gwfast/solvers/small.py": "",
         "gwfast/quadratic/descend.py": "Descent.after_compiled CompiledSteps",
-        "gwfast/quadratic/dense.py": "DenseLinearization.state_from",
         "gwfast/kernels/_descent.pyi": "",
         "gwfast/kernels/_descent.pyx": "",
         "gwfast/kernels/_judge.pyi": "",
@@ -58,9 +53,7 @@ WHERE = {
     "few_entries": {
         "gwfast/quadratic/samples.py": "",
         "gwfast/quadratic/neighbors.py": "Truncation",
-        "gwfast/quadratic/factored.py": "FactoredLinearization.sharpened is_sampled",
         "gwfast/linear/support.py": "Support.of_plan",
-        "gwfast/kernels/reference.py": "sparse_sample sparse_select",
         "gwfast/kernels/_sparse.pyx": "sample select",
         "csrc/float_kernels.inc": "strip_sum sample_row carries select_row",
     },

@@ -100,15 +100,10 @@ def paste(rounds):
     same = within([np.arange(len(first[0]))] * 2)
     copies = [first, resampled(*first)]
     slices, layers = simulated(1200)
+    correlated = correlation(first[1], second[1])
     for problem, sides, quality, score, how in (
         ("slice of breast cancer, resampled", copies, "mass on true matches", same, {}),
-        (
-            "two slices of breast cancer",
-            (first, second),
-            MATCHED,
-            correlation(first[1], second[1]),
-            {},
-        ),
+        ("two slices of breast cancer", (first, second), MATCHED, correlated, {}),
         ("simulated, 1200 spots", slices, REGIONS, layers, {"dissimilarity": "euclidean"}),
     ):
         function = "pairwise_align", "my_fused_gromov_wasserstein", paste_solver

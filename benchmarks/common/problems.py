@@ -133,6 +133,7 @@ def _drawn(side, n):
 PRODUCT = {"init": "product"}
 WIDE, USUAL, SMALL, LEAST = "5%", "1.75%", "0.5%", "0.1%"
 PGD64 = {**PRODUCT, "dtype": "float64"}
+TIGHT = {**PGD64, "tol": 3e-8, "marginal_tol": 1e-8}
 SEMI = {**PRODUCT, "marginals": "semirelaxed"}
 PARTIAL = {**PRODUCT, "marginals": "partial", "mass": 0.7}
 FREE = {**PRODUCT, "marginals": "unbalanced", "rho": 0.1}
@@ -147,8 +148,7 @@ PROBLEMS = [
     ("words es-fr 2000", (words, "es-fr", 2000), USUAL, {}),
     ("words es-fr 5000 product", (words, "es-fr", 5000), USUAL, PRODUCT),
     ("words es-fr 12000", (words, "es-fr", 12_000), USUAL, {}),
-    ("words es-fr 1000 tiled", (words, "es-fr", 1000), USUAL,
-     {**PRODUCT, "tier": "tiled"}),
+    ("words es-fr 1000 tiled", (words, "es-fr", 1000), USUAL, {**PRODUCT, "tier": "tiled"}),
     ("words zh-en 1500", (words, "zh-en", 1500), USUAL, {}),
     ("words zh-en 1500 wide", (words, "zh-en", 1500), WIDE, {}),
     ("words en-fr 3000", (words, "en-fr", 3000), USUAL, {}),
@@ -160,8 +160,7 @@ PROBLEMS = [
     ("graph es-fr 1500 product", (word_graphs, "es-fr", 1500), USUAL, PRODUCT),
     ("graph es-en 2300 product", (word_graphs, "es-en", 2300), USUAL, PRODUCT),
     ("graph es-en 700 float64", (word_graphs, "es-en", 700), USUAL, PGD64),
-    ("graph es-en 700 kl", (word_graphs, "es-en", 700), USUAL,
-     {**PRODUCT, "loss": "kl"}),
+    ("graph es-en 700 kl", (word_graphs, "es-en", 700), USUAL, {**PRODUCT, "loss": "kl"}),
     ("graph es-en 600 semirelaxed", (word_graphs, "es-en", 600), USUAL, SEMI),
     ("graph es-en 600 partial", (word_graphs, "es-en", 600), USUAL, PARTIAL),
     ("cells scGEM", (cells, "scGEM", 177, 20), USUAL, {}),
@@ -216,17 +215,15 @@ PROBLEMS = [
     ("clouds 2000 partial", (clouds, 2000), USUAL, PARTIAL),
     ("clouds 2000 unbalanced", (clouds, 2000), USUAL, FREE),
     ("clouds 700 float64", (clouds, 700), USUAL, {**PGD64, "dense": True}),
-]  # fmt: skip
+]
 # Most iterations creep past saddles: which problem takes how many is a matter of rounding, and only
 # their sum says something.
 PROBLEMS += [
-    (f"plateaus {name} {k} {epsilon:g}", (cells, name, n, k), epsilon,
-     {**PGD64, "tol": 3e-8, "marginal_tol": 1e-8})
+    (f"plateaus {name} {k} {epsilon:g}", (cells, name, n, k), epsilon, TIGHT)
     for name, n in (("scGEM", 177), ("PBMC", 700))
     for k in (10, 20, 35, 50, 80, 110)
     for epsilon in (2.5e-3, 5e-4, 2.5e-4)
-]  # fmt: skip
-
+]
 
 # Settings that belong to a problem, not to the way it is solved.
 TERMS = "loss", "linear_cost", "alpha", "marginals", "mass", "rho"

@@ -140,11 +140,7 @@ def exact(options):
     runner.show("no entropy, product start", ("function", "points", *HEADS), rows)
 
 
-SMALL_TIES = (
-    "gromov_wasserstein2",
-    "semirelaxed_gromov_wasserstein2",
-    "partial_gromov_wasserstein2",
-)
+SMALL_TIES = [f"{rule}gromov_wasserstein2" for rule in ("", "semirelaxed_", "partial_")]
 
 
 def ties(options):
