@@ -80,9 +80,10 @@ def test_a_room_imports_only_what_stands_below_it():
         f"{module} imports {target}"
         for module, targets in IMPORTS.items()
         for target in targets
-        if room_of(module) in ROOMS and room_of(target) != room_of(module)
+        if room_of(module) in ROOMS
+        and room_of(target) != room_of(module)
         and FLOOR[room_of(target)] >= FLOOR[room_of(module)]
-    ]  # fmt: skip
+    ]
     assert not upwards
 
 

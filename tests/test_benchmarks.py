@@ -156,12 +156,15 @@ def test_programs_of_clients_are_compared():
     np.testing.assert_allclose(plan.sum(axis=0), 1 / 7)
 
 
-@pytest.mark.parametrize("arguments, told", [
-    (["table1", "--pairs", "es-fr", "--n-words", "60"], "Procrustes: csls"),
-    (["table2"], "en-it is not run"),
-    (["dynamics", "--pairs", "es-fr"], "P@1 of the plan"),
-    (["distances", "--languages", "es", "fr", "--n-words", "100"], "distances of 100 words"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (["table1", "--pairs", "es-fr", "--n-words", "60"], "Procrustes: csls"),
+        (["table2"], "en-it is not run"),
+        (["dynamics", "--pairs", "es-fr"], "P@1 of the plan"),
+        (["distances", "--languages", "es", "fr", "--n-words", "100"], "distances of 100 words"),
+    ],
+)
 def test_an_experiment_of_the_paper_runs(tmp_path, capsys, arguments, told):
     spanish, french, dictionary = gwfast.words.load_sample()
     for name, side in (("es", spanish), ("fr", french)):

@@ -1,5 +1,6 @@
 """The changes that docs/coming-from.md asks for in other programs, against what they replace."""
 
+import functools
 import re
 import textwrap
 from pathlib import Path
@@ -63,12 +64,8 @@ def test_paste_ends_no_higher_than_its_call_of_cg(seed, alpha):
         # PASTE leaves out the linear cost and `alpha`, so that plans may differ.
         return ot.gromov.solve_gromov_linesearch(G, step, value, C1, C2, M=0.0, reg=1.0)
 
-    theirs = ot.optim.cg(
-        p, q, (1 - alpha) * M, alpha,
-        lambda G: ot.gromov.gwloss(*terms, G),
-        lambda G: ot.gromov.gwggrad(*terms, G),
-        np.outer(p, q), line_search,
-    )  # fmt: skip
+    loss = (functools.partial(x, *terms) for x in (ot.gromov.gwloss, ot.gromov.gwggrad))
+    theirs = ot.optim.cg(p, q, (1 - alpha) * M, alpha, *loss, np.outer(p, q), line_search)
     plan, log = recipe("PASTE", PASTE)(*problem, alpha=alpha)
     value = objective(plan, C1, C2, M, alpha)
     assert value <= objective(theirs, C1, C2, M, alpha) * (1 + 1e-9)

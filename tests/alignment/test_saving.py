@@ -60,7 +60,11 @@ def test_arrays_are_read_only_and_pickles_have_no_cache(result):
 ENDS, LETTERS = np.arange(1, 121), np.full(120, 97, np.uint8)
 
 
-@pytest.mark.parametrize("damage, fact", [
+NO_ENDS = [ENDS[:-1], ENDS[::-1], ENDS + 1, np.minimum(ENDS, 9), ENDS[0]]
+NO_ENDS += [
+    np.where(ENDS == 60, x, ENDS.astype(type(x))) for x in (np.int64(-2), np.uint64(-2 % 2**64))
+]
+DAMAGES = [
     (lambda content: b"", ""),
     (lambda content: content[: len(content) // 2], ""),
     (lambda content: content[content.index(b"\x93NUMPY") :], ""),
@@ -75,17 +79,17 @@ ENDS, LETTERS = np.arange(1, 121), np.full(120, 97, np.uint8)
     ({"n_words": np.array(80)}, "n_words"),
     ({"gw_about": np.array("{}")}, "format"),
     ({"gw_q": np.ones(9)}, "potentials"),
-    *(({f"gw_{side}": np.full(80, value)}, side) for side in "pqfg" for value in (np.nan, np.inf)),
     ({"gw_p": -np.ones(80)}, "p"),
     ({"mapping": np.full((5, 5), np.nan)}, "mapping"),
     ({"seconds": np.nan}, "seconds"),
     ({"n_words": np.array([80, 10**9])}, r"n_words.*\(120, 120\).*\(80, 1000000000\)"),
     ({"source_columns": np.array("[1, 2]")}, "source_columns.*5.*2"),
-    *(({"source_words": LETTERS, "source_word_ends": ends}, "source_word_ends") for ends in (
-        ENDS[:-1], ENDS[::-1], ENDS + 1, np.minimum(ENDS, 9), np.where(ENDS == 60, -2, ENDS),
-        np.where(ENDS == 60, 2**64 - 2, ENDS.astype(np.uint64)), ENDS[0],
-    )),
-])  # fmt: skip
+]
+DAMAGES += [({f"gw_{side}": np.full(80, x)}, side) for side in "pqfg" for x in (np.nan, np.inf)]
+DAMAGES += [({"source_words": LETTERS, "source_word_ends": x}, "source_word_ends") for x in NO_ENDS]
+
+
+@pytest.mark.parametrize("damage, fact", DAMAGES)
 def test_other_files_are_refused_by_name_and_replaced_only_as_a_whole(
     result, tmp_path, damage, fact
 ):

@@ -55,14 +55,20 @@ def test_figures_and_translations_are_shown(files):
     assert tree(files) == before
 
 
-@pytest.mark.parametrize("options, arguments", [
-    ("--marginals zipf", dict(p="zipf", q="zipf")),
-    ("--marginals counts --source-counts a.counts --target-counts b.counts", dict(p="counts")),
-    ("--init product --tier tiled --memory-limit 1GB", dict(init="product")),
-    ("--refine 0 --seed 3 --threads 1 --tol 0.001", dict(refine=0, tol=1e-3)),
-    ("--normalize unit --init random --seed 5", dict(normalize=["unit"], init="random", seed=5)),
-    ("--lower --encoding latin-1 --epsilon 0.02", dict(epsilon=0.02)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, arguments",
+    [
+        ("--marginals zipf", dict(p="zipf", q="zipf")),
+        ("--marginals counts --source-counts a.counts --target-counts b.counts", dict(p="counts")),
+        ("--init product --tier tiled --memory-limit 1GB", dict(init="product")),
+        ("--refine 0 --seed 3 --threads 1 --tol 0.001", dict(refine=0, tol=1e-3)),
+        (
+            "--normalize unit --init random --seed 5",
+            dict(normalize=["unit"], init="random", seed=5),
+        ),
+        ("--lower --encoding latin-1 --epsilon 0.02", dict(epsilon=0.02)),
+    ],
+)
 def test_options_reach_the_solver_and_the_record(files, options, arguments):
     found, _ = ask(*ALIGN, "--n-words", 40, *options.split())
     assert found["folder"] == str(files) and found["plan_shape"] == [40, 40]
@@ -79,21 +85,24 @@ def test_options_reach_the_solver_and_the_record(files, options, arguments):
     assert len(found["refinement"]) == len(expected.refinement)
 
 
-@pytest.mark.parametrize("options, path, fact", [
-    # MUSE puts words in lower case, and the paper takes the first translation of a line.
-    ("--dictionary upper.txt --convention muse", "accuracy/csls/P@1", 1.0),
-    ("--dictionary two.lex --convention gwfast", "accuracy/csls/P@1", 1.0),
-    ("--dictionary two.lex --convention paper", "accuracy/csls/P@1", 0.0),
-    ("--reverse-dictionary turned.txt", "accuracy/csls/queries", N),
-    ("--dictionary turned.txt", "warnings", "--reverse-dictionary"),
-    ("--seeds turned.txt --init auto", "warnings", "the other way round"),
-    ("--seeds few.txt --init auto", "warnings", "--seeds: 6 of 7 pairs"),
-    ("--seeds few.txt --init auto --dictionary pairs.txt", "accuracy/csls/P@1", 1.0),
-    ("--init identical --dictionary pairs.txt", "accuracy/csls/queries", N - 20),
-    ("--time-limit 1e-6", "gw/status", "degenerate"),
-    ("--time-limit 1e-6", "gw/advice", "--time-limit, a larger --tol, or a smaller --n-words"),
-    ("--max-vocab 50", "inputs/source/words", 50),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, path, fact",
+    [
+        # MUSE puts words in lower case, and the paper takes the first translation of a line.
+        ("--dictionary upper.txt --convention muse", "accuracy/csls/P@1", 1.0),
+        ("--dictionary two.lex --convention gwfast", "accuracy/csls/P@1", 1.0),
+        ("--dictionary two.lex --convention paper", "accuracy/csls/P@1", 0.0),
+        ("--reverse-dictionary turned.txt", "accuracy/csls/queries", N),
+        ("--dictionary turned.txt", "warnings", "--reverse-dictionary"),
+        ("--seeds turned.txt --init auto", "warnings", "the other way round"),
+        ("--seeds few.txt --init auto", "warnings", "--seeds: 6 of 7 pairs"),
+        ("--seeds few.txt --init auto --dictionary pairs.txt", "accuracy/csls/P@1", 1.0),
+        ("--init identical --dictionary pairs.txt", "accuracy/csls/queries", N - 20),
+        ("--time-limit 1e-6", "gw/status", "degenerate"),
+        ("--time-limit 1e-6", "gw/advice", "--time-limit, a larger --tol, or a smaller --n-words"),
+        ("--max-vocab 50", "inputs/source/words", 50),
+    ],
+)
 def test_options_change_what_is_found(files, options, path, fact):
     pairs = (files / "pairs.txt").read_text()
     (files / "upper.txt").write_text(pairs.upper())
@@ -154,11 +163,14 @@ def test_a_folder_is_written_again(files):
     assert not [name for name in tree(files) if ".gwfast" in name]
 
 
-@pytest.mark.parametrize("error, status, told", [
-    (KeyboardInterrupt(), 130, "interrupted"),
-    (MemoryError("9 GB"), 2, "error: 9 GB"),
-    (OSError(28, "No space left", "f"), 2, "error: f: No space left"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error, status, told",
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (MemoryError("9 GB"), 2, "error: 9 GB"),
+        (OSError(28, "No space left", "f"), 2, "error: f: No space left"),
+    ],
+)
 def test_nothing_is_left_after_a_failure(files, monkeypatch, stand_in, error, status, told):
     """Let the picture fail, which is written last, then the disk be full, then the solve fail."""
     monkeypatch.setattr("gwfast.plot.plot_dynamics", Mock(side_effect=error))

@@ -38,8 +38,10 @@ def test_case(case):
         for one in gwfast.gromov_wasserstein_batch(twice, **case.options(n_threads=2)):
             np.testing.assert_array_equal(one.plan, result.plan)
             assert (one.gw_cost, one.ending, one.n_iter) == (
-                result.gw_cost, result.ending, result.n_iter
-            )  # fmt: skip
+                result.gw_cost,
+                result.ending,
+                result.n_iter,
+            )
 
 
 def check_marginals(case, result, plan):

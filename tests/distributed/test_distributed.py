@@ -98,10 +98,10 @@ def solve(
 
 
 # Epsilon so large that the plan is spread out, and so small that it needs the log domain.
-@pytest.mark.parametrize("tier, metric, relative", [
-    ("dense", "cosine", 0.02), ("dense", "cosine", 0.002), ("tiled", "cosine", 0.002),
-    ("tiled", "sqeuclidean", 0.02),
-])  # fmt: skip
+COSINES = [("dense", "cosine", 0.02), ("dense", "cosine", 0.002), ("tiled", "cosine", 0.002)]
+
+
+@pytest.mark.parametrize("tier, metric, relative", [*COSINES, ("tiled", "sqeuclidean", 0.02)])
 def test_it_ends_where_one_place_does_and_workers_may_die(tier, metric, relative):
     options = dict(spaces=clouds(metric=metric), tier=tier, relative=relative)
     quiet, deadly = Workers(3), Workers(2, dying=0.05)
@@ -147,17 +147,20 @@ def test_a_search_on_coarse_levels_goes_on_on_workers():
 
 
 # Objectives differ by a relative error at most, or by none if the problem is not taken.
-@pytest.mark.parametrize("rel, n_shards, options", [
-    (1e-5, 3, dict(init=np.random.default_rng(1).random((260, 240)))),
-    (1e-5, 9, dict(spaces=clouds(5, 200), max_iter=1000)),
+TAKEN = {
+    "plan": (1e-5, 3, dict(init=np.random.default_rng(1).random((260, 240)))),
+    "rows": (1e-5, 9, dict(spaces=clouds(5, 200), max_iter=1000)),
     # Both objectives are within 3e-4 of the objective in float64.
-    (6e-4, 3, dict(spaces=LOW_RANK, max_iter=1000)),
-    (0, 3, dict(spaces=clouds(30, 31))),
-    (0, 3, dict(spaces=[PointCloud(abs(one.points)) for one in CLOUDS], loss="kl")),
-    (0, 3, dict(options=gwfast.SolverOptions(method="ppa"))),
-    (0, 3, dict(marginals="semirelaxed")),
-    (0, 3, dict(spaces=[cloud.to_dense() for cloud in CLOUDS])),
-], ids=["plan", "rows", "low rank", "small", "kl", "ppa", "semirelaxed", "matrices"])  # fmt: skip
+    "low rank": (6e-4, 3, dict(spaces=LOW_RANK, max_iter=1000)),
+    "small": (0, 3, dict(spaces=clouds(30, 31))),
+    "kl": (0, 3, dict(spaces=[PointCloud(abs(one.points)) for one in CLOUDS], loss="kl")),
+    "ppa": (0, 3, dict(options=gwfast.SolverOptions(method="ppa"))),
+    "semirelaxed": (0, 3, dict(marginals="semirelaxed")),
+    "matrices": (0, 3, dict(spaces=[cloud.to_dense() for cloud in CLOUDS])),
+}
+
+
+@pytest.mark.parametrize("rel, n_shards, options", TAKEN.values(), ids=TAKEN)
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_problems_of_two_large_clouds_are_taken(rel, n_shards, options):
     """Also with a plan to start from, more shards than rows, or costs of low rank."""

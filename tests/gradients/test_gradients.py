@@ -43,10 +43,14 @@ def jax():
 
 
 @pytest.mark.parametrize("loss", ["square", "kl"])
-@pytest.mark.parametrize("marginals, options", [
-    *[(rule, options) for rule in RULES for options in METHODS],
-    *[(price, dict(epsilon=0.05)) for price in PRICES],
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "marginals, options",
+    [
+        *[(rule, options) for rule in RULES for options in METHODS],
+        *[(price, dict(epsilon=0.05)) for price in PRICES],
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(("fused", "symmetric"), [(False, True), (True, True), (True, False)])
 def test_gradients_are_differences(torch, marginals, options, loss, fused, symmetric):
     """Along random directions, where the plan has moved only as far as that leads."""

@@ -35,6 +35,7 @@ LOOKS = 12
 POINTS = cloud(12, 3, seed=0), cloud(10, 3, seed=1)
 CLOUDS = [*map(gwfast.PointCloud, POINTS)]
 COSTS = [*map(distances, POINTS)]
+PARTIAL = dict(init="product", tol=1e-12, marginals=gwfast.Partial(0.7))
 SHORT = dict(epsilon=0.05, max_iter=2, options=gwfast.SolverOptions(max_inner=10))
 
 
@@ -56,8 +57,7 @@ def fails(error, sides, options):
 FAILURES = [
     (RuntimeError, CLOUDS, dict(callback=lambda step: raises(RuntimeError))),
     (RuntimeError, CLOUDS, dict(progress=lambda *arguments: raises(RuntimeError))),
-    (KeyboardInterrupt, COSTS, dict(init="product", tol=1e-12, marginals=gwfast.Partial(0.7),
-                                    callback=lambda step: raises(KeyboardInterrupt))),
+    (KeyboardInterrupt, COSTS, PARTIAL | dict(callback=lambda step: raises(KeyboardInterrupt))),
     (ValueError, (np.ones((12, 10)), COSTS[1]), {}),
     (ValueError, COSTS, dict(p=-np.ones(12))),
     (ValueError, (COSTS[0] * np.nan, COSTS[1]), {}),
@@ -65,7 +65,7 @@ FAILURES = [
     (ValueError, CLOUDS, dict(init=np.full((12, 10), -1.0))),
     (ValueError, COSTS, dict(epsilon=1e-12)),
     (MemoryError, CLOUDS, dict(memory_limit=10)),
-]  # fmt: skip
+]
 KINDS = [
     *(functools.partial(solved, Case(case)) for case in CASES if max(case["size"]) <= 7),
     *(functools.partial(fails, *failure) for failure in FAILURES),

@@ -22,14 +22,10 @@ from helpers.problems import settings
 
 import gwfast
 
-SIZES = [
-    *range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 500
-]  # fmt: skip
+SIZES = [*range(1, 10), *(15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 500)]
 WEIGHTS = np.array([1.0 / (1 + n) ** 0.9 for n in SIZES])
-KINDS = (
-    "distances", "squared", "similarities", "asymmetric", "duplicates", "rank one",
-    "constant", "integers", "zero but one", "huge outlier",
-)  # fmt: skip
+KINDS = "distances", "squared", "similarities", "asymmetric", "duplicates", "rank one"
+KINDS += "constant", "integers", "zero but one", "huge outlier"
 SECONDS = 60  # far more than any case takes
 
 

@@ -24,11 +24,9 @@ EPSILON, WIDTH, TOP = 0.1, 5, 3
 # Both sides of vector widths (4, 8, 16), of the rows a kernel takes at once (4), of the chunks (32,
 # of a multiple of 8 rows), of the rows summed in float32 (64 of a chunk, so 2048), of the columns
 # summed in float32 (256 to 1024), and of the rows of a product made at a time (128 of a chunk).
-SHAPES = [
-    (1, 1), (1, 1000), (2, 3), (3, 2), (7, 9), (8, 8), (9, 7), (15, 17), (16, 16),
-    (17, 15), (31, 33), (33, 31), (63, 65), (65, 63), (97, 129), (127, 97), (128, 32),
-    (129, 257), (257, 1025), (1023, 5), (1000, 1024), (2048, 3), (2049, 65), (4100, 17),
-]  # fmt: skip
+FEW = (1, 1), (1, 1000), (2, 3), (3, 2), (7, 9), (8, 8), (9, 7), (15, 17), (16, 16), (17, 15)
+SOME = (31, 33), (33, 31), (63, 65), (65, 63), (97, 129), (127, 97), (128, 32), (129, 257)
+SHAPES = [*FEW, *SOME, (257, 1025), (1023, 5), (1000, 1024), (2048, 3), (2049, 65), (4100, 17)]
 
 
 class Made:
@@ -182,10 +180,9 @@ LOOSE_PASSES = dict(narrow=(6e-7, 1e-7), wide=(4e-15, 1e-15))
 SPARSE_PASSES = dict(writes="u v work", narrow=(1e-6, 0), summed=True, together=kept)
 RESCALED = dict(writes="v", narrow=(6e-7, 0), wide=(1e-15, 0), work=make.sums)
 MATMUL = dict(writes="out", narrow=(5e-7, 0), wide=(2e-15, 0), a=make.left, b=make.panels)
-MOMENTS = dict(
-    writes="first second out", narrow=(1e-7, 0), wide=(1e-14, 0), shift=-0.3, factor=1.7,
-    matrix=matrix, p=make.column_masses, first=make.for_rows, second=make.for_rows, out=make.out,
-)  # fmt: skip
+MOMENTS = dict(writes="first second out", narrow=(1e-7, 0), wide=(1e-14, 0), shift=-0.3, factor=1.7)
+MOMENTS |= dict(matrix=matrix, p=make.column_masses, out=make.out)
+MOMENTS |= dict.fromkeys(("first", "second"), make.for_rows)
 
 CASES = {
     "absorb": Case("out", (0, 1e-14), (4e-16, 1e-16), out=make.for_rows),

@@ -66,22 +66,25 @@ def version_1(folder, quota):
     return dict(zip(names, (quota, "100000\n"), strict=True))
 
 
-@pytest.mark.parametrize("membership, files, expected", [
-    ("0::/", {"cpu.max": "150000 100000"}, 2),
-    ("0::/", {"cpu.max": "max 100000", "elsewhere/cpu.max": ONE}, NO_LIMIT),
-    # The own group and the groups around it, and names of any characters.
-    ("0::/a/b c:d\n", {"a/b c:d/cpu.max": TWO, "a/cpu.max": "max 1", "cpu.max": ONE}, 1),
-    ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
-    # A container that sees the path of its group, but that group as its root.
-    ("0::/docker/1f", {"cpu.max": "30000 100000"}, 1),
-    ("0::/../../a", {"cpu.max": TWO, "../cpu.max": "30000 100000"}, 2),
-    ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
-    ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
-    ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
-    ("4:cpu:/\n0::/s\n", {"s/cpu.max": ONE}, 1),
-    (None, {"cpu.max": TWO} | version_1("cpu", "100000"), 1),
-    ("nonsense\n\n7\n", {"cpu.max": ONE}, NO_LIMIT),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "membership, files, expected",
+    [
+        ("0::/", {"cpu.max": "150000 100000"}, 2),
+        ("0::/", {"cpu.max": "max 100000", "elsewhere/cpu.max": ONE}, NO_LIMIT),
+        # The own group and the groups around it, and names of any characters.
+        ("0::/a/b c:d\n", {"a/b c:d/cpu.max": TWO, "a/cpu.max": "max 1", "cpu.max": ONE}, 1),
+        ("0::/a/b c:d\n", {"a/b c:d/cpu.max": ONE, "cpu.max": TWO}, 1),
+        # A container that sees the path of its group, but that group as its root.
+        ("0::/docker/1f", {"cpu.max": "30000 100000"}, 1),
+        ("0::/../../a", {"cpu.max": TWO, "../cpu.max": "30000 100000"}, 2),
+        ("4:cpu,cpuacct:/a", version_1("cpu,cpuacct/a", "50000\n"), 1),
+        ("4:cpu,cpuacct:/a\n3:memory:/b", version_1("cpu", "100000"), 1),
+        ("4:cpu:/a", version_1("cpu/a", "-1"), NO_LIMIT),
+        ("4:cpu:/\n0::/s\n", {"s/cpu.max": ONE}, 1),
+        (None, {"cpu.max": TWO} | version_1("cpu", "100000"), 1),
+        ("nonsense\n\n7\n", {"cpu.max": ONE}, NO_LIMIT),
+    ],
+)
 def test_threads_are_at_most_the_quota(membership, files, expected, tmp_path, monkeypatch):
     for name, text in files.items():
         path = tmp_path / "fs" / name

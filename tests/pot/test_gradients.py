@@ -49,13 +49,16 @@ def test_gradients_with_entropy(kind, name, symmetric, loss):
 
 # Proximal steps end at a plan without entropy.
 @pytest.mark.parametrize("fused", [0, 1])
-@pytest.mark.parametrize("names, options, without", [
-    (EXACT[0:2], EXACTLY, ()),
-    (EXACT[2:4], EXACTLY, ("q",)),
-    (EXACT[4:6], PARTLY, ("p", "q")),
-    (BALANCED, TIGHT | PROXIMAL | {"solver": "PPA"}, ("p", "q")),
-    (SEMIRELAXED, PROXIMAL, ("q",)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "names, options, without",
+    [
+        (EXACT[0:2], EXACTLY, ()),
+        (EXACT[2:4], EXACTLY, ("q",)),
+        (EXACT[4:6], PARTLY, ("p", "q")),
+        (BALANCED, TIGHT | PROXIMAL | {"solver": "PPA"}, ("p", "q")),
+        (SEMIRELAXED, PROXIMAL, ("q",)),
+    ],
+)
 def test_gradients_without_entropy(names, fused, options, without):
     given = data(bool(fused), total=1 + 1.5 * fused)
     if "semirelaxed" in names[0]:
@@ -128,14 +131,17 @@ def test_gradients_of_terms_are_of_the_plan_alone():
         pot.init_matrix(*tensors(data(False), ["C1"]).values())
 
 
-@pytest.mark.parametrize("name, argument, options", [
-    (EXACT[0], "G0", {}),
-    (EXACT[2], "G0", {}),
-    (EXACT[4], "p", {}),
-    (BALANCED[0], "C1", {"solver": "PPA"}),
-    (BALANCED[0], "epsilon", {}),
-    *((names[0], "C1", {}) for names in (BAPG, PARTIAL, SEMIRELAXED)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, argument, options",
+    [
+        (EXACT[0], "G0", {}),
+        (EXACT[2], "G0", {}),
+        (EXACT[4], "p", {}),
+        (BALANCED[0], "C1", {"solver": "PPA"}),
+        (BALANCED[0], "epsilon", {}),
+        *((names[0], "C1", {}) for names in (BAPG, PARTIAL, SEMIRELAXED)),
+    ],
+)
 def test_gradients_that_there_are_not(name, argument, options):
     given = tensors(call(name), [argument])
     with pytest.raises(TypeError, match=f"{argument} asks for gradients"):

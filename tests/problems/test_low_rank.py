@@ -93,9 +93,12 @@ def test_problems_that_suit_are_smoothed(matrices):
 def test_a_callback_stops_on_low_rank_costs(matrices):
     sizes, problem = [], gwfast.QuadraticProblem(*matrices)
     result = solve_tuned(
-        problem, tuning=TUNING, init="product", epsilon=0.5,
+        problem,
+        tuning=TUNING,
+        init="product",
+        epsilon=0.5,
         callback=lambda step: sizes.append(len(step.coupling.topk(1).indices)) or True,
-    )  # fmt: skip
+    )
     assert sizes == [N] and result.status == "stopped" and result.n_iter <= 2
     expected = gwfast.verify(problem, result, max_iter=1).gw_cost
     assert result.gw_cost == pytest.approx(expected, rel=1e-3)  # products may be rounded

@@ -157,14 +157,17 @@ def in_both(*given, **options):
     return solve(*given, **options), solve(*given, callback=lambda step: False, **options)
 
 
-@pytest.mark.parametrize("rule, relative, method", [
-    ("balanced", 0.005, "pgd"),
-    ("balanced", 0.005, "bapg"),
-    ("semirelaxed", 0.002, "pgd"),
-    ("semirelaxed", 0.2, "ppa"),
-    (gwfast.Partial(0.7), 0.02, "pgd"),
-    (gwfast.Unbalanced((np.inf, 0.2)), 0.2, "pgd"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "rule, relative, method",
+    [
+        ("balanced", 0.005, "pgd"),
+        ("balanced", 0.005, "bapg"),
+        ("semirelaxed", 0.002, "pgd"),
+        ("semirelaxed", 0.2, "ppa"),
+        (gwfast.Partial(0.7), 0.02, "pgd"),
+        (gwfast.Unbalanced((np.inf, 0.2)), 0.2, "pgd"),
+    ],
+)
 def test_cold_starts_end_at_the_same_plan(isa, rule, relative, method, dtype):
     tol, off = TOLERANCES[dtype]
     options = dict(dtype=dtype, tol=tol, method=method, max_iter=200)

@@ -119,9 +119,10 @@ def test_results_are_tables_which_need_pandas(shuffled, monkeypatch):
         result.to_frame()
 
 
-@pytest.mark.parametrize("kind, tier", [
-    *(("cloud", tier) for tier in ("dense", "tiled", "neighbors")), ("matrix", "dense")
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind, tier",
+    [*(("cloud", tier) for tier in ("dense", "tiled", "neighbors")), ("matrix", "dense")],
+)
 def test_steps_show_plans_and_looking_changes_nothing(kind, tier):
     costs = [gwfast.PointCloud(x) for x in rotated_pair(80, 5, 0, noise=0.05)[:2]]
     costs = [side.to_dense().matrix for side in costs] if kind == "matrix" else costs

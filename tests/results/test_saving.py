@@ -55,10 +55,11 @@ def about(**changes):
     return lambda text: np.array(json.dumps({**json.loads(str(text)), **changes}))
 
 
+CHANGES = lambda x: x[:4], put(np.nan), put(np.inf), lambda x: x.astype(str)
+NUMBERS = dict(gw_cost=np.nan, reg_cost="x", epsilon=-1, marginal_error=None, seconds=np.inf)
+NUMBERS |= dict(confidence=2, n_threads=10**9, labels=[None, 10], marginals=["other", 1, None])
 DAMAGES = [
-    *(("exact", part, change) for part in ("plan", "p", "q", "f") for change in (
-        lambda array: array[:4], put(np.nan), put(np.inf), lambda array: array.astype(str),
-    )),
+    *(("exact", part, change) for part in ("plan", "p", "q", "f") for change in CHANGES),
     *(("exact", part, put(-0.01)) for part in ("plan", "p", "q")),
     *((name, "plan", lambda plan: 1.01 * plan) for name in ("exact", "float64", "partial")),
     ("exact", "plan", lambda plan: plan[:, ::-1] * np.arange(9)),
@@ -70,13 +71,10 @@ DAMAGES = [
     ("factors", "unit", lambda unit: -unit),
     ("sparse", "indices", lambda indices: indices + 10**8),
     *(("sparse", "data", change) for change in (put(np.nan), put(-0.1), lambda data: data / 2)),
-    *(("exact", "about", about(**{name: value})) for name, value in (
-        ("gw_cost", np.nan), ("reg_cost", "x"), ("epsilon", -1), ("marginal_error", None),
-        ("marginal_error", 0.5), ("seconds", np.inf), ("confidence", 2), ("n_threads", 10**9),
-        ("labels", [None, 10]), ("marginals", ["other", 1, None]),
-        ("marginals", ["balanced", np.nan, None]),
-    )),
-]  # fmt: skip
+    *(("exact", "about", about(**{name: value})) for name, value in NUMBERS.items()),
+    ("exact", "about", about(marginal_error=0.5)),
+    ("exact", "about", about(marginals=["balanced", np.nan, None])),
+]
 
 
 @pytest.fixture(scope="module")

@@ -110,12 +110,15 @@ def test_few_columns_are_taken_as_they_are(seed):
     assert (found.transfer_labels(kinds).labels == kinds).mean() > 0.95
 
 
-@pytest.mark.parametrize("n_columns, options, components", [
-    (30, {}, None),
-    (31, {}, 30),
-    (30, {"n_components": 7}, 7),
-    (60, {"n_components": None}, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "n_columns, options, components",
+    [
+        (30, {}, None),
+        (31, {}, 30),
+        (30, {"n_components": 7}, 7),
+        (60, {"n_components": None}, None),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 def test_how_many_columns_are_few(n_columns, options, components):
     table = np.random.default_rng(0).standard_normal((40, n_columns))

@@ -44,16 +44,19 @@ def assert_same(one, other):
     assert len(one.candidates) == len(other.candidates)
 
 
-@pytest.mark.parametrize("problems, options", [
-    (small_problems(), dict(init="product", max_iter=15, n_threads=1)),
-    (small_problems(), dict(init="exact", max_iter=5, n_threads=3)),
-    (small_problems(), dict(init="random", seed=5, epsilon=0.05, max_iter=6, n_threads=3)),
-    (small_problems(), dict(init="profile", tol=1e-3, max_inner=50, max_iter=9, n_threads=2)),
-    ([COSTS], dict(init="auto", epsilon="auto", **PARTIAL)),
-    ([COSTS], dict(init="auto", epsilon=0, **PARTIAL)),
-    ([COSTS], dict(init="product", epsilon=0.05, method="ppa", max_iter=9)),
-    ([COSTS] * 8, dict(init="product", n_threads=4, max_iter=3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "problems, options",
+    [
+        (small_problems(), dict(init="product", max_iter=15, n_threads=1)),
+        (small_problems(), dict(init="exact", max_iter=5, n_threads=3)),
+        (small_problems(), dict(init="random", seed=5, epsilon=0.05, max_iter=6, n_threads=3)),
+        (small_problems(), dict(init="profile", tol=1e-3, max_inner=50, max_iter=9, n_threads=2)),
+        ([COSTS], dict(init="auto", epsilon="auto", **PARTIAL)),
+        ([COSTS], dict(init="auto", epsilon=0, **PARTIAL)),
+        ([COSTS], dict(init="product", epsilon=0.05, method="ppa", max_iter=9)),
+        ([COSTS] * 8, dict(init="product", n_threads=4, max_iter=3)),
+    ],
+)
 def test_results_are_those_of_single_solves_in_their_order(problems, options):
     results = batch(problems, **options)
     for result, problem in zip(results, problems, strict=True):

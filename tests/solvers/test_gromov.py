@@ -34,12 +34,15 @@ def test_the_last_step_is_the_result_and_leaving_a_saddle_is_not_the_end():
     np.testing.assert_allclose(result.gw_cost, 7.70977, rtol=1e-3)
 
 
-@pytest.mark.parametrize("limits, status", [
-    (dict(epsilon=0.01, max_iter=4), "max_iter"),
-    (dict(epsilon=0.05, marginal_tol=1e-9), "stalled"),  # beyond float32
-    (dict(epsilon=1e-4, max_inner=2, max_iter=40), "max_iter"),
-    (dict(epsilon=0, max_iter=4), "max_iter"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "limits, status",
+    [
+        (dict(epsilon=0.01, max_iter=4), "max_iter"),
+        (dict(epsilon=0.05, marginal_tol=1e-9), "stalled"),  # beyond float32
+        (dict(epsilon=1e-4, max_inner=2, max_iter=40), "max_iter"),
+        (dict(epsilon=0, max_iter=4), "max_iter"),
+    ],
+)
 def test_limits_are_said(limits, status):
     x, y = PointCloud(cloud(40, 4, 38)), PointCloud(cloud(35, 4, 39))
     with pytest.warns(gwfast.ConvergenceWarning, match=status):

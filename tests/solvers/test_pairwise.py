@@ -17,12 +17,10 @@ METRIC = [distances(cloud(n, 2, k)) for k, n in enumerate(SIZES)]
 RANDOM = [random_cost(n, k) for k, n in enumerate(SIZES)]
 ASYMMETRIC = [random_cost(n, k, symmetric=False) for k, n in enumerate(SIZES)]
 SIGNED = [distances(cloud(n, 3, k)) - 1 for k, n in enumerate(SIZES)]
+SQUARES = [(spaces, "square", False) for spaces in (METRIC, ASYMMETRIC, SIGNED)]
 
 
-@pytest.mark.parametrize("spaces, loss, fused", [
-    (METRIC, "square", False), (METRIC, "kl", True), (ASYMMETRIC, "square", False),
-    (SIGNED, "square", False),
-])  # fmt: skip
+@pytest.mark.parametrize("spaces, loss, fused", [*SQUARES, (METRIC, "kl", True)])
 def test_each_pair_costs_what_it_costs_alone_and_no_less_than_the_bound(spaces, loss, fused):
     weights, terms, n = [masses(n, k) for k, n in enumerate(SIZES)], {}, len(SIZES)
     features = [cloud(n, 3, k + 50) for k, n in enumerate(SIZES)]

@@ -13,6 +13,7 @@ from gwfast import PointCloud, Seeds, SolverOptions, gromov_wasserstein
 
 pytestmark = pytest.mark.filterwarnings("ignore::gwfast.ConvergenceWarning")
 SIDE = distances(cloud(40, 3, 0))
+EXACT, SEMIRELAXED, FLOAT64 = dict(epsilon=0), dict(marginals="semirelaxed"), dict(dtype="float64")
 TRUE, FALSE = ([[k, (k + shift) % 40] for k in range(0, 40, 5)] for shift in (0, 17))
 
 
@@ -39,12 +40,11 @@ def test_one_start_converges_as_a_descent_without_a_warning(init, epsilon):
     assert "one start, not searched" in result.advice
 
 
-@pytest.mark.parametrize("as_cost, options", [
-    (distances, {}),
-    (distances, dict(epsilon=0)),
-    (PointCloud, dict(options=SolverOptions(tier="tiled"))),
-    (PointCloud, dict(options=SolverOptions(tier="neighbors", n_neighbors=20))),
-])  # fmt: skip
+TIERS = SolverOptions(tier="tiled"), SolverOptions(tier="neighbors", n_neighbors=20)
+CASES = [(distances, {}), (distances, EXACT), *((PointCloud, dict(options=x)) for x in TIERS)]
+
+
+@pytest.mark.parametrize("as_cost, options", CASES)
 def test_plans_that_lose_known_pairs_are_uncertain(as_cost, options):
     side = as_cost(cloud(40, 3, 0))
     kept, lost = (gromov_wasserstein(side, side, init=Seeds(p), **options) for p in (TRUE, FALSE))
@@ -63,9 +63,7 @@ def test_known_pairs_are_counted_if_they_win():
     assert alignment.gw.status == "uncertain"
 
 
-@pytest.mark.parametrize("options", [
-    {}, dict(epsilon=0), dict(init="product"), dict(marginals="semirelaxed"), dict(dtype="float64")
-])  # fmt: skip
+@pytest.mark.parametrize("options", [{}, EXACT, dict(init="product"), SEMIRELAXED, FLOAT64])
 def test_interchangeable_points_are_named(options):
     result = gromov_wasserstein(star(10), SIDE[:11, :11], **options)
     expected = "points 1, 2, 3 and 7 more of x cannot be told apart: they are interchangeable"
@@ -92,16 +90,11 @@ def test_points_of_unlike_costs_to_one_another_or_of_other_linear_costs_differ()
 
 
 MIRRORED = np.vstack([cloud(20, 2, 5), cloud(20, 2, 5) * [-1.0, 1.0]])
+SAME = path(30), path(120), distances(MIRRORED).astype("f4"), PointCloud(MIRRORED)
+OTHERS = [(path(30), path(37)), (distances(MIRRORED), distances(cloud(35, 2, 6)))]
 
 
-@pytest.mark.parametrize("x, y", [
-    (path(30), path(30)),
-    (path(30), path(37)),
-    (path(120), path(120)),
-    (distances(MIRRORED), distances(cloud(35, 2, 6))),
-    (distances(MIRRORED).astype("f4"), distances(MIRRORED).astype("f4")),
-    (PointCloud(MIRRORED), PointCloud(MIRRORED)),
-])  # fmt: skip
+@pytest.mark.parametrize("x, y", [*((x, x) for x in SAME), *OTHERS])
 @pytest.mark.parametrize("epsilon", ["auto", 0])
 def test_mirror_images_are_uncertain_and_named(x, y, epsilon):
     result = gromov_wasserstein(x, y, epsilon=epsilon)

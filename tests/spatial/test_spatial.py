@@ -92,15 +92,18 @@ def test_units_are_warned_of_unless_norm_makes_them_of_no_matter(found):
         assert far.objective == pytest.approx(found.objective, rel=0.01)
     unequal = "slice_a, got 100 times"
     for first, blur, facts in (
-        (PAIR, 0, unequal), (PAIR, 2, unequal), (near, 0, "alpha, got 100, .* 1e\\+04")
-    ):  # fmt: skip
+        (PAIR, 0, unequal),
+        (PAIR, 2, unequal),
+        (near, 0, "alpha, got 100, .* 1e\\+04"),
+    ):
         with pytest.warns(UserWarning, match=facts):
             pairwise_align(first, FAR, blur=blur, init="product")
 
 
-@pytest.mark.parametrize("blur, bend, alpha", [
-    (0, 0.06, 0.1), (2.0, 0.0, 0.1), pytest.param(0, 0.06, 0.6, marks=pytest.mark.slow)
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "blur, bend, alpha",
+    [(0, 0.06, 0.1), (2.0, 0.0, 0.1), pytest.param(0, 0.06, 0.6, marks=pytest.mark.slow)],
+)
 def test_slices_that_overlap_in_part_are_found(blur, bend, alpha):
     """The search without features ends with 13 % right, with a large `alpha` with none."""
     rng = np.random.default_rng(0)
@@ -292,9 +295,12 @@ def test_it_tells_how_far_it_is_and_ends_in_time():
     told = []
     with pytest.warns(gwfast.ConvergenceWarning, match="time_limit"):
         late = center_align(
-            PAIR, [PAIR, OTHERS], n_components=3, time_limit=1e-9,
+            PAIR,
+            [PAIR, OTHERS],
+            n_components=3,
+            time_limit=1e-9,
             progress=lambda text, *_: told.append(text),
-        )  # fmt: skip
+        )
         blurred = pairwise_align(PAIR, OTHERS, blur=2, time_limit=1e-9)
     assert told == [f"round 1 of 10 at most, slice {k} of 2" for k in (1, 2)]
     assert len(late.objectives) == 1

@@ -13,12 +13,12 @@ from gwfast import PointCloud, QuadraticProblem
 from gwfast.solvers.search.levels import choose, needs
 from gwfast.utils import memory
 
+LIMITS = {1: 1, math.inf: math.inf, 10**400: math.inf, np.int64(10**9): 1e9, Fraction(3, 2): 1.5}
+LIMITS |= {"100": 100, "100B": 100, " 2.4 gB ": 2.4e9, "3kb": 3000, "1.5MiB": 1.5 * 1024**2}
+LIMITS |= {"1TB": 1e12, "1TiB": 1024**4}
 
-@pytest.mark.parametrize("limit, expected", [
-    *((1, 1), (math.inf, math.inf), (10**400, math.inf), (np.int64(10**9), 1e9)),
-    *((Fraction(3, 2), 1.5), ("100", 100), ("100B", 100), (" 2.4 gB ", 2.4e9), ("3kb", 3000)),
-    *(("1.5MiB", 1.5 * 1024**2), ("1TB", 1e12), ("1TiB", 1024**4)),
-])  # fmt: skip
+
+@pytest.mark.parametrize("limit, expected", LIMITS.items())
 def test_limit_is_read(limit, expected):
     assert memory.as_memory_limit(limit) == expected
 
@@ -48,10 +48,12 @@ def free_of_groups(root, membership, **files):
     return list(memory._free_of_groups(root=root, membership=root / "membership"))
 
 
-@pytest.mark.parametrize("limit, used, expected", [
-    *((1000, 300, [700]), (1000, 1200, [0]), ("max", 300, []), (2**63 - 4096, 300, [])),
-    *((1000, None, []), (None, 300, []), ("", 300, []), (1000, "unknown", [])),
-])  # fmt: skip
+UNKNOWN = [("max", 300), (2**63 - 4096, 300), (1000, None), (None, 300), ("", 300), (1000, "?")]
+
+
+@pytest.mark.parametrize(
+    "limit, used, expected", [(1000, 300, [700]), (1000, 1200, [0]), *((*x, []) for x in UNKNOWN)]
+)
 def test_groups_leave_what_is_below_their_limit(limit, used, expected, tmp_path):
     first = dict(limit_in_bytes=limit, usage_in_bytes=used)
     assert free_of_groups(tmp_path / "1", "4:memory:/a/b", memory_a_b=first) == expected

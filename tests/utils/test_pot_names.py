@@ -13,17 +13,20 @@ COST = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0) ** 2))
 solve = functools.partial(gwfast.gromov_wasserstein, COST, COST)
 
 
-@pytest.mark.parametrize("call, names", [
-    (lambda: solve(G0=None, reg=0.1), ["G0 is init", "reg is epsilon (half of POT's)"]),
-    (lambda: solve(log=True, M=COST), ["M is linear_cost", "log is left out"]),
-    (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), ["reg is epsilons"]),
-    (lambda: gwfast.sinkhorn(M=COST, reg=1.0), ["M is cost", "reg is epsilon"]),
-    (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), ["QuadraticProblem()", "C1 is x"]),
-    (lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"), ["loss_fun is loss"]),
-    (lambda: gwfast.pairwise_gromov_wasserstein([], a=[]), ["a is masses"]),
-    (lambda: solve(epsilom=1.0), ["argument 'epsilom'"]),  # which Python refuses
-    (lambda: gwfast.gromov_wasserstein_batch([], Ca=COST), ["argument 'Ca'"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, names",
+    [
+        (lambda: solve(G0=None, reg=0.1), ["G0 is init", "reg is epsilon (half of POT's)"]),
+        (lambda: solve(log=True, M=COST), ["M is linear_cost", "log is left out"]),
+        (lambda: gwfast.tune_epsilon(COST, COST, reg=1.0), ["reg is epsilons"]),
+        (lambda: gwfast.sinkhorn(M=COST, reg=1.0), ["M is cost", "reg is epsilon"]),
+        (lambda: gwfast.QuadraticProblem(C1=COST, C2=COST), ["QuadraticProblem()", "C1 is x"]),
+        (lambda: gwfast.gromov_wasserstein_batch([], loss_fun="kl"), ["loss_fun is loss"]),
+        (lambda: gwfast.pairwise_gromov_wasserstein([], a=[]), ["a is masses"]),
+        (lambda: solve(epsilom=1.0), ["argument 'epsilom'"]),  # which Python refuses
+        (lambda: gwfast.gromov_wasserstein_batch([], Ca=COST), ["argument 'Ca'"]),
+    ],
+)
 def test_the_name_here_is_said(call, names):
     with pytest.raises(TypeError) as error:
         call()

@@ -55,7 +55,8 @@ def npz(**arrays):
 
 
 # Reader, name, content, line of the error, and a part of its text: values, names, numbers.
-@pytest.mark.parametrize("read, name, content, line, fact", [
+NO_COUNTS = b"a", b"a x", b"a 0", b"a -1", b"a nan", b"a inf", b" 5", b"a 1 x"
+UNREADABLE = [
     (read_embeddings, "v", b"", None, "0 bytes"),
     (read_embeddings, "v", b"2 3\n", 1, "2 rows .*got 0"),
     (read_embeddings, "v", b"0 3\n", None, "got none"),
@@ -98,10 +99,11 @@ def npz(**arrays):
     (xling, "d", b"a\tb\tc\n", 1, r"'a\\tb\\tc'"),
     (zhang, "d", b"a\n\nb\n", None, "none"),
     (read_counts, "f", b"\r\n", None, "empty"),
-    *((read_counts, "f", b"ok 1\n%b\n" % line, 2, repr(line.decode().strip())) for line in (
-        b"a", b"a x", b"a 0", b"a -1", b"a nan", b"a inf", b" 5", b"a 1 x"
-    )),
-])  # fmt: skip
+    *((read_counts, "f", b"ok 1\n%b\n" % x, 2, repr(x.decode().strip())) for x in NO_COUNTS),
+]
+
+
+@pytest.mark.parametrize("read, name, content, line, fact", UNREADABLE)
 def test_content_that_cannot_be_read(tmp_path, read, name, content, line, fact):
     error = refusal(write(tmp_path / name, content), read)
     assert error.line == line
@@ -132,9 +134,10 @@ def test_pipes_and_folders(tmp_path):
         read_embeddings(tmp_path)
 
 
-@pytest.mark.parametrize("name, compression", [
-    ("v.vec", "gzip"), ("v.vec", "xz"), ("v.bin", "bzip2"), ("v.npz", None), ("v.npy", None),
-])  # fmt: skip
+PACKED_FILES = [("v.vec", "gzip"), ("v.vec", "xz"), ("v.bin", "bzip2")]
+
+
+@pytest.mark.parametrize("name, compression", [*PACKED_FILES, ("v.npz", None), ("v.npy", None)])
 def test_any_byte_may_be_missing_or_wrong(tmp_path, name, compression):
     """There is an error of ours, or the same vectors."""
     words, vectors = [f"w{i}" for i in range(30)], points(30, 4)

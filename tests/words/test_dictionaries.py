@@ -16,28 +16,31 @@ PARTS = {"sin": {"embargo", "how", "ever"}}
 SEVERAL, CASED = "sol sun star\nsol day\n", "Casa House\ncasa home\n"
 
 
-@pytest.mark.parametrize("name, content, options, pairs", [
-    ("d", "casa house\ncasa home\nperro dog\n", {}, PAIRS),
-    ("d", "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog", {}, PAIRS),
-    ("d", "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n", {}, PAIRS),
-    ("d", "casa house\ncasa home\nperro\tdog\ncasa house\n", {"format": "muse"}, PAIRS),
-    ("d", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n", {"format": "xling"}, PAIRS),
-    ("d", "casa\thouse home\nperro\tdog\n", {"format": "zhang"}, PAIRS),
-    ("d", "casa house\nsol\nperro dog\n\ncasa home\nmar\t\n", {"format": "zhang"}, PAIRS),
-    ("d.txt", LINE, {}, FIELDS),
-    ("d.txt", LINE, {"format": "zhang"}, PARTS),
-    ("all.es-en.lex", LINE, {}, PARTS),
-    ("all.es-en.lex.gz", LINE, {}, PARTS),
-    ("d.txt", "1\xa0000 1,000\n", {}, {"1\xa0000": {"1,000"}}),
-    ("d.lex", SEVERAL, {}, {"sol": {"sun", "star", "day"}}),
-    ("d.lex", SEVERAL, {"first_only": True}, {"sol": {"sun", "day"}}),
-    ("d.txt", "sol sun\nsol day\n", {"first_only": True}, {"sol": {"sun", "day"}}),
-    ("d.lex", "a x y\nb x\n", {"reverse": True}, {"x": {"a", "b"}, "y": {"a"}}),
-    ("d.lex", "a x y\nb x\n", {"reverse": True, "first_only": True}, {"x": {"a", "b"}}),
-    ("d.txt", CASED, {}, {"Casa": {"House"}, "casa": {"home"}}),
-    ("d.txt", CASED, {"lower": True}, {"casa": {"house", "home"}}),
-    ("d.txt", "Éxito A\n", {"lower": True}, {"éxito": {"a"}}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, content, options, pairs",
+    [
+        ("d", "casa house\ncasa home\nperro dog\n", {}, PAIRS),
+        ("d", "casa\thouse\r\n\r\ncasa\thome\r\nperro\tdog", {}, PAIRS),
+        ("d", "\ufeffcasa  house\n\n  casa \thome \n \nperro dog\n\n", {}, PAIRS),
+        ("d", "casa house\ncasa home\nperro\tdog\ncasa house\n", {"format": "muse"}, PAIRS),
+        ("d", "\ufeffcasa\thouse\ncasa\t home \nperro\tdog\n", {"format": "xling"}, PAIRS),
+        ("d", "casa\thouse home\nperro\tdog\n", {"format": "zhang"}, PAIRS),
+        ("d", "casa house\nsol\nperro dog\n\ncasa home\nmar\t\n", {"format": "zhang"}, PAIRS),
+        ("d.txt", LINE, {}, FIELDS),
+        ("d.txt", LINE, {"format": "zhang"}, PARTS),
+        ("all.es-en.lex", LINE, {}, PARTS),
+        ("all.es-en.lex.gz", LINE, {}, PARTS),
+        ("d.txt", "1\xa0000 1,000\n", {}, {"1\xa0000": {"1,000"}}),
+        ("d.lex", SEVERAL, {}, {"sol": {"sun", "star", "day"}}),
+        ("d.lex", SEVERAL, {"first_only": True}, {"sol": {"sun", "day"}}),
+        ("d.txt", "sol sun\nsol day\n", {"first_only": True}, {"sol": {"sun", "day"}}),
+        ("d.lex", "a x y\nb x\n", {"reverse": True}, {"x": {"a", "b"}, "y": {"a"}}),
+        ("d.lex", "a x y\nb x\n", {"reverse": True, "first_only": True}, {"x": {"a", "b"}}),
+        ("d.txt", CASED, {}, {"Casa": {"House"}, "casa": {"home"}}),
+        ("d.txt", CASED, {"lower": True}, {"casa": {"house", "home"}}),
+        ("d.txt", "Éxito A\n", {"lower": True}, {"éxito": {"a"}}),
+    ],
+)
 def test_formats_names_and_options(tmp_path, name, content, options, pairs):
     found = read_dictionary(write(tmp_path / name, content.encode()), **options)
     assert found == pairs and list(found) == list(pairs)

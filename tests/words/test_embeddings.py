@@ -17,7 +17,7 @@ from helpers.vector_files import (
     text_of,
     write,
     write_vectors,
-)  # fmt: skip
+)
 
 from gwfast.words import Embeddings, read_embeddings, write_embeddings
 
@@ -45,13 +45,16 @@ def test_binary(tmp_path, n_columns):
         check(read_embeddings(path), ONE_PART, vectors)
 
 
-@pytest.mark.parametrize("dtype, order, kind, save", [
-    ("f2", "F", str, np.savez_compressed),
-    ("f4", "C", str, np.savez),
-    ("f8", "F", bytes, np.savez),
-    ("i4", "C", bytes, np.savez_compressed),
-    (">f4", "C", str, np.savez),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "dtype, order, kind, save",
+    [
+        ("f2", "F", str, np.savez_compressed),
+        ("f4", "C", str, np.savez),
+        ("f8", "F", bytes, np.savez),
+        ("i4", "C", bytes, np.savez_compressed),
+        (">f4", "C", str, np.savez),
+    ],
+)
 def test_npz(tmp_path, dtype, order, kind, save):
     vectors = (points(len(WORDS), 4) * 8).astype(dtype, order)
     words = np.array(WORDS if kind is str else [word.encode() for word in WORDS])
@@ -77,18 +80,21 @@ def test_content_decides_about_format_and_compression(tmp_path, compress):
             check(read_embeddings(write(tmp_path / name, compress(content))), words, vectors)
 
 
-@pytest.mark.parametrize("name, content, words, vectors", [
-    ("v", b"\xef\xbb\xbf2 2\na 1 2\nb 3 4\n", "ab", [[1, 2], [3, 4]]),
-    ("v", b"\xef\xbb\xbfa 1 2\n\xef\xbb\xbfb 3 4\n", ["a", "\ufeffb"], [[1, 2], [3, 4]]),
-    ("v", b"a 1 2\nb 3 4\n\n \r\n", "ab", [[1, 2], [3, 4]]),
-    ("v", b"a 1 2\nb 3 4" + b"\n" * (1 << 20), "ab", [[1, 2], [3, 4]]),
-    ("v", b"a 1 2\nb 3 4", "ab", [[1, 2], [3, 4]]),
-    ("v", b"2 2\na x 1 2\nb x 3 4\n", ["a x", "b x"], [[1, 2], [3, 4]]),
-    ("v", b"BZh9 1 2\n", ["BZh9"], [[1, 2]]),
-    # Four digits are a number as text, and as float32.
-    ("v.vec", b"1 1\na 1234", "a", [[1234]]),
-    ("v.bin", b"1 1\na 1234", "a", [np.frombuffer(b"1234", "<f4")]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, content, words, vectors",
+    [
+        ("v", b"\xef\xbb\xbf2 2\na 1 2\nb 3 4\n", "ab", [[1, 2], [3, 4]]),
+        ("v", b"\xef\xbb\xbfa 1 2\n\xef\xbb\xbfb 3 4\n", ["a", "\ufeffb"], [[1, 2], [3, 4]]),
+        ("v", b"a 1 2\nb 3 4\n\n \r\n", "ab", [[1, 2], [3, 4]]),
+        ("v", b"a 1 2\nb 3 4" + b"\n" * (1 << 20), "ab", [[1, 2], [3, 4]]),
+        ("v", b"a 1 2\nb 3 4", "ab", [[1, 2], [3, 4]]),
+        ("v", b"2 2\na x 1 2\nb x 3 4\n", ["a x", "b x"], [[1, 2], [3, 4]]),
+        ("v", b"BZh9 1 2\n", ["BZh9"], [[1, 2]]),
+        # Four digits are a number as text, and as float32.
+        ("v.vec", b"1 1\na 1234", "a", [[1234]]),
+        ("v.bin", b"1 1\na 1234", "a", [np.frombuffer(b"1234", "<f4")]),
+    ],
+)
 def test_beginnings_and_ends(tmp_path, name, content, words, vectors):
     check(read_embeddings(write(tmp_path / name, content)), words, vectors)
 

@@ -61,12 +61,15 @@ CASES = ["Casa", "casa", "sol", "CASA"], ["Sun", "house", "sun", "House", "house
 PAIRS = {"casa": {"house", "home"}, "Casa": {"House"}, "sol": {"sun", "Sun"}}
 
 
-@pytest.mark.parametrize("convention, right, n_words, coverage", [
-    ("vecmap", {0: {3}, 1: {4}, 2: {0, 5}}, 3, 1.0),
-    ("paper", {0: {3}, 1: {1, 4}, 2: {0, 2, 5}}, 3, 1.0),
-    # Lower case: casa has house and home, which is missing, and sol has sun.
-    ("muse", {0: {1}, 2: {0}}, 2, 2 / 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "convention, right, n_words, coverage",
+    [
+        ("vecmap", {0: {3}, 1: {4}, 2: {0, 5}}, 3, 1.0),
+        ("paper", {0: {3}, 1: {1, 4}, 2: {0, 2, 5}}, 3, 1.0),
+        # Lower case: casa has house and home, which is missing, and sol has sun.
+        ("muse", {0: {1}, 2: {0}}, 2, 2 / 3),
+    ],
+)
 def test_conventions_look_words_up(convention, right, n_words, coverage):
     for target in range(6):
         score = precision_at_k([[target]] * 4, PAIRS, *CASES, ks=(1,), convention=convention)
