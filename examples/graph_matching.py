@@ -88,9 +88,8 @@ costs = heat_kernel(graph), heat_kernel(copy)
 
 def match(solver, epsilon):
     plan = pot.entropic_gromov_wasserstein(
-        *costs, loss_fun="square_loss", epsilon=epsilon, solver=solver,
-        max_iter=300, tol=1e-7,
-    )  # fmt: skip
+        *costs, epsilon=epsilon, solver=solver, max_iter=300, tol=1e-7
+    )
     matched = plan.argmax(axis=0)
     right = matched == order
     print(f"{solver}: {100 * right.mean():.0f} % of {N_NODES} nodes right")

@@ -141,8 +141,6 @@ wrong = spots_x[common & ~right]
 axes.scatter(wrong[:, 0], wrong[:, 1], s=40, facecolor="none", edgecolor="k", linewidth=0.8)
 axes.set_aspect("equal")
 axes.set_axis_off()
-axes.set_title(
-    "Two slices: spots in the colors of their layers, matches as lines",
-    fontsize="medium", loc="left",
-)  # fmt: skip
+title = "Two slices: spots in the colors of their layers, matches as lines"
+axes.set_title(title, fontsize="medium", loc="left")
 figure.savefig(output / "tissue_slices.png", dpi=123)

@@ -107,10 +107,8 @@ print(f"right of those that the word list has: {100 * right:.0f} % of {len(known
 # intervals; the methods were scored on the same words, though, so that a difference between two of
 # them is surer than the overlap of their intervals suggests.
 
-METHODS: dict[Any, str] = {
-    "coupling": "coupling", "barycentric": "barycentric", "nn": "nearest neighbor",
-    "inverted_softmax": "inverted softmax", "csls": "CSLS",
-}  # fmt: skip
+METHODS: dict[Any, str] = {"coupling": "coupling", "barycentric": "barycentric"}
+METHODS |= {"nn": "nearest neighbor", "inverted_softmax": "inverted softmax", "csls": "CSLS"}
 MAPPED: tuple[Any, ...] = ("nn", "inverted_softmax", "csls")
 scores = {
     METHODS[method]: score
