@@ -1,74 +1,17 @@
-"""Anderson's acceleration solves linear maps; `lead_of` and `Anderson` are called directly, as a
-solve shows neither a map nor a move.
+"""Moves of Anderson's acceleration, called directly, as a solve shows no move; where steps lead is
+tested in tests/kernels/test_judge.py.
 """
 
-import itertools
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers.problems import cloud, orthogonal, rotated_pair, settings
+from helpers.problems import rotated_pair, settings
 
 import gwfast
-from gwfast.quadratic.acceleration import DEPTH, MAX_REACH, Anderson, lead_of
+from gwfast.quadratic.acceleration import Anderson
 from gwfast.quadratic.judge import Step
 from gwfast.quadratic.state import State, combined
-
-
-def rotated(eigenvalues):
-    """A symmetric matrix with these eigenvalues and no entries of zero."""
-    basis = orthogonal(len(eigenvalues), 0)
-    return basis @ np.diag(eigenvalues) @ basis.T
-
-
-def steps_of(matrix, x, n_steps):
-    """Steps of the map ``x -> matrix @ x``."""
-    powers = [np.linalg.matrix_power(matrix, k) @ x for k in range(n_steps + 1)]
-    return [*itertools.pairwise(powers)]
-
-
-def led_by(steps, **reach):
-    """The point to which steps lead."""
-    weights, _ = lead_of(steps, **reach)
-    assert sum(weights) == pytest.approx(1.0)
-    return combined(weights, [after for _, after in steps])
-
-
-def iterated(matrix, x, n_steps):
-    """The last point of a descent that moves to the point to which its steps lead."""
-    steps = []
-    for _ in range(n_steps):
-        steps = [*steps, *steps_of(matrix, x, 1)][-DEPTH - 1 :]
-        x = steps[-1][1] if lead_of(steps) is None else led_by(steps)
-    return x
-
-
-@pytest.mark.parametrize("eigenvalues", [[0.9], [0.9, 0.5, -0.7], [0.9, 0.5, 0.1, -0.4, -0.8]])
-def test_a_linear_map_is_solved_and_saddles_are_left(eigenvalues):
-    start = cloud(1, len(eigenvalues), 2)[0]
-    assert np.linalg.norm(iterated(rotated(eigenvalues), start, 16)) < 1e-3
-    # Saddles are left, while all else converges.
-    grows, *others = orthogonal(3, 0).T
-    x = iterated(rotated([1.05, 0.9, -0.6]), others[0] + others[1] + 1e-3 * grows, 20)
-    assert abs(x @ grows) > 10 * 1e-3 * 1.05**20
-    assert max(abs(x @ other) for other in others) < 0.1 * abs(x @ grows)
-
-
-@pytest.mark.parametrize("reach", [1.0, 3.0, MAX_REACH])
-def test_a_move_goes_no_further_than_its_reach_and_foretells_the_next_step(reach):
-    matrix = rotated([0.99, 0.5])
-    steps = steps_of(matrix, np.ones(2), 4)
-    (before, after), led = steps[-1], led_by(steps, reach=reach)
-    length = np.linalg.norm(after - before)
-    assert np.linalg.norm(led - after) <= reach * length * 1.001
-    foretold = lead_of(steps, reach=reach)[1]
-    assert foretold == pytest.approx(np.linalg.norm(matrix @ led - led) / length, rel=1e-3)
-    # Steps that say nothing lead nowhere.
-    half = np.eye(2) / 2
-    assert lead_of(steps, reach=0.9) is None and lead_of([]) is None
-    assert lead_of(steps_of(half, np.ones(2), 1)) is None
-    assert lead_of(steps_of(half, np.zeros(2), 4)) is None
-
 
 # A descent of a linear map.
 LINEAR = SimpleNamespace(

@@ -16,7 +16,6 @@ from gwfast.quadratic.judge import (
     Limits,
     Step,
     Verdict,
-    has_stalled,
     verdict_on,
 )
 from gwfast.quadratic.methods import PGD
@@ -53,16 +52,6 @@ def judged(steps, facts=None, limits=LIMITS, **others):
 
 def noise(size):
     return [size * (1.0 if k % 2 else 0.8) for k in range(STALLED_AFTER)]
-
-
-def test_standing_still_is_told_from_leaving_a_saddle():
-    leaving = [FLOOR * 1.03**k / 2 for k in range(STALLED_AFTER)]
-    least = [*noise(FLOOR / 2)[1:], FLOOR / 100]  # one smaller change than ever before
-    large = [2 * FLOOR, *noise(FLOOR / 2)[1:]]
-    cases = (noise(FLOOR / 2), True), (noise(2 * FLOOR), False), (leaving, False), (least, False)
-    for recent, stalled in (*cases, (large, False)):
-        assert has_stalled([*map(step, [0.5, FLOOR / 4, *recent])], FLOOR) is stalled
-        assert not has_stalled([*map(step, recent)], FLOOR)
 
 
 SMALL, TIGHT = dict(change=1e-6), dict(change=1e-6, error=1e-2, marginal_error=1e-2)

@@ -325,12 +325,13 @@ def test_no_more_iterations_than_asked_for(max_iter, max_inner, init):
 
 
 @pytest.mark.parametrize("epsilon", ["auto", 0])
-def test_progress_is_told_and_a_callback_stops_the_last_descent(epsilon):
+def test_progress_is_told_and_a_callback_stops_the_last_descent(epsilon, capsys):
     events, (x, y, *_) = [], noisy(40, 3, 1)
     told = dict(callback=lambda step: True, progress=lambda *event: events.append(event))
     stopped = gromov_wasserstein(x, y, epsilon=epsilon, **told)
     assert stopped.status == "stopped" and stopped.advice == ""
-    assert len(events) > 2 and all(total is None or done <= total for _, done, total in events)
+    assert len(events) > 2 and capsys.readouterr() == ("", "")
+    assert all(total is None or 0 <= done <= total for _, done, total in events)
 
 
 # Real data, on which defaults find the optimum whose matches are right, without being told which

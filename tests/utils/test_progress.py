@@ -6,7 +6,6 @@ import re
 import sys
 import time
 
-import pytest
 from helpers.problems import distances, rotated_pair
 
 import gwfast
@@ -14,14 +13,6 @@ from gwfast.words import read_embeddings
 
 X, Y, _ = rotated_pair(40, 4, 0, noise=0.3)
 COSTS = distances(X), distances(Y)
-
-
-@pytest.mark.parametrize("options", [dict(init="product"), dict(epsilon=0)])
-def test_functions_take_text_and_numbers(options, capsys):
-    seen = []
-    gwfast.gromov_wasserstein(*COSTS, progress=lambda *event: seen.append(event), **options)
-    assert seen and all(total is None or 0 <= done <= total for _, done, total in seen)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_lines_without_a_terminal_have_an_event_in_five_seconds(capsys, monkeypatch):
