@@ -14,18 +14,15 @@ from gwfast import PointCloud, gromov_wasserstein
 
 # Prints by how much each solve lets the interpreter grow, and the size in its refusal.
 MEASURE = """
-import ctypes, re, sys, warnings
-sys.path.append("..")  # of the folder of helpers
+import re, sys, warnings
+sys.path += "..", "../.."  # of the folder of helpers
 import numpy as np
+from benchmarks.common.footprint import Footprint
 from gwfast import Partial, PointCloud, Unbalanced, gromov_wasserstein
 from helpers.problems import cloud, settings
 from scipy.spatial.distance import cdist
 
 warnings.simplefilter("ignore")
-
-def status(name):
-    with open("/proc/self/status") as lines:
-        return 1024 * int(re.search(name + r":\\s+(\\d+) kB", lines.read())[1])
 
 def sides_of(kind, n, m):
     x = cloud(max(n, m), 20, 0) * np.linspace(1, 3, 20)
@@ -43,17 +40,14 @@ for name, (kind, n, m, tol, max_iter, options) in {footprints}.items():
     options = settings(max_inner=200, marginal_tol=tol, **options)
     gromov_wasserstein(*sides_of(kind, 40, 30), **options)
     sides = sides_of(kind, n, m)
-    ctypes.CDLL(None).malloc_trim(0)
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")  # the peak is what there is now
-    before = status("VmRSS")
+    footprint = Footprint()
     gromov_wasserstein(*sides, **options)
-    peak = status("VmHWM")
+    grown = 1e6 * footprint.above
     try:
         gromov_wasserstein(*sides, **options | dict(memory_limit=1))
     except MemoryError as error:
         said = 1e9 * float(re.search(rf"([-+.e0-9]+) GB \\({tier}\\)", str(error))[1])
-    print(name, peak - before, said, sep="\\t")
+    print(name, grown, said, sep="\\t")
 """
 # Kind of the costs, points of both sides, tolerance, limit of outer iterations, and options.
 PRODUCT = dict(init="product")
