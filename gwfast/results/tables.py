@@ -204,6 +204,9 @@ class Candidate(NamedTuple):
     gap : float
         Relative difference of the value from the value of the winner on as many points at the same
         epsilon; NaN if the winner was not there.
+    draw : int
+        Seed or number of the random plan or of the clustering that the start is made of; starts of
+        one kind that differ in this are independent.
 
     Examples
     --------
@@ -224,6 +227,7 @@ class Candidate(NamedTuple):
     optimum: int = -1
     value: float = np.nan
     gap: float = np.nan
+    draw: int = 0
 
     @property
     def is_restart(self) -> bool:
@@ -242,7 +246,7 @@ def with_gaps(rows: list[Candidate]) -> list[Candidate]:
     gaps = []
     for row in rows:
         best = ours.get((row.n_points, row.epsilon), np.nan)
-        gaps.append(Candidate(*row[:-1], (row.value - best) / (abs(best) or 1.0)))
+        gaps.append(row._replace(gap=(row.value - best) / (abs(best) or 1.0)))
     return gaps
 
 
@@ -282,7 +286,7 @@ class Candidates(tuple[Candidate, ...]):
 
     def __str__(self) -> str:
         # Words to the left, numbers to the right.
-        formats = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<", "<", ">", ">.6g", ">.3f"
+        formats = "<", ">", ">.3g", ">.6g", ">", ">.2f", "<", "<", ">", ">.6g", ">.3f", ">"
         numbers = [f[1:] for f in formats]
         cells = [Candidate._fields, *(tuple(map(format, row, numbers)) for row in self)]
         widths = (max(map(len, column)) for column in zip(*cells, strict=True))

@@ -169,7 +169,7 @@ def solve(problem, options, race=driver.search):
     """Return the `GWResult` of a problem, without the warning of `gromov_wasserstein`; without an
     `init`, ``race(problem, options, report)`` finds the best start.
     """
-    began, dtype = time.perf_counter(), options.precision.dtype
+    began, dtype, winner = time.perf_counter(), options.precision.dtype, 0
     problem, options = _represented(problem, options)
     descent = small_descent(problem, options)
     if descent is not None:
@@ -205,7 +205,8 @@ def solve(problem, options, race=driver.search):
                 found = driver.search(problem, options, report, starts)
                 more = dict(starts=starts, candidates=found.candidates)
                 result = conclude(found.descent, found.rival, options.limits, **more)
-            result = remarked(problem, result, starts)
+                winner = found.winner
+            result = remarked(problem, result, starts, winner)
         except OutOfTime:
             result = unsolved(problem, options)
     if not options.is_exact:
@@ -263,7 +264,7 @@ def _prepared(problem, options, starts):
     tier = choose(problem, options.tier, limit, threads, **how)
     whole = tier == "dense" and placement is None
     for start in starts or ():
-        if not (whole or isinstance(start, Seeds) or str(start) in ("product", "plan", "result")):
+        if not (whole or start.kind in ("product", "plan", "result", Seeds.kind)):
             where = "there" if tier == "dense" else f"in tier {str(tier)!r}"
             raise MemoryError(
                 f"init must be 'auto', 'product', Seeds or a plan {where}, as any other is made "

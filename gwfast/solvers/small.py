@@ -31,11 +31,10 @@ def begin_small(problem, options):
         return None
     method = as_method(options.method, problem, options.precision)
     starts = options.starts_of(problem)
-    start = starts[0] if starts is not None and len(starts) == 1 else None
-    if str(start) not in ("product", "plan"):
+    if starts is None or len(starts) > 1 or starts[0].kind not in ("product", "plan"):
         return None
     n_threads = options.threads(problem)
-    plan, how = start.plan(problem, n_threads), dict(precision=options.precision)
+    plan, how = starts[0].plan(problem, n_threads), dict(precision=options.precision)
     return begin_descent(
         problem, plan, options.epsilon, n_threads, method=method, tuning=options.tuning, **how
     )

@@ -143,8 +143,8 @@ def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_hav
     assert judged(steps, at(change_is_rounded=False, precision=DOUBLE))[-1].settled
 
 
-def tried(start, kind, optimum, value, fate="lost"):
-    return Candidate(start, 50, 0.1, value, 9, 0.1, fate, kind, optimum, value)
+def tried(start, kind, optimum, value, fate="lost", draw=0):
+    return Candidate(start, 50, 0.1, value, 9, 0.1, fate, kind, optimum, value, draw=draw)
 
 
 SEARCH = [
@@ -162,7 +162,7 @@ def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
     assert found == pytest.approx((2, 1, 0.4, 0, 1 / 3, True, 0, 0))
     known = confidence_of(SEARCH, Ending.CONVERGED)
     for start, kind in (("random 1", "random"), ("escape 2", "restart")):
-        same = tried(start, kind, 0, 1.0)
+        same = tried(start, kind, 0, 1.0, draw=1)
         assert confidence_of([*SEARCH, same], Ending.CONVERGED) > known
     for other in (tried("random 1", "random", 3, 1.01), tried("escape 2", "restart", 3, 1.3)):
         assert confidence_of([*SEARCH, other], Ending.CONVERGED) < known
@@ -171,11 +171,8 @@ def test_evidence_is_counted_and_raises_confidence_and_doubts_lower_it():
 
 @pytest.mark.parametrize("kind", [CLOUDS, DISTANCES])
 def test_a_clustering_that_leads_to_a_lone_winner_makes_a_search_sure(kind):
-    lone = [
-        tried("clusters 0, 0", "clusters 0", 0, 1.0, "won"),
-        tried("random 0", "random", 1, 1.03),
-    ]
-    met = [*lone, tried("clusters 1, 0", "clusters 1", 0, 1.0)]
+    lone = [tried("clusters 0, 0", "clusters", 0, 1.0, "won"), tried("random 0", "random", 1, 1.03)]
+    met = [*lone, tried("clusters 1, 0", "clusters", 0, 1.0, draw=1)]
     back = [*lone, *(tried(f"escape {k}", "restart", 0, 1.0) for k in range(2))]
     assert Evidence.of(lone, Ending.CONVERGED).clusterings == 0
     assert Evidence.of(met, Ending.CONVERGED).clusterings == 1

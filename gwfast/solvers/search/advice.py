@@ -89,11 +89,11 @@ def _looked_at(descent, tol, ending, advice):
     return ending, advice
 
 
-def remarked(problem, result, starts=None):
-    """Add remarks to a result: whether it comes from the `starts` of a caller alone, the number of
-    known pairs that the plan keeps, and points that cannot be told apart. A plan that loses most
-    known pairs is "uncertain", and so is the plan of a search (`starts` are None) if a symmetry
-    makes another plan as good.
+def remarked(problem, result, starts=None, winner=0):
+    """Add remarks to a result: whether it comes from the `starts` of a caller alone, how many known
+    pairs of the start that won, ``starts[winner]``, the plan keeps, and points that cannot be told
+    apart. A plan that loses most known pairs is "uncertain", and so is the plan of a search
+    (`starts` are None) if a symmetry makes another plan as good.
     """
     ending, remarks = result.ending, []
     says_more = result.status not in (Status.STOPPED, Status.TIME_LIMIT, Status.DEGENERATE)
@@ -105,14 +105,14 @@ def remarked(problem, result, starts=None):
         if says_more:
             count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
             remarks.append(f"{count}, not searched")
-        kept, n_pairs = _kept_pairs(result, starts)
-        if n_pairs:
+        if isinstance(starts[winner], Seeds):
+            kept, n_pairs = starts[winner].kept_by(result.coupling)
             remarks.append(f"keeps {kept} of {n_pairs} known pair{'s' * (n_pairs != 1)}")
             if 2 * kept < n_pairs and ending == Ending.CONVERGED:
                 ending = Ending.UNCERTAIN
                 remarks.append('these may be wrong; try init="auto", or other pairs')
     if is_settled:
-        searched = starts is None or [str(start) for start in starts] == ["exact"]
+        searched = starts is None or [start.kind for start in starts] == ["exact"]
         order = symmetry(problem, result.coupling) if searched else None
         if order is not None:
             remarks.append(_of_symmetry(*order))
@@ -125,15 +125,6 @@ def remarked(problem, result, starts=None):
     advice = ending.advice if ending == Ending.TIE != result.ending else result.advice
     advice = "; ".join(filter(None, [advice, *remarks]))
     return dataclasses.replace(result, ending=ending, advice=advice, remarks=tuple(remarks))
-
-
-def _kept_pairs(result, starts):
-    """Return how many known pairs the plan keeps, and how many pairs the winning start has."""
-    seeds = [start for start in starts if isinstance(start, Seeds)]
-    if len(starts) > 1:
-        won = {row.start for row in result.candidates if row.fate == "won"}
-        seeds = [start for start in seeds if str(start) in won]
-    return max((start.kept_by(result.coupling) for start in seeds), default=(0, 0))
 
 
 def _of_twins(problem):

@@ -19,6 +19,7 @@ from .starts import Start
 # between 30 clusters on pairs of languages, and among the first 4 between 200.
 FEW, MANY = 30, 200
 TINY = 1e-30
+CLUSTERS = "clusters"
 
 
 class Side(NamedTuple):
@@ -54,7 +55,7 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     density = _distinct(many, plans, most) / np.outer(many[0].masses, many[1].masses)
     at = np.ix_(many[0].groups, many[1].groups)
     return [
-        Start(f"clusters {seed}, {rank}", functools.partial(_spread, at, one), f"clusters {seed}")
+        Start(f"clusters {seed}, {rank}", functools.partial(_spread, at, one), CLUSTERS, draw=seed)
         for rank, one in enumerate(density)
     ]
 

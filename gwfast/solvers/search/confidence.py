@@ -9,6 +9,7 @@ import numpy as np
 from ...quadratic.linearize import is_factored
 from ...results.status import Ending
 from ...results.tables import with_gaps
+from .clusters import CLUSTERS
 from .starts import is_similarity
 
 # Kinds of searches, whose evidence differs in worth: of balanced problems with entropy by their
@@ -74,12 +75,11 @@ class Evidence(NamedTuple):
         restarts = [row for row in candidates if row.is_restart]
         race = [row for row in candidates if not row.is_restart]
         ours = [row for row in race if row.optimum in group]
-        # Random starts are independent of one another.
-        arrived = {row.start if row.kind == "random" else row.kind for row in ours}
+        arrived = {(row.kind, row.draw) for row in ours}  # independent of one another
+        clusterings = sum(kind == CLUSTERS for kind, _ in arrived)
         if winner.is_restart:  # escapes before it are from another optimum
             restarts = restarts[restarts.index(winner) + 1 :]
         back = sum(row.optimum in group for row in restarts)
-        clusterings = {kind for kind in arrived if kind.startswith("clusters")}
         others = [row for row in candidates if row.optimum not in group]
         # The last row of an optimum is the row of the descent that went farthest.
         ends = {row.optimum: row.gap for row in others if (row.epsilon == 0) == exact}
@@ -89,10 +89,10 @@ class Evidence(NamedTuple):
             gap = min(max(min(gaps), 0.0) / GAPS[kind], 1.0)
         met = min(max(len(arrived) - 1, 0), 3)
         return cls(
-            kinds=min(len({row.kind for row in ours}), 3),
+            kinds=min(len({row.kind for row in ours} - {CLUSTERS}) + clusterings, 3),
             met=met,
             gap=gap,
-            clusterings=min(len(clusterings), len(arrived) - 1, 2) if clusterings else 0,
+            clusterings=min(clusterings, len(arrived) - 1, 2) if clusterings else 0,
             back=back / (len(restarts) + 1),
             settled=status in SETTLED,
             explained=met * below,

@@ -31,6 +31,7 @@ from .levels import fewer_points, ladder
 from .paths import path_starts
 from .portfolio import (
     EXACT,
+    SKIPPED,
     TIED,
     WENT_ON,
     WON,
@@ -47,7 +48,7 @@ from .portfolio import (
     rivals_of,
     without,
 )
-from .starts import PRODUCT, Start, given, profile_starts, random_starts
+from .starts import PRODUCT, Origin, Start, given, profile_starts, random_starts
 
 # Limits of the descents that lead to the next level, whose first iterations move plans by 10 to
 # 20 %; and from float32 to float64.
@@ -71,12 +72,13 @@ MAX_RESUMED = 3
 
 class Found(NamedTuple):
     """The descent of the winner, by how much the nearest plan with little in common is above it
-    (infinity if none is known), and all that was tried.
+    (infinity if none is known), all that was tried, and the place of the winner among the starts.
     """
 
     descent: Descent
     rival: float
     candidates: Candidates
+    winner: int = 0
 
 
 def search(problem, options, report, starts=None):
@@ -93,9 +95,11 @@ def search(problem, options, report, starts=None):
         saved = checkpoint.load(Descent.exported(at), limits.max_outer)
         with checkpoint.reading():
             descent = Descent.restored(at, saved)
-            best = Entrant(saved["label"], saved["kind"], descent, optimum=saved["optimum"])
+            number, index = int(saved["number"]), int(saved["index"])
+            best = Entrant(Origin(*saved["origin"]), descent, number=number, index=index)
             rival = float(saved["rival"])
-            done, rows = ([Candidate(*row) for row in saved[part]] for part in ("done", "rows"))
+            done = [Candidate(*row) for row in saved["done"]]
+            rows = {number: Candidate(*row) for number, *row in saved["rows"]}
     else:
         first = _first(level, higher, problem, options, report, starts)
         best, rows, rival, done, level, higher = first
@@ -106,7 +110,7 @@ def search(problem, options, report, starts=None):
         far = dataclasses.replace(far, damps=limits.damps)
         callback = None if several else options.callback
         best.advance(far, max(limits.max_outer - 1, 1), callback)
-        done += ranked(rows, best.ended(WENT_ON).row())
+        done += ranked(rows, best, WENT_ON)
         stopped = best.descent.status == Ending.STOPPED
         if stopped or best.is_late:
             _check_time(best.descent, problem, limits)
@@ -117,25 +121,32 @@ def search(problem, options, report, starts=None):
             text = f"level of {max(level.problem.shape)} of {max(problem.shape)} points"
             report(ProgressEvent("level", text, number))
         best = _promoted(best, below, level, options, keeps=not several)
-        rows = [best.row()]
+        rows = {best.number: best.row()}
     if stopped:
         # One iteration, without the callback, makes a plan of the problem itself.
         best.advance(limits, best.n_outer + 1)
         descent = dataclasses.replace(best.descent, status=Ending.STOPPED)
-        return Found(descent, math.inf, Candidates())
+        return Found(descent, math.inf, Candidates(), best.index)
     if not best.n_outer:
         _check_time(best.descent, problem, limits)
-    report(ProgressEvent("solve", f"solving from {best.label}"))
+    report(ProgressEvent("solve", f"solving from {best.origin.label}"))
 
     def save(descent):
-        known = dict(label=best.label, kind=best.kind, optimum=best.optimum, rival=rival)
-        checkpoint.save(**known, done=done, rows=rows, **descent.export())
+        checkpoint.save(
+            origin=best.origin,
+            number=best.number,
+            index=best.index,
+            rival=rival,
+            done=done,
+            rows=[(number, *row) for number, row in rows.items()],
+            **descent.export(),
+        )
 
     keeps = checkpoint is not None and checkpoint.path is not None
     best.advance(limits, callback=options.callback, save=save if keeps else None)
-    won = best.ended(WON).row()._replace(gw_cost=best.descent.objective)
-    rows = [*done, *ranked(rows, won)] if several else ()
-    return Found(best.descent, rival, Candidates(rows, rivals=best.rivals))
+    rows = [*done, *ranked(rows, best, WON)] if several else []
+    rows = [x._replace(gw_cost=best.descent.objective) if x.fate == WON else x for x in rows]
+    return Found(best.descent, rival, Candidates(rows, rivals=best.rivals), best.index)
 
 
 def descend(problem, start, options):
@@ -153,14 +164,15 @@ def _first(level, higher, problem, options, report, starts):
     if races:
         starts, schedule = _default(level, problem, options, report), annealed_early(schedule)
     until = limits.before(UPDATES * ratio) if higher else limits
-    field, rows, unsettled, starts = [], [], [], iter(starts)
+    field, rows, unsettled, n_starts, starts = [], {}, [], 0, iter(starts)
     while entering := list(itertools.islice(starts, MAX_FIELD - len(field))):
-        field += enter(entering, at, schedule, deadline, report)
+        field += enter(entering, at, schedule, deadline, report, n_starts)
+        n_starts += len(entering)
         if not field:
             raise OutOfTime
         field, dropped = race(field, until, report)
         rows = noted(rows, dropped)
-        unsettled += [one for one in dropped if one.fate == TIED or one.fate.startswith("dropped")]
+        unsettled += [one for one in dropped if not (one.has_joined or one.fate == SKIPPED)]
         unsettled = sorted(unsettled, key=lambda one: one.value)[:MAX_RESUMED]
         if field[0].is_late:
             break
@@ -171,11 +183,11 @@ def _first(level, higher, problem, options, report, starts):
         rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
     if is_factored(at.problem):
         best.rivals = rivals_of(one for one in dropped if one.optimum != best.optimum)
-    rows.append(best.row())
+    rows = noted(rows, [best])
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival, [], level, higher
-    won, kind, done = ranked(rows, best.ended(WON).row()), kind_of(problem), []
+    won, kind, done = ranked(rows, best, WON), kind_of(problem), []
     # The winner is expected to settle.
     sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
     if sure and not options.search_time:
@@ -189,18 +201,19 @@ def _first(level, higher, problem, options, report, starts):
             # The right optimum of hard pairs may not be the lowest on few points.
             far = limits.within(COARSE).before(UPDATES * ratio)
             best.advance(far, max(limits.max_outer - 1, 1))
-            done = ranked(rows, best.ended(WENT_ON).row())
+            done = ranked(rows, best, WENT_ON)
             below, level, higher = level.rows, higher[0], higher[1:]
             best = _promoted(best, below, level, options, keeps=False)
-            rows, (at, schedule) = [best.row()], level.linearization(options)
+            rows, (at, schedule) = {best.number: best.row()}, level.linearization(options)
             ratio = work(problem) / work(level.problem)
         known = best.rivals
         field = enter(axes, at, annealed_early(schedule), deadline, report)
+        rows = without(rows, best)
         (best,), dropped = race([best, *field], limits, report)
         best.rivals = rivals_of(dropped) or known
-        rows = [*noted(rows[:-1], dropped), best.row()]
+        rows = noted(rows, [*dropped, best])
         rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
-        won = [*done, *ranked(rows, best.ended(WON).row())]
+        won = [*done, *ranked(rows, best, WON)]
         sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
         if (sure and not options.search_time) or best.is_late:
             return best, rows, rival, done, level, higher
@@ -232,12 +245,10 @@ def _compared(best, unsettled, rows, limits):
     for each in (best, one):
         each.advance(limits.within(EXACT), max(limits.max_outer - 1, 1))
     best, one = sorted((best, one), key=lambda each: each.value)
-    for each in (best, one):
-        each.size = each.descent.linearization.apart(each.descent.state)
-    if is_same(one, best):
-        one.joined(best)
-        return best, noted(rows, [one]), math.inf
-    return best, [*rows, one.row()], rivalry(one, best)
+    same = is_same(one, best)
+    if same:
+        one.join(best)
+    return best, noted(rows, [one]), math.inf if same else rivalry(one, best)
 
 
 def _doubtful(problem, options, report):
@@ -271,8 +282,9 @@ def _promoted(best, below, level, options, keeps):
     change = 0.05 if at.samples else 1.0
     new = Descent.at(at, state, schedule, after=descent if keeps else None, change=change)
     seconds = time.perf_counter() - began
-    more = dict(optimum=best.optimum, rivals=best.rivals)
-    return Entrant(best.label, best.kind, new, seconds, **more)
+    return Entrant(
+        best.origin, new, seconds, number=best.number, index=best.index, rivals=best.rivals
+    )
 
 
 def _check_time(descent, problem, limits):

@@ -36,7 +36,7 @@ from .advice import doubted
 from .anchors import anchor_starts
 from .confidence import LEVEL, SETTLED, Evidence, confidence_of, kind_of
 from .isomorphism import Canonical, are_apart, isomorphisms
-from .starts import PRODUCT, Start, as_plan, random
+from .starts import PRODUCT, Origin, Start, as_plan, random
 
 # Relative difference of objectives below which two exact plans are of one optimum.
 SAME = 1e-4
@@ -46,10 +46,9 @@ MOST_EXACT = 10_000
 # search is in doubt, MAX_ROUNDS of further starts follow; of small problems more, until their plans
 # have ROUNDED entries, but MOST_ROUNDS at most.
 N_STARTS, MAX_ROUNDS, MOST_ROUNDS, ROUNDED = 12, 6, 24, 12_000
-# Label and kind of the best plan with entropy. Problems of at least this many entries start there,
-# too, unless a plan stands out: between communities exact ends are up to a third lower.
-ENTROPIC, MIN_ENTROPIC = ("race with entropy", "entropy"), 500
-PRODUCT_START, ANNEALED_PRODUCT = ("product", "product"), ("annealed product", "product")
+# The best plan with entropy. Problems of at least this many entries start there, too, unless a plan
+# stands out: between communities exact ends are up to a third lower.
+ENTROPIC, MIN_ENTROPIC = Origin("race with entropy", "entropy"), 500
 # Entries of a plan up to which plans are annealed.
 MOST_ANNEALED = 100_000
 # Deviations of the noise in logarithms of the best plan, from which descents begin again: from .3
@@ -69,6 +68,11 @@ def exact_start(seed=0, deadline=NEVER, n_random=None):
         return exact_plan(problem, n_threads, deadline, seed, n_random).astype(np.float32)
 
     return Start("exact", make, "exact")
+
+
+def is_same(cost, other):
+    """Return whether two objectives are of the same optimum."""
+    return abs(cost - other) <= SAME * abs(other)
 
 
 def exact_plan(problem, n_threads, deadline, seed, n_random):
@@ -101,7 +105,7 @@ class ExactSearch:
         self._solution, self._rows, self._best, self._product_cost = None, [], 0, math.nan
         self._optima, self._costs, self._counts = itertools.count(), [], collections.Counter()
         for plan in itertools.islice(isomorphisms(problem), 1):
-            self.polish([("isomorphism", "isomorphism")], plan[None])
+            self.polish([Origin("isomorphism", "isomorphism")], plan[None])
 
     def polish(self, starts, plans, optima=None):
         """Take plans (k, n, m) to their ends; return whether one of these is the best. Starts that
@@ -123,7 +127,8 @@ class ExactSearch:
         self._solution = solution = self.solver.solve(None, self._limits)
         self._product_cost = solution.first
         known = solution.gw_cost, len(solution.trace), solution.seconds
-        self._take(PRODUCT_START, next(self._optima), None, solution.plan, *known)
+        start = Origin("product", "product")
+        self._take(start, next(self._optima), None, solution.plan, *known)
         if self.led_by is not None:
             self._solution = None
 
@@ -139,7 +144,7 @@ class ExactSearch:
             self.plan, self.led_by, self._cost, self.is_tie = end.copy(), plan, cost, False
             self._best = len(self._rows)
         for other, number in self._costs:
-            if abs(cost - other) <= SAME * abs(other) or self.solver.are_equal(cost, other):
+            if is_same(cost, other) or self.solver.are_equal(cost, other):
                 for k, row in enumerate(self._rows):
                     if row.optimum == optimum:
                         self._rows[k] = row._replace(optimum=number)
@@ -182,7 +187,7 @@ class ExactSearch:
             return
         self.polish_product()
         plans = self.solver.permutations(1)
-        self.polish([("permutation", "permutation")] * len(plans), plans)
+        self.polish([Origin("permutation", "permutation")] * len(plans), plans)
         if self.is_done:
             return
         starts, plans = zip(*self._first_plans(n_random), strict=True)
@@ -214,21 +219,21 @@ class ExactSearch:
         return confidence_of(*self._known) < LEVEL
 
     def _first_plans(self, n_random):
-        """Yield labels and kinds, and plans (1, n, m), of starts that are not random."""
+        """Yield the `Origin`, and plans (1, n, m), of starts that are not random."""
         problem, threads, deadline = self.problem, self._n_threads, self._deadline
-        yield ANNEALED_PRODUCT, self._product[None]
+        yield Origin("annealed product", "product"), self._product[None]
         if not problem.is_balanced:
             balanced = problem.replace(rule=problem.rule.balanced())
             plan = problem.mass * exact_plan(balanced, threads, deadline, self._seed, n_random)
-            yield ("annealed balanced", "balanced"), plan[None]
-            self.polish([("balanced", "balanced")], plan[None])
+            yield Origin("annealed balanced", "balanced"), plan[None]
+            self.polish([Origin("balanced", "balanced")], plan[None])
             for start in anchor_starts(problem, deadline=deadline):
                 plan = start.plan(problem, threads).astype(np.float64)
                 plan *= problem.mass / plan.sum()
-                self.polish([(start.label, start.kind)], plan[None])
+                self.polish([Origin(start.label, start.kind)], plan[None])
         # Where the objective falls fastest: of smooth shapes, the mirror images.
         for label, plan in self.solver.turned():
-            yield (label, "eigenvectors"), plan[None]
+            yield Origin(label, "eigenvectors"), plan[None]
 
     @functools.cached_property
     def _product(self):
@@ -242,7 +247,7 @@ class ExactSearch:
         return linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
 
     def _at_random(self, count):
-        """Return labels and kinds of starts, and plans (count, n, m) of independent exponential
+        """Return the `Origin` of each start, and plans (count, n, m) of independent exponential
         entries with about the marginals of the product plan.
         """
         product = self._product.astype(np.float32)
@@ -250,7 +255,7 @@ class ExactSearch:
         return [self._named("annealed random", "random") for _ in range(count)], plans
 
     def _restarts(self, count, fraction, tol):
-        """Return labels and kinds of starts, and plans (count, n, m): the best plan at a level of
+        """Return the `Origin` of each start, and plans (count, n, m): the best plan at a level of
         entropy, with noise.
         """
         at = self._linearized
@@ -265,7 +270,7 @@ class ExactSearch:
 
     def _named(self, name, kind):
         self._counts[name] += 1
-        return f"{name} {self._counts[name]}", kind
+        return Origin(f"{name} {self._counts[name]}", kind, self._counts[name])
 
     def _look_around(self):
         """Begin again at random and around the best plan, with less and less entropy; return
@@ -282,8 +287,8 @@ class ExactSearch:
         """Polish the plans that are left of some starts (k, n, m) after all levels, the best first;
         return whether one leads.
         """
-        for number, (label, _) in enumerate(starts, 1):
-            self._report(ProgressEvent("start", f"start {number}: {label}", number))
+        for number, start in enumerate(starts, 1):
+            self._report(ProgressEvent("start", f"start {number}: {start.label}", number))
         left, optima = [], [next(self._optima) for _ in starts]
         with contextlib.suppress(OutOfTime):
             at = self._linearized
@@ -292,7 +297,7 @@ class ExactSearch:
             for fraction, tol, n_left in levels:
                 self._deadline.check()
                 levels_of = {k: fraction for k in field}
-                if ANNEALED_PRODUCT in starts[:1] and 0 in field:
+                if starts[0].kind == PRODUCT.kind and 0 in field:
                     # With more entropy the product plan between words hardly moves.
                     levels_of[0] = min(fraction, 0.05)
                 began, ends = time.perf_counter(), {}
@@ -305,8 +310,8 @@ class ExactSearch:
                 left, last = [], None
                 for k in sorted(field, key=lambda k: ends[k][0]):
                     value, gw_cost, n_iter, epsilon = ends[k]
-                    if last is not None and value - ends[last][0] <= SAME * abs(ends[last][0]):
-                        fate, optimum = f"same as {starts[last][0]}", optima[last]
+                    if last is not None and is_same(value, ends[last][0]):
+                        fate, optimum = f"same as {starts[last].label}", optima[last]
                     elif len(left) < n_left:
                         left.append(k)
                         last = k
@@ -344,10 +349,20 @@ class ExactSearch:
         """Keep the row of a descent: of a long search only rows of descents that lead."""
         if not leads and len(self._rows) >= 1000:
             return
-        (label, kind), value = start, cost if value is None else value
-        n_points = max(self.problem.shape)
         self._rows.append(
-            Candidate(label, n_points, epsilon, cost, n_iter, seconds, fate, kind, optimum, value)
+            Candidate(
+                start.label,
+                max(self.problem.shape),
+                epsilon,
+                cost,
+                n_iter,
+                seconds,
+                fate,
+                start.kind,
+                optimum,
+                cost if value is None else value,
+                draw=start.draw,
+            )
         )
 
 
@@ -444,7 +459,8 @@ def _from_entropy(search, options, report, solve, limit):
         plan = start.plan(problem, options.threads(problem))
         if plan is None:
             search.polish_product()
-        if plan is None or search.polish([(str(start), start.kind)], plan[None]):
+        origin = Origin(start.label, start.kind, start.draw)
+        if plan is None or search.polish([origin], plan[None]):
             whole = None
     return whole
 

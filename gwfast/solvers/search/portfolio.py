@@ -25,6 +25,7 @@ from ...utils.deadline import OutOfTime, Patience
 from ...utils.progress import ProgressEvent
 from .clusters import cluster_starts
 from .confidence import LEVEL, TIE, confidence_of
+from .starts import Origin
 
 # Distance of two states, relative to the larger distance from the product plan, below which both
 # are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
@@ -63,19 +64,38 @@ ROUNDS = (4, ROUGH), (7, ROUGH), (8, EXACT), (20, EXACT), (40, EXACT), (80, EXAC
 
 @dataclasses.dataclass(eq=False)
 class Entrant:
-    """A start with its descent, the seconds that its plan took, its fate, the distance of its
-    state from the product plan, and the number of its optimum, of its own until it is known.
+    """A start with its descent, the seconds that its plan took, and its fate.
+
+    `number` identifies the entrant on all levels, and `optimum` is the number of the first entrant
+    on the way to the same optimum. `index` is the place of the start among the starts of a caller,
+    and `rivals` are the `rivals_of` the winner of a race.
     """
 
-    label: str
-    kind: str
+    origin: Origin
     descent: Descent
     seconds: float = 0.0
     fate: str = LOST
-    size: float = 0.0
-    optimum: int = dataclasses.field(default_factory=itertools.count().__next__)
-    former: int = -1  # its optimum before it joined another entrant
-    rivals: tuple = ()  # of the winner of a race, by `rivals_of`
+    number: int = dataclasses.field(default_factory=itertools.count().__next__)
+    optimum: int = -1
+    index: int = 0
+    rivals: tuple = ()
+    _size: float | None = None
+
+    def __post_init__(self):
+        if self.optimum < 0:
+            self.optimum = self.number
+
+    @property
+    def has_joined(self):
+        """Return whether another entrant is on the way to the same optimum."""
+        return self.optimum != self.number
+
+    @property
+    def size(self):
+        """Return the distance of the state from the product plan."""
+        if self._size is None:
+            self._size = self.descent.linearization.apart(self.descent.state)
+        return self._size
 
     @property
     def value(self):
@@ -106,53 +126,51 @@ class Entrant:
         if most is not None:
             limits = dataclasses.replace(limits, max_outer=most)
         # Nothing here keeps the descent, whose state may be freed after an iteration.
-        held, self.descent = [self.descent], None
+        held, self.descent, self._size = [self.descent], None, None
         self.descent = descend(held.pop(), limits, callback=callback, save=save)
         return self
 
-    def ended(self, fate):
-        """Return the entrant with this fate."""
-        self.fate = fate
-        return self
+    def join(self, other):
+        """Take the optimum of another entrant."""
+        self.optimum, self.fate = other.optimum, f"same as {other.origin.label}"
 
-    def joined(self, other):
-        """Return the entrant, on the way to the optimum of another one."""
-        self.former, self.optimum = self.optimum, other.optimum
-        return self.ended(f"same as {other.label}")
-
-    def row(self):
-        """Return the `Candidate` of the entrant."""
+    def row(self, fate=None):
+        """Return the `Candidate` of the entrant, with another fate if one is given."""
         at = self.descent
         return Candidate(
-            start=self.label,
+            start=self.origin.label,
             n_points=max(at.linearization.problem.shape),
             epsilon=at.epsilons.last,
             gw_cost=at.gw_cost,
             n_iter=self.n_outer,
             seconds=self.seconds + at.seconds,
-            fate=self.fate,
-            kind=self.kind,
+            fate=self.fate if fate is None else fate,
+            kind=self.origin.kind,
             optimum=self.optimum,
             value=self.value,
+            draw=self.origin.draw,
         )
 
 
-def entered(label, kind, linearization, schedule, plan, began):
+def entered(origin, linearization, schedule, plan, began, index=0):
     """Return the entrant that begins with a plan, which has been made since `began`."""
     descent = Descent.at(linearization, linearization.initial(plan), schedule)
-    return Entrant(label, kind, descent, time.perf_counter() - began)
+    return Entrant(origin, descent, time.perf_counter() - began, index=index)
 
 
-def enter(starts, linearization, schedule, deadline, report):
-    """Return an entrant for each start that there is time for."""
+def enter(starts, linearization, schedule, deadline, report, first=0):
+    """Return an entrant for each start that there is time for, with indices from `first` on."""
     field, problem, n_threads = [], linearization.problem, linearization.n_threads
     with contextlib.suppress(OutOfTime):
-        for number, start in enumerate(starts, 1):
-            report(ProgressEvent("start", f"start {number}: {start}", number))
+        for index, start in enumerate(starts, first):
+            report(ProgressEvent("start", f"start {index + 1}: {start}", index + 1))
             deadline.check()
             began = time.perf_counter()
-            plan = start.plan(problem, n_threads)
-            field.append(entered(str(start), start.kind, linearization, schedule, plan, began))
+            plan, origin = (
+                start.plan(problem, n_threads),
+                Origin(str(start), start.kind, start.draw),
+            )
+            field.append(entered(origin, linearization, schedule, plan, began, index))
     return field
 
 
@@ -177,13 +195,16 @@ def race(field, limits, report):
                 one.advance(here, most)
                 one.descent = one.descent.paused()
                 if late := one.is_late:
-                    dropped += [each.ended(SKIPPED) for each in field[k:] if not each.n_outer]
+                    for each in field[k:]:
+                        if not each.n_outer:
+                            each.fate = SKIPPED
+                            dropped.append(each)
                     field = [each for each in field if each.n_outer]
                     break
         # States without an iteration may have no plan to compare.
         left, same = distinct(field) if most else (sorted(field, key=lambda one: one.value), [])
         for one, each in itertools.product(same, dropped):
-            if each.optimum == one.former:
+            if each.optimum == one.number:
                 each.optimum = one.optimum
         dropped += same
         is_last, keep = number == len(ROUNDS), len(left)
@@ -195,8 +216,8 @@ def race(field, limits, report):
         field = left[:keep]
         for one in left[keep:]:
             tie = is_last and one.value <= bound(field[0], TIE)
-            fate = TIED if tie else f"dropped in round {number}"
-            dropped.append(one.ended(SKIPPED if late else fate))
+            one.fate = SKIPPED if late else TIED if tie else f"dropped in round {number}"
+            dropped.append(one)
         if late:
             break
     return field, dropped
@@ -205,14 +226,13 @@ def race(field, limits, report):
 def distinct(field):
     """Return the entrants on the way to an optimum of their own, the best first, and the others."""
     kept, same = [], []
-    for one in field:
-        one.size = one.descent.linearization.apart(one.descent.state)
     for one in sorted(field, key=lambda one: one.value):
         known = next((other for other in kept if is_same(one, other)), None)
         if known is None:
             kept.append(one)
         else:
-            same.append(one.joined(known))
+            one.join(known)
+            same.append(one)
     return kept, same
 
 
@@ -225,7 +245,7 @@ def is_same(one, other):
 
 def rivals_of(dropped):
     """Return contractions ``X' T Y`` of two clouds on the way to other optima, the lowest first."""
-    others = [one for one in dropped if one.n_outer and one.former < 0]
+    others = [one for one in dropped if one.n_outer and not one.has_joined]
     others.sort(key=lambda one: (-one.descent.problem.shape[0], one.value))
     return tuple(one.descent.state.moments for one in others[:N_RIVALS])
 
@@ -236,30 +256,31 @@ def bound(best, fraction):
     return best.value + fraction * abs(best.value) + 1e-6 * at.linearization.magnitude(at.state)
 
 
-def ranked(rows, best):
-    """Return the candidates of one level, with the best one as it is and without another."""
-    rows = [row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row for row in rows]
-    # Two plans of a caller have one label; the row of the winner comes last.
-    number = max(k for k, row in enumerate(rows) if row.start == best.start)
-    return [*rows[:number], best, *rows[number + 1 :]]
+def ranked(rows, best, fate):
+    """Return the candidates of one level, of which the best one alone has this fate."""
+    lost = {
+        number: row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row
+        for number, row in rows.items()
+    }
+    return [*(lost | {best.number: best.row(fate)}).values()]
 
 
 def without(rows, one):
-    """Return the rows but the row of an entrant."""
-    return [r for r in rows if (r.start, r.optimum) != (one.label, one.optimum)]
+    """Return the rows by number but the row of an entrant."""
+    return {number: row for number, row in rows.items() if number != one.number}
 
 
 def noted(rows, entrants):
-    """Return the rows, and a row of each entrant. Rows of the former optimum of an entrant get the
-    number of its present optimum.
+    """Return the rows by number, and a row of each entrant. Rows of the optimum of an entrant that
+    has joined another one get the number of the optimum that both have.
     """
     for one in entrants:
-        if one.former >= 0:
-            rows = [
-                row._replace(optimum=one.optimum) if row.optimum == one.former else row
-                for row in rows
-            ]
-    return [*rows, *(one.row() for one in entrants)]
+        if one.has_joined:
+            rows = {
+                number: row._replace(optimum=one.optimum) if row.optimum == one.number else row
+                for number, row in rows.items()
+            }
+    return rows | {one.number: one.row() for one in entrants}
 
 
 def rivalry(one, best):
@@ -278,8 +299,8 @@ class Escapes:
     Attributes
     ----------
     best : Entrant
-    rows : list of Candidate
-        Of the race and of all that was tried.
+    rows : dict of Candidate
+        Of the race and of all that was tried, by the number of the entrant.
     rival : float
         The least `rivalry` of another optimum that is as good as the best.
     """
@@ -347,9 +368,8 @@ class Escapes:
             return True
         if self._left <= 0 or is_needed:
             return self._left > 0
-        best, status = self.best.row()._replace(fate=WON), self.best.descent.status
-        rows = ranked(self.rows, best)
-        return confidence_of(rows, status, self._kind) < LEVEL
+        rows = ranked(self.rows, self.best, WON)
+        return confidence_of(rows, self.best.descent.status, self._kind) < LEVEL
 
     def _from_clusters(self, seed):
         """Race starts from one clustering."""
@@ -384,12 +404,12 @@ class Escapes:
         plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         first = max(1.0, np.exp(rng.uniform(-1.0, 2.3))) * self._epsilon
         schedule = annealed_early(Schedule(self._epsilon, first))
-        one = entered(label, RESTART, self._at, schedule, plan, began)
+        one = entered(Origin(label, RESTART), self._at, schedule, plan, began)
         self._note(one, self._fate(one, 7), one.n_outer)
 
     def _note(self, one, fate, n_outer):
         """Note an entrant, and its fate after `n_outer` iterations."""
-        one.ended(fate)
+        one.fate = fate
         if fate == WENT_ON:
             self._lead(one)
         self._left -= n_outer
@@ -404,9 +424,9 @@ class Escapes:
             one.advance(limits.within(FOLLOWED), most)
         if one.is_late or not one.value <= bound(best, above):
             return LOST
-        one.size = self._at.apart(one.descent.state)
         if one.value >= best.value and is_same(one, best):
-            return one.joined(best).fate
+            one.join(best)
+            return one.fate
         return self._fate_of_descent(one)
 
     def _fate_of_descent(self, one):
@@ -414,9 +434,9 @@ class Escapes:
         best = self.best
         one.advance(self._limits.within(EXACT))
         if one.value <= bound(best, TIE) and best.value <= bound(one, TIE):
-            one.size = self._at.apart(one.descent.state)
             if is_same(one, best):
-                return one.joined(best).fate
+                one.join(best)
+                return one.fate
             # Within one wide optimum plans between clouds may differ by this distance.
             if not self._factored:
                 self.rival = min(self.rival, rivalry(one, best))

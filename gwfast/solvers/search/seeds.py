@@ -47,6 +47,7 @@ class Seeds:
     """
 
     kind: ClassVar[str] = "seeds"
+    draw: ClassVar[int] = 0
 
     pairs: ArrayLike
 

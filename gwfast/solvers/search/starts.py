@@ -7,7 +7,7 @@ the product plan. Its marginals may be rough: the first iteration meets them.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -32,16 +32,25 @@ WIDTHS, ROOT_WIDTHS = (0.02, 0.05), (0.1, 0.2)
 RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
 
 
+class Origin(NamedTuple):
+    """The start of a descent: its label, for people, and the `kind` and `draw` of `Candidate`."""
+
+    label: str
+    kind: str
+    draw: int = 0
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Start:
-    """A start of this package: its label, the function `plan`, its `kind` (starts of one kind may
-    err together), and a caller's plan.
+    """A start of this package: its label, the function `plan`, the `kind` and `draw` of
+    `Candidate`, and a caller's plan.
     """
 
     label: str
     plan: Callable[..., Any]
     kind: str
     matrix: Any = None
+    draw: int = 0
 
     def __str__(self):
         return self.label
@@ -64,7 +73,7 @@ def random(seed):
     def plan(problem, n_threads):
         return couple(problem, fill, 1.0, n_threads)
 
-    return Start(f"random {seed}", plan, "random")
+    return Start(f"random {seed}", plan, "random", draw=seed)
 
 
 def random_starts(problem, seed, count=None):
