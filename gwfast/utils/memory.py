@@ -46,6 +46,14 @@ def as_memory_limit(memory_limit: MemoryLimit) -> float:
     return limit
 
 
+def check_size(what: str, size: float, limit: float) -> None:
+    """Raise a MemoryError if a size in bytes exceeds the limit."""
+    if size > limit:
+        raise MemoryError(
+            f"{what} takes {size / 1e9:.3g} GB, and memory_limit is {limit / 1e9:.3g} GB"
+        )
+
+
 def free_memory() -> int | None:
     """Return the bytes this process may still take, limits of its own (``ulimit -v``) and of a
     container counted; None if the system does not say.
