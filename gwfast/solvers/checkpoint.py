@@ -15,13 +15,6 @@ from .. import _version
 from ..utils.archives import open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
 
-# Largest share of the time between two writings that writing may take.
-MAX_SHARE = 0.05
-# Bytes of the text, beside steps, that may be read: 1000 candidates take 0.6 MB. A text of brackets
-# alone takes six times as much once JSON has read it.
-TEXT_BYTES = 4 << 20
-# Bytes of the text for each step, of 1040 at most.
-STEP_BYTES = 1200
 # Bytes of the header of an array, and of its entry in the archive.
 HEADER_BYTES = 1 << 12
 
@@ -81,7 +74,9 @@ class Checkpoint:
         """
         if not self.is_there:
             return None
-        most = TEXT_BYTES + STEP_BYTES * n_steps
+        # 1000 candidates take 0.6 MB, and a step 1040 bytes at most. A text of brackets alone takes
+        # six times as much once JSON has read it.
+        most = (4 << 20) + 1200 * n_steps
         total = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in arrays.values())
         with self.reading(), open(self.path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -107,7 +102,8 @@ class Checkpoint:
     def save(self, **values):
         """Write arrays, and other values as JSON, whole or not at all, if that is due."""
         began = time.perf_counter()
-        if self._took > MAX_SHARE * (began - self._ended):
+        # Writing takes 5 % of the time at most.
+        if self._took > 0.05 * (began - self._ended):
             return
         arrays = {name: x for name, x in values.items() if isinstance(x, np.ndarray)}
         numbers = {name: x for name, x in values.items() if name not in arrays}

@@ -17,7 +17,7 @@ from ..results.result import GWResult
 from ..results.tables import frame
 from ..utils.blocks import row_blocks
 from ..utils.labels import in_order
-from ..utils.memory import as_memory_limit
+from ..utils.memory import as_memory_limit, check_size
 from ..utils.precision import DOUBLE, SINGLE
 from ..utils.types import MemoryLimit
 from ..utils.validation import as_array, as_count, as_positive
@@ -25,8 +25,6 @@ from ..utils.validation import as_array, as_count, as_positive
 if TYPE_CHECKING:
     import pandas as pd
 
-# Entries of a plan up to which the gap of proximal steps is computed, by a linear program.
-GAP_ENTRIES = 1_000_000
 # Error of the marginals up to which solvers may take the given ones for the plan's.
 MISSED = 1e-5
 
@@ -221,13 +219,9 @@ def verify(
     steps = PGD if epsilon == 0 else as_method(method or "pgd", problem, SINGLE)
     tol, marginal_tol = as_positive(tol, "tol"), as_positive(marginal_tol, "marginal_tol")
     max_iter, limit = as_count(max_iter, "max_iter"), as_memory_limit(memory_limit)
+    n, m = problem.shape
     size = certificate.nbytes(problem, dense=epsilon == 0 or steps.proximal)
-    if size > limit:
-        n, m = problem.shape
-        raise MemoryError(
-            f"verifying a plan of {n} x {m} takes {size / 1e9:.3g} GB, and "
-            f"memory_limit is {limit / 1e9:.3g} GB"
-        )
+    check_size(f"verifying a plan of {n} x {m}", size, limit)
 
     def plan(rows):
         return coupling._rows(rows).astype(np.float64)
@@ -344,7 +338,7 @@ def _entropic(costs, at, dtype, report, epsilon, method, tol, max_iter):
     made = {}
     if at.problem.rule.takes_mass:
         made["complementarity"] = Residual(unused, bound)
-    small = math.prod(at.problem.shape) <= GAP_ENTRIES
+    small = math.prod(at.problem.shape) <= 1_000_000  # for a linear program
     if method.proximal and not method.alternating and small:
         made["gap"] = Residual(certificate.relative_gap(at), certificate.MOST_GAP)
     reported = np.inf if report is None else report.left_out

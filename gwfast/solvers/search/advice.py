@@ -26,10 +26,6 @@ NOTHING = 1e-13
 # Relative difference of objectives within which another plan may be the right one: a straight
 # lineage and its reverse differ by 1 to 4 %.
 RIVAL = 0.05
-# Entries of a plan up to which a look in float64 takes little time beside the solve.
-MOST_LOOKED = 65_536
-# Iterations of the search for potentials of that look.
-MOST_FITTED = 200
 SEEDS = "a few known pairs (init=Seeds(...))"
 
 
@@ -66,7 +62,8 @@ def _looked_at(descent, tol, ending, advice):
     """
     at, problem = descent.linearization, descent.problem
     method = at.method
-    if not (method.proximal or problem.rule.takes_mass) or math.prod(problem.shape) > MOST_LOOKED:
+    # A look at more entries takes long beside the solve.
+    if not (method.proximal or problem.rule.takes_mass) or math.prod(problem.shape) > 65_536:
         return ending, advice
     costs = certificate.Costs.of(problem, shifts=not method.alternating)
     given = costs.separable(problem.p, problem.q) if method.alternating else None
@@ -82,7 +79,7 @@ def _looked_at(descent, tol, ending, advice):
                 )
         terms, potentials = (costs, method, descent.epsilon), descent.potentials[:2]
         distance, bound = certificate.after_a_step(
-            plan, *terms, at.precision.dtype, tol, potentials, MOST_FITTED
+            plan, *terms, at.precision.dtype, tol, potentials, 200
         )
     if not distance.worst <= bound:
         return Ending.PRECISION, Ending.PRECISION.advice

@@ -12,26 +12,18 @@ import functools
 import numpy as np
 
 from ...utils.deadline import NEVER
-from .starts import Start, is_similarity
+from .starts import Start, distinct, is_similarity
 
-# Numbers of nearest costs that candidates are compared by. On 32 planted parts of 60 points 3 alone
-# led to 27 of the optima; where most costs tie, as in graphs, few nearest costs tell nothing.
-NEAREST = 3, 6, 24
 # Candidates, pairs of them that are compared, rows that these are compared on, pairs that are
 # refined, and anchors in the end.
 N_CANDIDATES, N_PAIRS, N_ROWS, N_REFINED, N_ANCHORS = 64, 256, 64, 12, 8
-# Difference of two costs that agree, and the least cost between anchors, in typical nearest costs.
-AGREES, APART = 0.3, 1.5
-# Share of the mass of a plan whose placement judges a pair: other points may lack a match.
-JUDGED = 0.8
-# Points a side up to which there are starts: their costs are copied in float64.
-MAX_POINTS = 2500
 
 
 def anchor_starts(problem, most=3, deadline=NEVER):
     """Return different starts of symmetric costs, the best first, at most `most`."""
     (n, m), linear = problem.shape, 0.0
-    if not 4 <= min(n, m) <= max(n, m) <= MAX_POINTS or problem.alpha == 0:
+    # Costs are copied in float64.
+    if not 4 <= min(n, m) <= max(n, m) <= 2500 or problem.alpha == 0:
         return []
     costs = [side.to_dense().matrix.astype(np.float64) for side in (problem.x, problem.y)]
     if all(map(is_similarity, costs)):
@@ -40,7 +32,7 @@ def anchor_starts(problem, most=3, deadline=NEVER):
         between = problem.between
         linear = between.rows(slice(None)) if hasattr(between, "rows") else between
         linear = (1.0 - problem.alpha) / (2.0 * problem.alpha) * linear.astype(np.float64)
-    share = JUDGED
+    share = 0.8  # other points may lack a match
     if problem.rule.takes_mass:
         share *= problem.mass / min(problem.p.sum(), problem.q.sum())
     if n > m:
@@ -66,10 +58,10 @@ def _placed(x, y, linear, share, most, deadline):
         return []
     rows, cols = np.divmod(_candidates(*near), len(y))
     first, second = np.triu_indices(len(rows), 1)
-    lengths = x[rows[first], rows[second]]
-    agree = np.abs(lengths - y[cols[first], cols[second]]) <= AGREES * unit
+    lengths = x[rows[first], rows[second]]  # compared in units of a typical nearest cost
+    agree = np.abs(lengths - y[cols[first], cols[second]]) <= 0.3 * unit
     agree &= (rows[first] != rows[second]) & (cols[first] != cols[second])
-    agree &= lengths - np.diag(x)[rows[first]] >= APART * unit
+    agree &= lengths - np.diag(x)[rows[first]] >= 1.5 * unit
     first, second = first[agree][:N_PAIRS], second[agree][:N_PAIRS]
     if not len(first):
         return []
@@ -86,10 +78,7 @@ def _placed(x, y, linear, share, most, deadline):
         pair = [first[k], second[k]]
         refined.append(_refined(x, y, linear, rows[pair], cols[pair], share))
     refined.sort(key=lambda placed: placed[0])
-    kept = []
-    for placed in refined:
-        if len(kept) < most and all((placed[1] != other[1]).mean() > 0.5 for other in kept):
-            kept.append(placed)
+    kept = distinct(refined, most, lambda placed, other: (placed[1] != other[1]).mean() > 0.5)
     widths = [max(score, (unit / 4) ** 2) for score, *_ in kept]
     return [
         np.exp(-0.5 * cost / width) + 1e-30 for (*_, cost), width in zip(kept, widths, strict=True)
@@ -109,7 +98,9 @@ def _candidates(x, y):
     in turn for several numbers of these.
     """
     n, m, several = len(x), len(y), []
-    for k in sorted({min(k, max(n // 3, 3)) for k in NEAREST}):
+    # On 32 planted parts of 60 points 3 nearest costs alone led to 27 of the optima; where most
+    # costs tie, as in graphs, few nearest costs tell nothing.
+    for k in sorted({min(k, max(n // 3, 3)) for k in (3, 6, 24)}):
         left, right = x[:, :k], y[:, :k]
         apart = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)
         apart = (apart - 2.0 * left @ right.T).ravel()

@@ -13,20 +13,10 @@ from scipy.optimize import linear_sum_assignment
 
 from ...problems.geometry import PointCloud
 from ...utils.deadline import NEVER
-from .starts import Start, couple
+from .starts import Start, couple, distinct
 
-# Most axes and points of a side that components are estimated from, and least points an axis.
-MAX_AXES, MAX_SAMPLE, POINTS_OF_AXIS = 64, 6000, 8
-# Iterations of FastICA at most (.1 % of rotation is reached in 25 to 60), and that rotation.
-MAX_ROTATIONS, ROTATION = 150, 1e-3
-# Starts of a match of axes, and its local optima that go on to points: the lowest optimum of axes
-# does not always lead to the lowest optimum of words.
-N_MATCHES, N_KEPT = 20, 4
-# Inverse temperature of the scores of points, in units of their standard deviation; iterations on
-# few points; and epsilon there, in units of the problem's: plans of fewer points are sharper.
-SHARPNESS, N_ITERATIONS, SHARE = 1.1, 10, 0.5
-# Relative difference of two contractions below which they are on the way to one plan.
-SAME = 0.3
+# Iterations on few points.
+N_ITERATIONS = 10
 TINY = 1e-30
 
 
@@ -49,19 +39,21 @@ def axis_starts(problem, few, rows, epsilon, seeds, most, deadline=NEVER):
         few_x, few_y, others = x[rows[0]], y[rows[1]], [_statistics(side) for side in (x, y)]
         unary = np.square(_quantiles(x)[:, None] - _quantiles(y)).mean(axis=2)
         for (*_, weight), left, right in zip(STATISTICS, *others, strict=True):
-            for pairs in matched(left, right, weight * unary, rng)[:N_KEPT]:
+            # The lowest optimum of axes does not always lead to the lowest optimum of words.
+            for pairs in matched(left, right, weight * unary, rng)[:4]:
                 deadline.check()
                 scores = few_x[:, pairs[0]] @ few_y[:, pairs[1]].T
-                scores *= np.float32(SHARPNESS / np.sqrt(len(pairs[0])))
-                found.append(_descended(few, scores, SHARE * epsilon))
+                # The inverse temperature is in units of the standard deviation of the scores.
+                scores *= np.float32(1.1 / np.sqrt(len(pairs[0])))
+                found.append(_descended(few, scores, 0.5 * epsilon))  # few points need sharp plans
     found.sort(key=lambda one: one[0])
-    kept = []
     product = np.outer(few.p @ few.x.features, few.q @ few.y.features)
-    for _, contraction in found:
+
+    def differ(contraction, other):
         size = np.linalg.norm(contraction - product)
-        apart = (np.linalg.norm(contraction - other) > SAME * size for other in kept)
-        if np.isfinite(size) and len(kept) < most and all(apart):
-            kept.append(contraction)
+        return np.linalg.norm(contraction - other) > 0.3 * size
+
+    kept = distinct((x for _, x in found if np.isfinite(x).all()), most, differ)
     return [
         Start(f"axes {seeds[0]}, {rank}", functools.partial(_coupled, one, epsilon), "axes")
         for rank, one in enumerate(kept)
@@ -82,11 +74,12 @@ def components(points, weights, rng, n=None):
     FastICA with symmetric decorrelation and the contrast log cosh (Hyvärinen, IEEE Transactions on
     Neural Networks, 1999), of the leading directions of the points.
     """
-    size = max(min(len(points), MAX_SAMPLE), n or 0)
+    size = max(min(len(points), 6000), n or 0)
     points, weights = points[:size], weights[:size] / weights[:size].sum()
     centered = (points - weights @ points).astype(np.float32)
     values, vectors = np.linalg.eigh(((centered.T * weights) @ centered).astype(np.float64))
-    count = min(MAX_AXES, np.count_nonzero(weights) // POINTS_OF_AXIS, len(values))
+    # An axis takes eight points.
+    count = min(64, np.count_nonzero(weights) // 8, len(values))
     leading = np.arange(len(values)) >= len(values) - count
     leading &= values > 1e-6 * values[-1]
     if np.count_nonzero(leading) < 2:
@@ -94,13 +87,13 @@ def components(points, weights, rng, n=None):
     white = centered @ (vectors[:, leading] / np.sqrt(values[leading])).astype(np.float32)
     masses = weights.astype(np.float32)
     rotation = _orthogonal(rng.standard_normal((white.shape[1],) * 2)).astype(np.float32)
-    for _ in range(MAX_ROTATIONS):
+    for _ in range(150):  # 25 to 60 reach a rotation of .1 %
         slopes = np.tanh(white @ rotation.T)
         curvature = 1.0 - masses @ np.square(slopes)
         new = _orthogonal((slopes.T * masses) @ white - curvature[:, None] * rotation)
         turned = np.abs(np.abs(np.einsum("ij,ij->i", new, rotation)) - 1.0).max()
         rotation = new
-        if turned < ROTATION:
+        if turned < 1e-3:
             break
     sources = white @ rotation.T
     sources *= np.where(masses @ sources**3 < 0, np.float32(-1.0), np.float32(1.0))
@@ -170,7 +163,7 @@ def matched(left, right, unary, rng):
     shape = unary.shape
     unary = unary / max(unary.mean() * min(shape), TINY)
     found = {}
-    for start in range(N_MATCHES):
+    for start in range(20):
         plan = np.full(shape, 1.0 / max(shape))
         if start:
             noise = rng.standard_exponential(shape)

@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 from ...kernels._rows import aligned_empty
 from ...problems.geometry import PointCloud
 from ...utils.deadline import NEVER
-from .starts import Start
+from .starts import Start, distinct
 
-# Clusters a side, few and many: the plan that leads to the lowest optimum is among the first 25
-# between 30 clusters on pairs of languages, and among the first 4 between 200.
-FEW, MANY = 30, 200
 TINY = 1e-30
 CLUSTERS = "clusters"
 
@@ -38,7 +35,9 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     if size < 2:
         return []
     spaces = (problem.x, problem.p), (problem.y, problem.q)
-    few, many = ([_side(*one, min(n, size), rng) for one in spaces] for n in (FEW, MANY))
+    # On pairs of languages the plan that leads to the lowest optimum is among the first 25 between
+    # 30 clusters a side, and among the first 4 between 200.
+    few, many = ([_side(*one, min(n, size), rng) for one in spaces] for n in (30, 200))
     for geometry, _ in spaces:
         epsilon = epsilon / getattr(geometry, "scale", 1.0)
     product, plans = np.outer(few[0].masses, few[1].masses), []
@@ -141,11 +140,9 @@ def _distinct(sides, plans, most):
     states = _root(x.costs) @ (best - np.outer(x.masses, y.masses)) @ _root(y.costs).T
     states = states.reshape(len(best), -1)
     states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), TINY)
-    kept = []
-    for k, state in enumerate(states):
-        if len(kept) < most and all(np.linalg.norm(state - states[j]) > 0.3 for j in kept):
-            kept.append(k)
-    return best[kept]
+    return best[
+        distinct(range(len(best)), most, lambda j, k: np.linalg.norm(states[j] - states[k]) > 0.3)
+    ]
 
 
 def _root(costs):

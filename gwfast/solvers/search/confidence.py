@@ -32,18 +32,12 @@ WEIGHTS = {
 # Units of gaps between optima: of similarities wrong optima are up to .12 below
 # the next, of exact plans many are near, and the most of parts of a whole.
 GAPS = {CLOUDS: 0.1, DISTANCES: 0.1, SIMILARITIES: 0.3, FREE: 0.1, EXACT: 0.4, EXACT_FREE: 3.0}
-# Number of escapes that come back, from which on each further one is evidence.
-FEW = 5
-# Shares of the objective of the product plan by which a winner is hardly and clearly below it.
-BELOW = 0.3, 0.5
 # Confidence from which on a search looks no further, and a result is not "uncertain".
 LEVEL = 0.93
 # Relative difference of objectives below which two optima are a tie.
 TIE = 1e-3
 # Statuses of results whose objective stands still.
 SETTLED = (Ending.CONVERGED, Ending.TIE, Ending.RIVAL, Ending.UNCERTAIN, Ending.NEAR_PRODUCT)
-# Points of a side, spread evenly, whose costs tell similarities from distances.
-SAMPLE = 500
 
 
 class Evidence(NamedTuple):
@@ -58,7 +52,7 @@ class Evidence(NamedTuple):
     # Of exact searches, times how clearly the winner is below the product plan. Where the best plan
     # is hidden among many, the others are all hardly below, and starts and escapes agree on one.
     explained: float  # `met`
-    returned: float  # the logarithm of the number of escapes that came back, over FEW
+    returned: float  # the logarithm of the number of escapes that came back, over five
 
     @classmethod
     def of(cls, candidates, status, kind=DISTANCES):
@@ -68,8 +62,8 @@ class Evidence(NamedTuple):
         winner = winner_of(candidates)
         exact, below = winner.epsilon == 0, 0.0
         if exact and product > 0:
-            least, most = BELOW
-            share = (1.0 - winner.value / product - least) / (most - least)
+            # By 30 % of the product plan's objective it is hardly below, by 50 % clearly.
+            share = (1.0 - winner.value / product - 0.3) / (0.5 - 0.3)
             below = min(max(share, 0.0), 1.0)
         group = _optimum(candidates, winner)
         restarts = [row for row in candidates if row.is_restart]
@@ -96,7 +90,7 @@ class Evidence(NamedTuple):
             back=back / (len(restarts) + 1),
             settled=status in SETTLED,
             explained=met * below,
-            returned=below * max(np.log((1 + back) / FEW), 0.0),
+            returned=below * max(np.log((1 + back) / 5), 0.0),
         )
 
 
@@ -115,7 +109,7 @@ def kind_of(problem, exact=False):
     if is_factored(problem):
         return CLOUDS
     for side in (problem.x, problem.y):
-        rows = np.linspace(0, side.n - 1, min(side.n, SAMPLE)).astype(np.intp)
+        rows = np.linspace(0, side.n - 1, min(side.n, 500)).astype(np.intp)
         if not is_similarity(side.take(rows).to_dense().matrix):
             return DISTANCES
     return SIMILARITIES

@@ -60,14 +60,6 @@ UPDATES = 3
 # optima, which clusterings lead to in less time. Batches of these starts, estimates of the axes and
 # starts that race of each batch; and points a side on which starts are pruned.
 MANY, N_BATCHES, N_ESTIMATES, N_AXES, AXES_POINTS = 2000, 2, 3, 6, 600
-# Entrants of one race at most; further starts race against the best of the first ones.
-MAX_FIELD = 64
-# Entries of a plan up to which more starts than two race where marginals are free, on all points.
-MOST_FREE = 4_000_000
-# Relative difference of objectives up to which the next optimum is followed to its end.
-NEAR = 0.06
-# Entrants that were dropped in the race, and go on first if it leaves doubt.
-MAX_RESUMED = 3
 
 
 class Found(NamedTuple):
@@ -165,7 +157,8 @@ def _first(level, higher, problem, options, report, starts):
         starts, schedule = _default(level, problem, options, report), annealed_early(schedule)
     until = limits.before(UPDATES * ratio) if higher else limits
     field, rows, unsettled, n_starts, starts = [], {}, [], 0, iter(starts)
-    while entering := list(itertools.islice(starts, MAX_FIELD - len(field))):
+    # Of more than 64 starts the further ones race against the best of the first.
+    while entering := list(itertools.islice(starts, 64 - len(field))):
         field += enter(entering, at, schedule, deadline, report, n_starts)
         n_starts += len(entering)
         if not field:
@@ -173,7 +166,8 @@ def _first(level, higher, problem, options, report, starts):
         field, dropped = race(field, until, report)
         rows = noted(rows, dropped)
         unsettled += [one for one in dropped if not (one.has_joined or one.fate == SKIPPED)]
-        unsettled = sorted(unsettled, key=lambda one: one.value)[:MAX_RESUMED]
+        # Few of these go on if the race leaves doubt.
+        unsettled = sorted(unsettled, key=lambda one: one.value)[:3]
         if field[0].is_late:
             break
     best = field[0]
@@ -234,11 +228,11 @@ def _first(level, higher, problem, options, report, starts):
 
 
 def _compared(best, unsettled, rows, limits):
-    """Return the better one of the winner of a race and the next optimum, if that was near when it
-    was dropped; all other rows, and the `rivalry` of the next optimum.
+    """Return the better one of the winner of a race and the next optimum, if that was within 6 %
+    when it was dropped; all other rows, and the `rivalry` of the next optimum.
     """
     one = unsettled[0]
-    if best.is_late or not best.n_outer or one.value > bound(best, NEAR):
+    if best.is_late or not best.n_outer or one.value > bound(best, 0.06):
         return best, rows, math.inf
     unsettled.remove(one)
     rows = without(rows, one)
@@ -303,7 +297,8 @@ def _default(level, problem, options, report):
             return
         yield PRODUCT
         yield _balanced_start(options, report)
-        if level.tier == "dense" and part.shape[0] * part.shape[1] <= MOST_FREE:
+        # On more entries further starts take too long on all points.
+        if level.tier == "dense" and part.shape[0] * part.shape[1] <= 4_000_000:
             yield from anchor_starts(part, deadline=options.limits.deadline)
             n_free = 2 + 2 * few if n_random is None else n_random
             yield from random_starts(part, seed, n_free)

@@ -29,7 +29,7 @@ from ...results.records import LiveStep
 from ...results.status import Ending
 from ...results.tables import RESTART, Candidate, Candidates
 from ...utils.deadline import NEVER, OutOfTime, Patience
-from ...utils.memory import as_memory_limit
+from ...utils.memory import as_memory_limit, check_size
 from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent, ProgressListener
 from .advice import doubted
@@ -38,24 +38,16 @@ from .confidence import LEVEL, SETTLED, Evidence, confidence_of, kind_of
 from .isomorphism import Canonical, are_apart, isomorphisms
 from .starts import PRODUCT, Origin, Start, as_plan, random
 
-# Relative difference of objectives below which two exact plans are of one optimum.
-SAME = 1e-4
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
 # First starts: eight along eigenvectors, one for each choice of signs, the rest at random. If a
 # search is in doubt, MAX_ROUNDS of further starts follow; of small problems more, until their plans
 # have ROUNDED entries, but MOST_ROUNDS at most.
 N_STARTS, MAX_ROUNDS, MOST_ROUNDS, ROUNDED = 12, 6, 24, 12_000
-# The best plan with entropy. Problems of at least this many entries start there, too, unless a plan
-# stands out: between communities exact ends are up to a third lower.
-ENTROPIC, MIN_ENTROPIC = Origin("race with entropy", "entropy"), 500
+# The best plan with entropy.
+ENTROPIC = Origin("race with entropy", "entropy")
 # Entries of a plan up to which plans are annealed.
 MOST_ANNEALED = 100_000
-# Deviations of the noise in logarithms of the best plan, from which descents begin again: from .3
-# to 2 they lead back to it.
-NOISE = 2.0, 12.0
-
-
 # Epsilon as a fraction of the objective of the product plan, the `tol` of descents with it, and how
 # many plans are left. With 3, 2 and 2 the ends of 390 pairs of graphs and shapes are .05 % higher.
 LEVELS = (0.07, 0.05, 4), (0.03, 0.03, 3), (0.012, 0.02, 3)
@@ -71,8 +63,8 @@ def exact_start(seed=0, deadline=NEVER, n_random=None):
 
 
 def is_same(cost, other):
-    """Return whether two objectives are of the same optimum."""
-    return abs(cost - other) <= SAME * abs(other)
+    """Return whether two objectives without entropy are of the same optimum."""
+    return abs(cost - other) <= 1e-4 * abs(other)
 
 
 def exact_plan(problem, n_threads, deadline, seed, n_random):
@@ -262,7 +254,8 @@ class ExactSearch:
         start = self.plan[None].astype(at.precision.dtype)
         [plan], *_ = self._descended(at, start, fraction, tol)
         noise = self._rng.standard_normal((count, *plan.shape), dtype=np.float32)
-        noise *= self._rng.uniform(*NOISE, (count, 1, 1)).astype(np.float32)
+        # With deviations of .3 to 2 descents lead back to the best plan.
+        noise *= self._rng.uniform(2.0, 12.0, (count, 1, 1)).astype(np.float32)
         noise -= noise.max(axis=(1, 2), keepdims=True)
         plans = plan * np.exp(noise)
         plans *= (self.problem.mass / plans.sum(axis=(1, 2)))[:, None, None]
@@ -380,16 +373,11 @@ def check_exact(problem, options):
         )
     if options.checkpoint is not None:
         raise ValueError("checkpoint must be None with epsilon=0")
-    size = nbytes(problem)
+    size, (n, m) = nbytes(problem), problem.shape
     if options.memory_limit is None and size <= 1e7:  # to ask the system takes .1 ms
         return math.inf
     limit = as_memory_limit(options.memory_limit)
-    if size > limit:
-        n, m = problem.shape
-        raise MemoryError(
-            f"an exact problem of {n} x {m} takes {size / 1e9:.3g} GB, and "
-            f"memory_limit is {limit / 1e9:.3g} GB"
-        )
+    check_size(f"an exact problem of {n} x {m}", size, limit)
     return limit
 
 
@@ -413,7 +401,8 @@ def solve_exact(problem, start, options, report, solve, limit):
         rounds = min(max(MAX_ROUNDS, ROUNDED // math.prod(problem.shape)), MOST_ROUNDS)
         rounds *= options.n_starts is None
         known = options, report, solve, limit
-        many = math.prod(problem.shape) >= MIN_ENTROPIC and options.n_starts is None
+        # From the plan with entropy exact ends between communities are up to a third lower.
+        many = math.prod(problem.shape) >= 500 and options.n_starts is None
         entropic = functools.partial(_with_entropy, search, *known) if many else None
         search.anneal(options.n_starts, options.search_time, rounds, entropic)
     elif not search.is_done:

@@ -23,8 +23,6 @@ from ...utils.blocks import row_blocks
 
 # Relative differences of costs and of sums of weights that are rounding.
 ROUNDING = 1e-10
-# Points of a side up to which symmetries are looked for, in four float64 matrices.
-MOST_SYMMETRIC = 2000
 
 
 def isomorphisms(problem, rounding=ROUNDING, most=math.inf):
@@ -67,7 +65,8 @@ def symmetry(problem, coupling):
     plan as good, of up to eight orders of each side; None if there is none, or too many points.
     """
     linear = problem.between
-    if isinstance(linear, CrossCost) or max(problem.shape) > MOST_SYMMETRIC:
+    # Four float64 matrices of more points take too long.
+    if isinstance(linear, CrossCost) or max(problem.shape) > 2000:
         return None
     sides = ("x", problem.x, problem.p), ("y", problem.y, problem.q)
     for number, (name, geometry, masses) in enumerate(sides):

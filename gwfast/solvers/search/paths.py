@@ -13,8 +13,6 @@ from .starts import Start, is_similarity
 
 # Similarities below this fraction of the largest one are rounding.
 LEAST = 1e-9
-# Epsilon of the sharper plan: between links of trees it leads lower, between contacts higher.
-SHARP = "0.5%"
 
 
 def similarities(problem):
@@ -39,9 +37,10 @@ def path_starts(problem, solve):
     if costs is None:
         return []
     costs = between(problem, map(_lengths, costs))
+    # Between links of trees the sharper plan leads lower, between contacts higher.
     return [
         Start(f"paths {epsilon}", functools.partial(_plan, costs, solve, epsilon), "paths")
-        for epsilon in ("auto", SHARP)
+        for epsilon in ("auto", "0.5%")
     ]
 
 

@@ -27,31 +27,11 @@ from .clusters import cluster_starts
 from .confidence import LEVEL, TIE, confidence_of
 from .starts import Origin
 
-# Distance of two states, relative to the larger distance from the product plan, below which both
-# are on the way to one optimum. Mirror images are .5 to 1.4 apart; of eight pairs of graphs all
-# states within .2 after four iterations end in one optimum.
-SAME = 0.2
-# Share of the mass that two plans with little in common match alike at most; and two plans that are
-# as good.
-LITTLE = 0.5, 0.8
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
 N_STARTS, N_ANNEALED = 4, 22
-# Clusterings at most: of 289 problems the third and the fourth led to one lowest optimum each.
-N_CLUSTERINGS = 4
-# Escapes at least: plans near an optimum that clusterings have confirmed may be lower by 1 %.
-N_ESCAPES = 2
-# Outer iterations after annealing, and relative difference from the best objective above which a
-# descent is then given up.
-LOOK = 13, 0.015
-# Budget of escapes without a search time, for matrices and for clouds: solves of the winner, or
-# entries of plans that are updated, if that is more, but at most 1000 outer iterations; of free
-# marginals, where these take longer, FREE.
-SOLVES, ENTRIES, FREE = (1.5, 5.0), (2.5e7, 1.5e8), 150.0
 WON, WENT_ON, LOST, SKIPPED, TIED = "won", "went on", "lost", "out of time", "tie"
 
 
-# Other optima that evidence from outside of the problem is asked about.
-N_RIVALS = 2
 # A race compares the lowest plans of cycles, above which damped steps may end. Early linear
 # problems are rough, as small marginal errors take most of all inner iterations.
 ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, stopping=UNJUDGED, damps=False)
@@ -239,15 +219,18 @@ def distinct(field):
 def is_same(one, other):
     """Return whether two entrants are on the way to the same optimum."""
     size, at = max(one.size, other.size), one.descent.linearization
-    # Smaller distances from the product plan may be rounding.
-    return size <= 1e-5 or at.apart(one.descent.state, other.descent.state) < SAME * size
+    # Smaller distances from the product plan may be rounding. Relative to these, mirror images are
+    # .5 to 1.4 apart; of eight pairs of graphs all states within .2 after four iterations end in
+    # one optimum.
+    return size <= 1e-5 or at.apart(one.descent.state, other.descent.state) < 0.2 * size
 
 
 def rivals_of(dropped):
     """Return contractions ``X' T Y`` of two clouds on the way to other optima, the lowest first."""
     others = [one for one in dropped if one.n_outer and not one.has_joined]
     others.sort(key=lambda one: (-one.descent.problem.shape[0], one.value))
-    return tuple(one.descent.state.moments for one in others[:N_RIVALS])
+    # Evidence from outside of the problem is asked about these.
+    return tuple(one.descent.state.moments for one in others[:2])
 
 
 def bound(best, fraction):
@@ -285,12 +268,12 @@ def noted(rows, entrants):
 
 def rivalry(one, best):
     """Return by how much an entrant at its end is above the best one, relatively, if their plans
-    have little in common, else infinity.
+    match at most half of the mass alike, or four fifths if they are as good, else infinity.
     """
     left, right = (each.descent.coupling.toarray() for each in (one, best))
     common = np.minimum(left, right).sum(dtype=np.float64) / best.descent.problem.mass
     gap = max(one.value - best.value, 0.0) / (abs(best.value) or 1.0)
-    return math.inf if common > LITTLE[gap <= TIE] else gap
+    return math.inf if common > (0.8 if gap <= TIE else 0.5) else gap
 
 
 class Escapes:
@@ -332,9 +315,11 @@ class Escapes:
         all points takes `later` times as long. Some entrants that were `dropped` go on first, then
         starts of `fields` race, which are functions, and starts from `clusters`, if these help.
         """
-        most = FREE if self._free else 1000.0
-        few = min(ENTRIES[self._factored] / max(self._at.problem.shape) ** 2, most)
-        self._left = max(SOLVES[self._factored] * self._n_outer * (1.0 + later), few)
+        # The budget is some solves of the winner, or updates of so many entries if that is more, up
+        # to a number of outer iterations, which take longer where marginals are free.
+        solves, entries = (5.0, 1.5e8) if self._factored else (1.5, 2.5e7)
+        few = min(entries / max(self._at.problem.shape) ** 2, 150.0 if self._free else 1000.0)
+        self._left = max(solves * self._n_outer * (1.0 + later), few)
         seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
         # At the least epsilon some starts are lost to rounding.
         with contextlib.suppress(OutOfTime, LostToRounding):
@@ -348,13 +333,15 @@ class Escapes:
                 if not self._goes_on():
                     break
                 self._race(starts(), 1.0)
-            for _ in range(N_CLUSTERINGS * clusters):
+            # Of 289 problems the third and the fourth clustering led to one lowest optimum each.
+            for _ in range(4 * clusters):
                 enough = self._left >= N_STARTS * N_ANNEALED or self._patience
                 if not (enough and self._goes_on()):
                     break
                 self._from_clusters(next(seeds))
             for number in itertools.count(1):
-                if not self._goes_on(number <= N_ESCAPES):
+                # Plans near an optimum that clusterings have confirmed may be lower by 1 %.
+                if not self._goes_on(number <= 2):
                     break
                 if clusters and self._patience and number % 16 == 0:
                     self._from_clusters(next(seeds))
@@ -418,11 +405,12 @@ class Escapes:
 
     def _fate(self, one, n_annealed):
         """Advance an entrant as long as it may end below the best; return its fate."""
-        limits, best, (after, above) = self._limits, self.best, LOOK
-        most = min(n_annealed + after, limits.max_outer)
+        limits, best = self._limits, self.best
+        # A descent that is 1.5 % above the best soon after annealing is given up.
+        most = min(n_annealed + 13, limits.max_outer)
         if one.is_moving and one.n_outer < most:
             one.advance(limits.within(FOLLOWED), most)
-        if one.is_late or not one.value <= bound(best, above):
+        if one.is_late or not one.value <= bound(best, 0.015):
             return LOST
         if one.value >= best.value and is_same(one, best):
             one.join(best)

@@ -24,12 +24,8 @@ from ...utils.deadline import NEVER
 from ...utils.tuning import DEFAULT
 from ...utils.validation import as_matrix
 
-# Quantiles of a profile, and the most columns of the costs, spread evenly, that enter.
-QUANTILES, MAX_COLUMNS = 300, 8192
-# Epsilons of profiles by default, plain and of roots: of 30 widths these led to the lowest optima.
-WIDTHS, ROOT_WIDTHS = (0.02, 0.05), (0.1, 0.2)
-# Entries that random plans of matrices, and of clouds, have together; and the most plans.
-RANDOM_ENTRIES, MAX_RANDOM = (500_000, 1_500_000), (12, 48)
+# Quantiles of a profile.
+QUANTILES = 300
 
 
 class Origin(NamedTuple):
@@ -79,9 +75,10 @@ def random(seed):
 def random_starts(problem, seed, count=None):
     """Return `count` random starts; None chooses their number by the size of the problem."""
     if count is None:
+        # Entries that all plans have together, and the most plans, of clouds and of matrices.
         is_cloud = isinstance(problem.x, PointCloud)
-        count = RANDOM_ENTRIES[is_cloud] // (problem.shape[0] * problem.shape[1])
-        count = min(max(count, 1), MAX_RANDOM[is_cloud])
+        entries, most = (1_500_000, 48) if is_cloud else (500_000, 12)
+        count = min(max(entries // (problem.shape[0] * problem.shape[1]), 1), most)
     return map(random, range(seed, seed + count))
 
 
@@ -95,7 +92,8 @@ def profile_starts(problem, n_threads, deadline=NEVER):
     Mathematics, 2011, section 6). Square roots of the similarity, ``(X X')^(1/2)``, weigh strong
     and weak directions more evenly (Artetxe, Labaka and Agirre, ACL 2018, section 3.2).
     """
-    for root, widths in ((False, WIDTHS), (True, ROOT_WIDTHS)):
+    # Epsilons of the couplings: of 30 widths these led to the lowest optima.
+    for root, widths in ((False, (0.02, 0.05)), (True, (0.1, 0.2))):
         profiles = functools.partial(_comparable, problem, root, n_threads, deadline)
         profiles = functools.cache(profiles)
         for width in widths:
@@ -112,6 +110,15 @@ def _profile(problem, n_threads):
 
 
 PROFILE = Start("profile", _profile, "profile")
+
+
+def distinct(ranked, most, differ):
+    """Return the first of ranked candidates that differ from all before, at most `most`."""
+    kept = []
+    for candidate in ranked:
+        if len(kept) < most and all(differ(candidate, earlier) for earlier in kept):
+            kept.append(candidate)
+    return kept
 
 
 def is_similarity(costs):
@@ -215,7 +222,7 @@ def _eigenpairs(geometry, n_threads):
 def _row_quantiles(left, right, deadline):
     """Return quantiles of the rows of ``left @ right.T``, or of ``left``."""
     n = len(left)
-    columns = np.linspace(0, n - 1, min(n, MAX_COLUMNS)).astype(np.int64)
+    columns = np.linspace(0, n - 1, min(n, 8192)).astype(np.int64)
     right, k = None if right is None else right[columns].T, len(columns)
     # The method "hazen" of `numpy.quantile`, which is seven times as slow.
     between = np.clip((np.arange(QUANTILES) + 0.5) / QUANTILES * k - 0.5, 0, k - 1)
