@@ -20,7 +20,7 @@ from ..quadratic.judge import LOOK_EVERY, Limits, Step, Stopping
 from ..quadratic.methods import Method, as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
-from ..solvers.options import Settings
+from ..solvers.options import ResolvedSettings
 from ..solvers.search.advice import missed_rows
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
@@ -256,13 +256,11 @@ def _descend(call, posed, epsilon, limits, verbose):
             print_row(call.total * step.moved)
 
     start = PRODUCT if posed.plan is None else given(posed.plan)
-    settings = Settings(
-        limits,
-        _epsilon_of(call, epsilon),
-        init=start,
+    settings = ResolvedSettings(
+        limits=limits,
+        epsilon=_epsilon_of(call, epsilon),
         method=posed.method,
-        dtype=posed.precision.dtype,
-        tier="dense",
+        precision=posed.precision,
         # Small problems are solved in compiled code, and their tables printed in the end.
         callback=callback if verbose and max(call.shape) > DEFAULT.few_points else None,
     )

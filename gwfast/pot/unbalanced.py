@@ -20,12 +20,12 @@ from ..problems.graphs import CostLike
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
 from ..quadratic.judge import Limits
-from ..quadratic.methods import PGD
-from ..solvers.options import Settings
+from ..solvers.options import ResolvedSettings
 from ..solvers.search.advice import conclude
 from ..solvers.search.driver import descend
 from ..solvers.search.starts import PRODUCT, given
 from ..utils.callers import outside
+from ..utils.precision import DOUBLE
 from ._solve import EXPECTED, MIN_TOL, warn_of
 from .arrays import as_limit, as_number
 from .call import Call, Masses, Plan, valued
@@ -78,13 +78,8 @@ class _Descent:
         max_inner = as_limit(max_iter_ot, "max_iter_ot")
         inner_tol = max(as_number(tol_ot, "tol_ot", zero=True), MIN_INNER_TOL)
         limits = Limits(2 * as_limit(max_iter, "max_iter"), max_inner, MIN_TOL, inner_tol)
-        options = Settings(
-            limits,
-            Epsilon(share * epsilon),
-            method=PGD,
-            dtype="float64",
-            tier="dense",
-            callback=self._look,
+        options = ResolvedSettings(
+            limits=limits, epsilon=Epsilon(share * epsilon), precision=DOUBLE, callback=self._look
         )
         self._n_threads = options.threads(problem)
         has_sum_one = np.allclose((self.p.sum(), self.q.sum()), 1.0, rtol=1e-12, atol=0)

@@ -46,17 +46,17 @@ def digest(*parts):
 
 
 class Checkpoint:
-    """The arrays and numbers that a solve keeps in a file; `path` None keeps nothing. The identity
-    is a `digest` of all that the result depends on.
+    """The arrays and numbers that a solve keeps in a file. The identity is a `digest` of all that
+    the result depends on.
     """
 
-    def __init__(self, path, identity=""):
+    def __init__(self, path, identity):
         self.path, self._identity, self._ended, self._took = path, identity, -np.inf, 0.0
 
     @property
     def is_there(self):
         """Return whether there is something to go on from."""
-        return self.path is not None and self.path.exists()
+        return self.path.exists()
 
     @contextlib.contextmanager
     def reading(self):

@@ -222,7 +222,7 @@ def _represented(problem, options):
     relaxed = rule.is_relaxed and max(problem.shape) < options.tuning.iterated_from
     if relaxed and min(rule.rho) < 0.01 * product_mean(problem):
         # Missing a marginal costs next to nothing.
-        options = dataclasses.replace(options, dtype=DOUBLE.dtype.name)
+        options = dataclasses.replace(options, precision=DOUBLE)
     elif (
         options.tier not in ("auto", "dense")
         or not is_factored(problem)
@@ -270,10 +270,12 @@ def _prepared(problem, options, starts):
                 f"init must be 'auto', 'product', Seeds or a plan {where}, as any other is made "
                 f"as an array; got {start}"
             )
-    known = dict(method=method, placement=placement, memory_limit=limit, tier=tier)
-    checkpoint, options = options.checkpoint, dataclasses.replace(options, **known)
-    identity = "" if checkpoint is None else _identity(problem, options, starts)
-    return starts, dataclasses.replace(options, checkpoint=Checkpoint(checkpoint, identity))
+    resolved = options.resolved(method=method, placement=placement, memory_limit=limit, tier=tier)
+    if options.checkpoint is not None:
+        identity = _identity(problem, resolved, starts)
+        checkpoint = Checkpoint(options.checkpoint, identity)
+        resolved = dataclasses.replace(resolved, checkpoint=checkpoint)
+    return starts, resolved
 
 
 def _identity(problem, options, starts):
@@ -288,5 +290,5 @@ def _identity(problem, options, starts):
         plans = [x.parts() for x in values if isinstance(x, Coupling)]
         parts += [str(start), *values, *(array for plan in plans for array in plan.values())]
     parts += [limits.max_outer, limits.max_inner, limits.tol, limits.marginal_tol, options.epsilon]
-    parts += [options.dtype, options.order, options.seed, options.n_starts, options.search_time]
-    return digest(*parts, options.method, options.tier)
+    parts += [options.precision.dtype, options.order, options.method, options.tier]
+    return digest(*parts, options.seed, options.n_starts, options.search_time)

@@ -6,23 +6,26 @@ import dataclasses
 import math
 from collections.abc import Callable
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Literal
 
 from ..kernels.threads import resolve_n_threads
-from ..problems.epsilon import EpsilonLike, as_epsilon
+from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
+from ..problems.quadratic import QuadraticProblem
 from ..quadratic.judge import Limits
 from ..quadratic.linearize import Placement, Tier, TierName
 from ..quadratic.methods import METHODS, PGD, Method, MethodName
 from ..quadratic.neighbors import NeighborTier
 from ..results.records import LiveStep
 from ..utils.deadline import Deadline
-from ..utils.precision import DOUBLE, SINGLE, Dtype, as_precision
+from ..utils.precision import DOUBLE, SINGLE, Dtype, FloatPrecision, as_precision
 from ..utils.tuning import DEFAULT, Tuning
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive, one_of
 from .checkpoint import Checkpoint, as_checkpoint
 from .search.inits import InitLike, as_start, is_list_of_starts
-from .search.starts import PRODUCT
+from .search.seeds import Seeds
+from .search.starts import PRODUCT, Start
 
 Callback = Callable[[LiveStep], object]
 # A public function reads the placement of the block around it, and passes it as an argument.
@@ -111,92 +114,119 @@ def as_options(options: SolverOptions | None) -> SolverOptions:
     return options
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """How to solve a problem; see `gromov_wasserstein` and `SolverOptions`.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """Settings of a solve that do not depend on the problem.
 
-    What depends on the problem is checked by the solve: `init`, `method` (a name until then),
-    `n_threads`, `memory_limit`, `tier` and `checkpoint` (a path until then). With the `order`
-    "mass" coarse levels have the points with most mass, with "given" the first points, and on later
-    levels points spread over all others. `takes_zero` allows for an epsilon of 0.
+    With the `order` "mass" coarse levels have the points with most mass, with "given" the first
+    points, and on later levels points spread over all others.
     """
 
     limits: Limits
-    epsilon: EpsilonLike = "auto"
-    init: InitLike = "auto"
-    method: str | Method = "pgd"
-    dtype: Dtype | None = None
+    epsilon: Epsilon
+    precision: FloatPrecision = SINGLE
     order: Literal["mass", "given"] = "mass"
     n_threads: int | None = None
-    memory_limit: MemoryLimit = None
-    tier: Tier = "auto"
     seed: int = 0
     n_starts: int | None = None
     search_time: float | None = None
-    takes_zero: bool = False
-    checkpoint: PathLike | Checkpoint | None = None
     callback: Callback | None = None
     progress: Progress = False
     tuning: Tuning = DEFAULT
     placement: Placement | None = None
 
+    @property
+    def is_exact(self) -> bool:
+        """Return whether there is no regularization."""
+        return self.epsilon.is_zero
+
+    def threads(self, problem: QuadraticProblem) -> int:
+        """Return how many threads the problem is worth."""
+        return resolve_n_threads(self.n_threads, work=problem.shape[0] * problem.shape[1])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResolvedSettings(_Settings):
+    """How to solve a given problem."""
+
+    method: Method = PGD
+    tier: Tier = "dense"
+    memory_limit: float = math.inf
+    checkpoint: Checkpoint | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(_Settings):
+    """What a caller has asked for; see `gromov_wasserstein` and `SolverOptions`. The solve checks
+    `init`, `method`, `n_threads`, `memory_limit` and `tier`, which depend on the problem.
+    """
+
+    init: InitLike = "auto"
+    method: MethodName = "pgd"
+    tier: Tier = "auto"
+    memory_limit: MemoryLimit = None
+    checkpoint: Path | None = None
+
     @classmethod
     def of(
-        cls, options: SolverOptions | None, deadline: Deadline, *, tol: float,
-        max_iter: int = 1000, **others: Any,
-    ) -> Settings:  # fmt: skip
-        """Return the settings of a public function, from its `options` and other arguments."""
+        cls,
+        options: SolverOptions | None,
+        deadline: Deadline,
+        *,
+        tol: float,
+        max_iter: int = 1000,
+        epsilon: EpsilonLike = "auto",
+        takes_zero: bool = False,
+        dtype: Dtype | None = None,
+        seed: int = 0,
+        checkpoint: PathLike | None = None,
+        callback: Callback | None = None,
+        **others: Any,
+    ) -> Settings:
+        """Return the settings of a public function, from its `options` and other arguments;
+        `takes_zero` allows for an epsilon of 0.
+        """
         rare = as_options(options)
         tier: Tier = rare.tier
         if tier == "neighbors":
             tier = NeighborTier(as_count(rare.n_neighbors or 32, "n_neighbors"))
+        limits = Limits(max_iter, rare.max_inner, tol, rare.marginal_tol, deadline=deadline)
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback must be callable or None, got {type(callback).__name__}")
+        seed = as_count(seed, "seed", least=0, most=math.inf)
+        regularization, path = as_epsilon(epsilon, zero=takes_zero), as_checkpoint(checkpoint)
+        precision = DOUBLE if regularization.is_zero else SINGLE
+        if dtype is not None:
+            precision = as_precision(dtype)
+        if precision is SINGLE and regularization.is_zero:
+            raise ValueError("dtype must be None or 'float64' with epsilon=0")
         return cls(
-            Limits(max_iter, rare.max_inner, tol, rare.marginal_tol, deadline=deadline),
+            limits=limits,
+            epsilon=regularization,
+            precision=precision,
             method=rare.method,
             tier=tier,
+            seed=seed,
             n_starts=rare.n_starts,
             search_time=rare.search_time,
+            checkpoint=path,
+            callback=callback,
             **others,
         )
 
-    def __post_init__(self):
-        if self.callback is not None and not callable(self.callback):
-            came = type(self.callback).__name__
-            raise TypeError(f"callback must be callable or None, got {came}")
-        checked = dict(
-            seed=as_count(self.seed, "seed", least=0, most=math.inf),
-            epsilon=as_epsilon(self.epsilon, zero=self.takes_zero),
-        )
-        if not isinstance(self.checkpoint, Checkpoint):
-            checked["checkpoint"] = as_checkpoint(self.checkpoint)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        if self.precision is SINGLE and self.is_exact:
-            raise ValueError("dtype must be None or 'float64' with epsilon=0")
+    def resolved(self, **choices: Any) -> ResolvedSettings:
+        """Return the settings with what has been chosen for a problem."""
+        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(_Settings)}
+        return ResolvedSettings(**(kept | choices))
 
-    @property
-    def is_exact(self):
-        """Return whether there is no regularization."""
-        return self.epsilon.is_zero
-
-    @property
-    def precision(self):
-        if self.dtype is None:
-            return DOUBLE if self.is_exact else SINGLE
-        return as_precision(self.dtype)
-
-    def starts_of(self, problem):
+    def starts_of(self, problem: QuadraticProblem) -> list[Start | Seeds] | None:
         """Return the starts, checked; None for a race of the default starts."""
         init, dtype = self.init, self.precision.dtype
         if isinstance(init, str) and init == "auto":
-            return None if self.method in (PGD, PGD.name) else [PRODUCT]
+            return None if self.method == PGD.name else [PRODUCT]
         if not is_list_of_starts(init):
             return [as_start(init, problem, self.seed, also=("auto",), dtype=dtype)]
         if not len(init):
             raise ValueError("init must not be an empty list")
         starts = enumerate(init, self.seed)
         return [as_start(start, problem, seed, dtype=dtype) for seed, start in starts]
-
-    def threads(self, problem):
-        """Return how many threads the problem is worth."""
-        return resolve_n_threads(self.n_threads, work=problem.shape[0] * problem.shape[1])

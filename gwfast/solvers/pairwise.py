@@ -24,7 +24,6 @@ from ..problems.graphs import CostLike, as_geometry
 from ..problems.losses import LOSSES, LossName
 from ..problems.quadratic import QuadraticProblem, as_alpha
 from ..quadratic.frank_wolfe import ROUNDING, SLICE, directions, exact_side, has_ties
-from ..quadratic.judge import Limits
 from ..results.pairwise import PairwiseResult
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending, Status
@@ -38,7 +37,7 @@ from ..utils.types import PathLike, Progress
 from ..utils.validation import as_count, as_marginal, as_matrix, one_of
 from .batch import solve_all
 from .checkpoint import Checkpoint, digest
-from .options import Settings
+from .options import Settings, SolverOptions
 from .search.isomorphism import isomorphisms
 
 # Pairs that a thread takes at a time.
@@ -127,15 +126,14 @@ def pairwise_gromov_wasserstein(
            [0.   , 0.375, 0.   ]])
     """
     began, deadline = time.perf_counter(), Deadline.after(time_limit)
-    if n_starts is not None:
-        as_count(n_starts, "n_starts", least=0)
-    options = Settings(
-        Limits(1000, 10_000, tol, 1e-5, deadline=deadline),
+    options = Settings.of(
+        SolverOptions(n_starts=n_starts),
+        deadline,
+        tol=tol,
         epsilon=epsilon,
         init="product",
         n_threads=1,
         seed=seed,
-        n_starts=n_starts,
         takes_zero=True,
         checkpoint=checkpoint,
     )
@@ -146,10 +144,12 @@ def pairwise_gromov_wasserstein(
         raise ValueError("checkpoint must be None with plans=True")
     arrays = [one.matrix for one in checked.geometries] + checked.masses + (checked.features or [])
     numbers = alpha, loss, epsilon, seed, n_starts, tol, k_nearest
-    kept = Checkpoint(options.checkpoint, digest(*arrays, numbers))
-    comparison = _Comparison(checked, kept.load({"costs": ((len(checked.sizes),) * 2, np.float64)}))
-    # The file is for all pairs.
-    options = dataclasses.replace(options, checkpoint=None)
+    kept, saved = None, None
+    if options.checkpoint is not None:  # the file is for all pairs
+        kept = Checkpoint(options.checkpoint, digest(*arrays, numbers))
+        saved = kept.load({"costs": ((len(checked.sizes),) * 2, np.float64)})
+        options = dataclasses.replace(options, checkpoint=None)
+    comparison = _Comparison(checked, saved)
     solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads))
     with reporting(progress) as report:
         for pairs in comparison.rounds(k_nearest):
@@ -158,7 +158,7 @@ def pairwise_gromov_wasserstein(
                 done = comparison.n_solved + comparison.n_skipped
                 text = f"solved {comparison.n_solved} pairs"
                 report(ProgressEvent("match", text, done, done, comparison.total))
-                if kept.path is not None:
+                if kept is not None:
                     kept.save(costs=comparison.costs, n_unconverged=comparison.n_unconverged)
             if deadline.passed():
                 break

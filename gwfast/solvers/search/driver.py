@@ -20,6 +20,7 @@ from ...results.coupling import SparseCoupling
 from ...results.status import Ending
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import OutOfTime
+from ...utils.precision import SINGLE
 from ...utils.progress import ProgressEvent
 from .anchors import anchor_starts
 from .axes import axis_starts
@@ -134,8 +135,7 @@ def search(problem, options, report, starts=None):
             **descent.export(),
         )
 
-    keeps = checkpoint is not None and checkpoint.path is not None
-    best.advance(limits, callback=options.callback, save=save if keeps else None)
+    best.advance(limits, callback=options.callback, save=save if checkpoint else None)
     rows = [*done, *ranked(rows, best, WON)] if several else []
     rows = [x._replace(gw_cost=best.descent.objective) if x.fate == WON else x for x in rows]
     return Found(best.descent, rival, Candidates(rows, rivals=best.rivals), best.index)
@@ -351,10 +351,10 @@ def _plan_of(problem, epsilon, options, report):
     """Return the coupling of the best start of another problem with the same points."""
     changed = dataclasses.replace(
         options,
-        epsilon=epsilon,
+        epsilon=as_epsilon(epsilon),
         limits=options.limits.within(FLOAT32),
         tuning=dataclasses.replace(options.tuning, second_look=False),
-        dtype="float32",
+        precision=SINGLE,
         placement=None,
         checkpoint=None,
         callback=None,

@@ -467,7 +467,7 @@ def _with_entropy(search, options, report, solve, limit):
             options,
             epsilon=as_epsilon("auto"),
             tuning=dataclasses.replace(options.tuning, second_look=looks_on),
-            dtype=SINGLE.dtype.name,
+            precision=SINGLE,
             callback=None,
             progress=ProgressListener(report),
             memory_limit=max(limit - nbytes(problem), 1),

@@ -1,6 +1,6 @@
 """The starts that a caller may pass as `init`."""
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,7 +38,7 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     return given(as_plan(init, name, problem.shape, dtype))
 
 
-def is_list_of_starts(init):
+def is_list_of_starts(init: InitLike) -> TypeGuard[list[OneInit]]:
     """Return whether `init` is a list or tuple of starts rather than of the rows of a plan."""
     if not isinstance(init, list | tuple):
         return False

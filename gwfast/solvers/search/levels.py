@@ -154,7 +154,7 @@ def needs(
 def fits(problem, options):
     """Return whether a dense solve from one start is within the memory limit of the options."""
     size = nbytes(problem, "dense", options.threads(problem), placement=options.placement)
-    return options.memory_limit is None or size <= options.memory_limit
+    return size <= options.memory_limit
 
 
 def choose(problem, tier, limit, n_threads, **how):
