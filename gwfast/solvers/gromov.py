@@ -35,6 +35,7 @@ from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, remarked, warn_of
 from .search.exact import check_exact, solve_exact
+from .search.inits import starts_of
 from .search.levels import choose, needs
 from .search.seeds import Seeds
 from .search.starts import PRODUCT
@@ -177,7 +178,7 @@ def solve(problem, options, race=driver.search):
             report(ProgressEvent("solve", "solving a small problem in compiled code"))
         result = small_result(problem, descent, options.limits, time.perf_counter() - began)
         return no_worse_than_product(problem, result, options)
-    starts = options.starts_of(problem)
+    starts = starts_of(options, problem)
     if options.is_exact:
         limit = check_exact(problem, options)
         if starts is not None and len(starts) > 1:

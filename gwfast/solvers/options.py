@@ -7,7 +7,9 @@ import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
+
+from numpy.typing import ArrayLike
 
 from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import Epsilon, EpsilonLike, as_epsilon
@@ -17,17 +19,19 @@ from ..quadratic.linearize import Placement, Tier, TierName
 from ..quadratic.methods import METHODS, PGD, Method, MethodName
 from ..quadratic.neighbors import NeighborTier
 from ..results.records import LiveStep
+from ..results.result import GWResult
 from ..utils.deadline import Deadline
 from ..utils.precision import DOUBLE, SINGLE, Dtype, FloatPrecision, as_precision
 from ..utils.tuning import DEFAULT, Tuning
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive, one_of
 from .checkpoint import Checkpoint, as_checkpoint
-from .search.inits import InitLike, as_start, is_list_of_starts
 from .search.seeds import Seeds
-from .search.starts import PRODUCT, Start
 
 Callback = Callable[[LiveStep], object]
+# The starts that a caller may pass as `init`: a name, a plan, seeds, or the result of a solve.
+OneInit: TypeAlias = str | ArrayLike | Seeds | GWResult
+InitLike: TypeAlias = OneInit | list[OneInit]
 # A public function reads the placement of the block around it, and passes it as an argument.
 in_force: ContextVar[Placement | None] = ContextVar("placement", default=None)
 
@@ -218,15 +222,3 @@ class Settings(_Settings):
         """Return the settings with what has been chosen for a problem."""
         kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(_Settings)}
         return ResolvedSettings(**(kept | choices))
-
-    def starts_of(self, problem: QuadraticProblem) -> list[Start | Seeds] | None:
-        """Return the starts, checked; None for a race of the default starts."""
-        init, dtype = self.init, self.precision.dtype
-        if isinstance(init, str) and init == "auto":
-            return None if self.method == PGD.name else [PRODUCT]
-        if not is_list_of_starts(init):
-            return [as_start(init, problem, self.seed, also=("auto",), dtype=dtype)]
-        if not len(init):
-            raise ValueError("init must not be an empty list")
-        starts = enumerate(init, self.seed)
-        return [as_start(start, problem, seed, dtype=dtype) for seed, start in starts]

@@ -12,6 +12,7 @@ from ..quadratic.small_descent import descend_small
 from ..utils.tuning import DEFAULT
 from .product_plan import completed
 from .search.advice import conclude, remarked
+from .search.inits import starts_of
 from .search.starts import PRODUCT
 
 
@@ -30,7 +31,7 @@ def begin_small(problem, options):
     if max(problem.shape) > options.tuning.few_points or not plain:
         return None
     method = as_method(options.method, problem, options.precision)
-    starts = options.starts_of(problem)
+    starts = starts_of(options, problem)
     if starts is None or len(starts) > 1 or starts[0].kind not in ("product", "plan"):
         return None
     n_threads = options.threads(problem)

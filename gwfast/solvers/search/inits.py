@@ -1,20 +1,31 @@
 """The starts that a caller may pass as `init`."""
 
-from typing import TypeAlias, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from ...problems.quadratic import QuadraticProblem
+from ...quadratic.methods import PGD
 from ...results.result import GWResult
 from ...utils.labels import in_order
 from ...utils.validation import one_of
+from ..options import InitLike, OneInit, Settings
 from .exact import exact_start
-from .seeds import Seeds
+from .seeds import AnyStart, Seeds
 from .starts import PRODUCT, PROFILE, Start, as_plan, given, random
 
-# A name, a plan, seeds, or the result of a solve.
-OneInit: TypeAlias = str | ArrayLike | Seeds | GWResult
-InitLike: TypeAlias = OneInit | list[OneInit]
+
+def starts_of(settings: Settings, problem: QuadraticProblem) -> list[AnyStart] | None:
+    """Return the starts of a solve, checked; None for a race of the default starts."""
+    init, dtype = settings.init, settings.precision.dtype
+    if isinstance(init, str) and init == "auto":
+        return None if settings.method == PGD.name else [PRODUCT]
+    if not is_list_of_starts(init):
+        return [as_start(init, problem, settings.seed, also=("auto",), dtype=dtype)]
+    if not len(init):
+        raise ValueError("init must not be an empty list")
+    starts = enumerate(init, settings.seed)
+    return [as_start(start, problem, seed, dtype=dtype) for seed, start in starts]
 
 
 def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):

@@ -17,6 +17,7 @@ from ...utils.callers import outside
 from ...utils.labels import first_rows
 from ...utils.types import IntArray
 from ...utils.validation import as_any_array, as_array, as_mapping, as_translations
+from .starts import Start
 
 # Words with their translations.
 Known: TypeAlias = str | Iterable[str]
@@ -132,6 +133,9 @@ class Seeds:
     def _counted(self, noun: str) -> str:
         number = len(np.asarray(self.pairs))
         return f"{number} {noun}{'s' * (number != 1)}"
+
+
+AnyStart: TypeAlias = Start | Seeds
 
 
 def alike(words_x: Sequence[str], words_y: Sequence[str], name: str) -> IntArray:
