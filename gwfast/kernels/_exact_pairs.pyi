@@ -16,6 +16,7 @@ class Space:
         most: float,
         features: Float64Array | None = None,
         directions: Float64Array | None = None,
+        ties: bool = False,
     ) -> None: ...
 
 class ExactPairs:
@@ -32,6 +33,7 @@ class ExactPairs:
         linear: float = 0.0,
         least_change: float = 0.0,
         least_relative: float = 0.0,
+        from_product: bool = True,
     ) -> None: ...
     def begin(
         self,

@@ -181,14 +181,15 @@ def solve_all(
 
     numbered = dict(enumerate(calls))
     n_threads = resolve_n_threads(team=False) if len(calls) > 1 else 1
-    for k, descent in small_descents(numbered, begin, NEVER, n_threads) if max_iter else ():
+    shapes = {k: call.shape for k, call in numbered.items()}
+    for k, descent in small_descents(shapes, begin, NEVER, n_threads) if max_iter else ():
         answers[k] = _answer(calls[k], epsilon, posed.pop(k), finished(descent, limits[k]))
     left = numbered.keys() - answers.keys()
     with single_threaded_blas(max((max(calls[k].shape) for k in left), default=0)):
         for k in left:
             setup = posed.pop(k, None) or _posed(calls[k], method)
-            descent = _descend(calls[k], setup, epsilon, limits[k], verbose) if max_iter else None
-            answers[k] = _answer(calls[k], epsilon, setup, descent)
+            ended = _descend(calls[k], setup, epsilon, limits[k], verbose) if max_iter else None
+            answers[k] = _answer(calls[k], epsilon, setup, ended)
     for k, call in numbered.items() if verbose else ():
         print_row = table(every=10)
         for error in answers[k].errors if max(call.shape) <= DEFAULT.few_points else ():

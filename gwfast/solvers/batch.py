@@ -6,14 +6,17 @@ import contextlib
 import contextvars
 import dataclasses
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..linear.marginals import Marginals
 from ..problems.epsilon import EpsilonLike
 from ..problems.losses import LossName
 from ..problems.quadratic import QuadraticProblem
+from ..quadratic.descend import Descent
+from ..quadratic.judge import Limits
 from ..quadratic.methods import PGD
 from ..results.result import ConvergenceWarning, GWResult
 from ..utils.callers import outside
@@ -21,7 +24,7 @@ from ..utils.deadline import Deadline
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import Dtype
-from ..utils.progress import ProgressEvent, reporting
+from ..utils.progress import ProgressEvent, Reporter, reporting
 from ..utils.types import MemoryLimit, Progress
 from .gromov import solve
 from .options import InitLike, Settings, SolverOptions
@@ -123,26 +126,28 @@ def gromov_wasserstein_batch(
     return results
 
 
-def solve_all(problems, options, n_threads, report):
+def solve_all(
+    problems: Sequence[QuadraticProblem], options: Settings, n_threads: int, report: Reporter
+) -> list[GWResult]:
     """Return the results of all problems, solved in parallel."""
-    results, limits = {}, options.limits
+    results, limits = dict[int, GWResult](), options.limits
     # The largest first, so that none is left alone at the end.
     order = sorted(range(len(problems)), key=lambda k: -problems[k].shape[0])
 
-    def announce():
+    def announce() -> None:
         done = len(results)
         report(ProgressEvent("solve", "solving", done + 1, done, len(problems)))
 
-    def begin(k):
+    def begin(k: int) -> tuple[Descent, Limits] | None:
         with _numbered(k):
             descent = begin_small(problems[k], _cheap(problems[k], options))
-        return descent and (descent, limits)
+        return None if descent is None else (descent, limits)
 
-    begun = {}  # descents that the compiled loop cannot finish
+    begun = dict[int, Descent]()  # descents that the compiled loop cannot finish
 
-    def solve_together():
-        small = {k: problems[k] for k in order}
-        for k, descent in small_descents(small, begin, limits.deadline, n_threads):
+    def solve_together() -> None:
+        shapes = {k: problems[k].shape for k in order}
+        for k, descent in small_descents(shapes, begin, limits.deadline, n_threads):
             if descent.status is None:
                 begun[k] = descent
                 continue
@@ -156,11 +161,11 @@ def solve_all(problems, options, n_threads, report):
         # The system takes time to say how much memory is free.
         options = dataclasses.replace(options, memory_limit=as_memory_limit(options.memory_limit))
 
-    def finish(problem, descent):
+    def finish(problem: QuadraticProblem, descent: Descent) -> GWResult:
         descent = finished(descent, limits)
         return small_result(problem, descent, limits, descent.seconds)
 
-    def solve_one(k):
+    def solve_one(k: int) -> GWResult:
         with _numbered(k):
             if k in begun:
                 return contextvars.Context().run(finish, problems[k], begun[k])
@@ -180,7 +185,7 @@ def solve_all(problems, options, n_threads, report):
     return [results[k] for k in range(len(problems))]
 
 
-def _cheap(problem, options):
+def _cheap(problem: QuadraticProblem, options: Settings) -> Settings:
     """Return the options with cheap starts, for one of many problems."""
     n, m = problem.shape
     asked = isinstance(options.init, str) and options.init == "auto"
@@ -193,25 +198,29 @@ def _cheap(problem, options):
     return dataclasses.replace(options, init=init)
 
 
-def _as_problem(number, problem, given):
-    several = isinstance(problem, tuple | list)
-    if not isinstance(problem, QuadraticProblem) and not (several and len(problem) in (2, 4)):
-        came = type(problem).__name__ + (f" of {len(problem)}" if several else "")
-        raise TypeError(
-            f"problems[{number}] must be a QuadraticProblem or a tuple (x, y) or (x, y, p, q), "
-            f"got {came}"
-        )
+def _as_problem(
+    number: int, problem: QuadraticProblem | tuple, given: dict[str, Any]
+) -> QuadraticProblem:
     with _numbered(number):
-        if several:
+        if isinstance(problem, QuadraticProblem):
+            for name, value in given.items():
+                if value not in ("square", "balanced"):
+                    text = f"{name} must be left out for a QuadraticProblem, got {value!r}"
+                    raise ValueError(text)
+            return problem.refreshed()
+        if isinstance(problem, tuple | list) and len(problem) in (2, 4):
             return QuadraticProblem(*problem, **given)
-        for name, value in given.items():
-            if value not in ("square", "balanced"):
-                raise ValueError(f"{name} must be left out for a QuadraticProblem, got {value!r}")
-        return problem.refreshed()
+    came = type(problem).__name__
+    if isinstance(problem, tuple | list):
+        came += f" of {len(problem)}"
+    raise TypeError(
+        f"problems[{number}] must be a QuadraticProblem or a tuple (x, y) or (x, y, p, q), got "
+        f"{came}"
+    )
 
 
 @contextlib.contextmanager
-def _numbered(number):
+def _numbered(number: int) -> Iterator[None]:
     """Messages of errors inside begin with the number of the problem."""
     try:
         yield

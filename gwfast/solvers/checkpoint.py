@@ -1,5 +1,7 @@
 """The file in which a solve that was killed goes on: fields of one State, by `numpy.savez`."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import json
@@ -7,19 +9,23 @@ import math
 import os
 import time
 import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .. import _version
 from ..utils.archives import open_archive, read_array, shortened
 from ..utils.atomic_files import replacing
+from ..utils.types import PathLike
 
 # Bytes of the header of an array, and of its entry in the archive.
 HEADER_BYTES = 1 << 12
 
 
-def as_checkpoint(path):
+def as_checkpoint(path: PathLike | None) -> Path | None:
     """Return the path of a caller's `checkpoint`, or None."""
     if path is None:
         return None
@@ -33,13 +39,13 @@ def as_checkpoint(path):
     return path
 
 
-def digest(*parts):
+def digest(*parts: object) -> str:
     """Return a text that tells arrays, by their content, and other values, by `repr`, apart."""
     feed = hashlib.blake2b(_version.__version__.encode(), digest_size=16)
     for part in parts:
         if isinstance(part, np.ndarray):
             feed.update(f"{part.dtype}{part.shape}".encode())
-            feed.update(np.ascontiguousarray(part))
+            feed.update(np.ascontiguousarray(part).data)
         else:
             feed.update(f"{part!r};".encode())
     return feed.hexdigest()
@@ -50,16 +56,16 @@ class Checkpoint:
     the result depends on.
     """
 
-    def __init__(self, path, identity):
+    def __init__(self, path: Path, identity: str) -> None:
         self.path, self._identity, self._ended, self._took = path, identity, -np.inf, 0.0
 
     @property
-    def is_there(self):
+    def is_there(self) -> bool:
         """Return whether there is something to go on from."""
         return self.path.exists()
 
     @contextlib.contextmanager
-    def reading(self):
+    def reading(self) -> Iterator[None]:
         """Turn every error inside the block into a ValueError that names the file."""
         try:
             yield
@@ -68,12 +74,12 @@ class Checkpoint:
             text = f"{self.path}: damaged, or no checkpoint of this solve ({shortened(error)})"
             raise ValueError(text) from error
 
-    def load(self, arrays, n_steps=0):
-        """Return what was saved, or None: arrays of these names, shapes and dtypes, and at most so
-        many steps. ValueError if the file is damaged, holds more, or is another solve's.
+    def load(
+        self, arrays: Mapping[str, tuple[tuple[int, ...], DTypeLike]], n_steps: int = 0
+    ) -> dict[str, Any]:
+        """Return what was saved: arrays of these names, shapes and dtypes, and at most so many
+        steps. ValueError if the file is damaged, holds more, or is another solve's.
         """
-        if not self.is_there:
-            return None
         # 1000 candidates take 0.6 MB, and a step 1040 bytes at most. A text of brackets alone takes
         # six times as much once JSON has read it.
         most = (4 << 20) + 1200 * n_steps
@@ -99,19 +105,21 @@ class Checkpoint:
             )
         return saved
 
-    def save(self, **values):
+    def save(self, **values: object) -> None:
         """Write arrays, and other values as JSON, whole or not at all, if that is due."""
         began = time.perf_counter()
         # Writing takes 5 % of the time at most.
         if self._took > 0.05 * (began - self._ended):
             return
-        arrays = {name: x for name, x in values.items() if isinstance(x, np.ndarray)}
-        numbers = {name: x for name, x in values.items() if name not in arrays}
-        numbers = json.dumps({**numbers, "identity": self._identity}, default=float)
+        arrays: dict[str, Any] = {
+            name: x for name, x in values.items() if isinstance(x, np.ndarray)
+        }
+        others = {name: x for name, x in values.items() if name not in arrays}
+        numbers = json.dumps({**others, "identity": self._identity}, default=float)
         try:
             with replacing(self.path) as file:
                 content = digest(numbers, *(arrays[name] for name in sorted(arrays)))
-                np.savez(file, numbers=numbers, content=content, **arrays)
+                np.savez(file, numbers=np.array(numbers), content=np.array(content), **arrays)
                 file.flush()
                 os.fsync(file.fileno())  # for a power cut
         except OSError as error:

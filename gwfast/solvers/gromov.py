@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels._kernels import LEAST_ENTRY
@@ -27,19 +30,21 @@ from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
 from ..utils.pot_names import QUADRATIC, knows_pot_names
 from ..utils.precision import DOUBLE, Dtype
-from ..utils.progress import ProgressEvent, reporting
+from ..utils.progress import ProgressEvent, Reporter, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import Checkpoint, digest
-from .options import Callback, InitLike, Settings, SolverOptions, in_force
+from .options import Callback, InitLike, ResolvedSettings, Settings, SolverOptions, in_force
 from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, remarked, warn_of
 from .search.exact import check_exact, solve_exact
 from .search.inits import starts_of
 from .search.levels import choose, needs
-from .search.seeds import Seeds
+from .search.seeds import AnyStart, Seeds
 from .search.starts import PRODUCT
 from .small import small_descent, small_result
+
+Search: TypeAlias = Callable[[QuadraticProblem, ResolvedSettings, Reporter], driver.Found]
 
 
 @knows_pot_names(QUADRATIC)
@@ -166,7 +171,7 @@ def gromov_wasserstein(
     return result
 
 
-def solve(problem, options, race=driver.search):
+def solve(problem: QuadraticProblem, options: Settings, race: Search = driver.search) -> GWResult:
     """Return the `GWResult` of a problem, without the warning of `gromov_wasserstein`; without an
     `init`, ``race(problem, options, report)`` finds the best start.
     """
@@ -184,28 +189,28 @@ def solve(problem, options, race=driver.search):
         if starts is not None and len(starts) > 1:
             raise ValueError("init must be one start, or 'auto', with epsilon=0, got a list")
     else:
-        starts, options = _prepared(problem, options, starts)
-        limit = options.memory_limit
+        starts, resolved = _prepared(problem, options, starts)
+        checkpoint, limit = resolved.checkpoint, resolved.memory_limit
     # Searches call BLAS for more than products of small costs with vectors.
     n_points = None if starts is None else max(problem.shape)
     with single_threaded_blas(n_points), reporting(options.progress) as report:
         try:
             options.limits.deadline.check()
-            if options.checkpoint and options.checkpoint.is_there:
-                report(ProgressEvent("solve", f"going on from {options.checkpoint.path}"))
             if options.is_exact:
-                start = starts and starts[0]
+                start = starts[0] if starts else None
                 result = solve_exact(problem, start, options, report, solve, limit)
-            elif starts is None:
-                found = race(problem, options, report)
-                result = conclude(found.descent, found.rival, options.limits)
-                result = dataclasses.replace(result, candidates=found.candidates)
-                result = doubted(problem, result, options.search_time)
             else:
-                report(ProgressEvent("solve", f"solving from {starts[0]}"))
-                found = driver.search(problem, options, report, starts)
-                more = dict(starts=starts, candidates=found.candidates)
-                result = conclude(found.descent, found.rival, options.limits, **more)
+                if checkpoint and checkpoint.is_there:
+                    report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
+                if starts is None:
+                    found = race(problem, resolved, report)
+                else:
+                    report(ProgressEvent("solve", f"solving from {starts[0]}"))
+                    found = driver.search(problem, resolved, report, starts)
+                result = conclude(found.descent, found.rival, options.limits, starts)
+                result = dataclasses.replace(result, candidates=found.candidates)
+                if starts is None:
+                    result = doubted(problem, result, options.search_time)
                 winner = found.winner
             result = remarked(problem, result, starts, winner)
         except OutOfTime:
@@ -215,18 +220,19 @@ def solve(problem, options, race=driver.search):
     return completed(problem, result, time.perf_counter() - began, limit)
 
 
-def _represented(problem, options):
+def _represented(problem: QuadraticProblem, options: Settings) -> tuple[QuadraticProblem, Settings]:
     """Return the problem, of matrices if products with clouds take longer or if float32 has no
     numbers for the plans on the way, and the options, then with float64.
     """
     x, y, rule = problem.x, problem.y, problem.rule
-    relaxed = rule.is_relaxed and max(problem.shape) < options.tuning.iterated_from
-    if relaxed and min(rule.rho) < 0.01 * product_mean(problem):
+    few = max(problem.shape) < options.tuning.iterated_from
+    if few and rule.rho is not None and min(rule.rho) < 0.01 * product_mean(problem):
         # Missing a marginal costs next to nothing.
         options = dataclasses.replace(options, precision=DOUBLE)
     elif (
         options.tier not in ("auto", "dense")
         or not is_factored(problem)
+        or not (isinstance(x, PointCloud) and isinstance(y, PointCloud))
         or x.rank + y.rank < x.n + y.n
         or is_placed(problem, options.placement)
     ):
@@ -234,7 +240,7 @@ def _represented(problem, options):
     return problem.replace(x=x.to_dense(), y=y.to_dense()), options
 
 
-def _in_dtype(result, dtype):
+def _in_dtype(result: GWResult, dtype: np.dtype[Any]) -> GWResult:
     """Return the result with a plan of that dtype."""
     plan = result.coupling
     if plan.dtype == dtype:
@@ -244,7 +250,9 @@ def _in_dtype(result, dtype):
     return dataclasses.replace(result, coupling=ArrayCoupling(array, plan.n_threads))
 
 
-def _prepared(problem, options, starts):
+def _prepared(
+    problem: QuadraticProblem, options: Settings, starts: list[AnyStart] | None
+) -> tuple[list[AnyStart] | None, ResolvedSettings]:
     """Return the starts, None for a race, and the options with the method, the memory limit, the
     tier, the placement and the checkpoint of the problem.
     """
@@ -279,7 +287,9 @@ def _prepared(problem, options, starts):
     return starts, resolved
 
 
-def _identity(problem, options, starts):
+def _identity(
+    problem: QuadraticProblem, options: ResolvedSettings, starts: list[AnyStart] | None
+) -> str:
     """Return the digest of all that the result of a solve depends on."""
     rule, limits, between = problem.rule, options.limits, problem.between
     parts = [rule.p, rule.q, rule.name, rule.mass, rule.rho, problem.loss, problem.alpha]

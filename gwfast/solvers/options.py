@@ -22,11 +22,13 @@ from ..results.records import LiveStep
 from ..results.result import GWResult
 from ..utils.deadline import Deadline
 from ..utils.precision import DOUBLE, SINGLE, Dtype, FloatPrecision, as_precision
+from ..utils.progress import ProgressListener
 from ..utils.tuning import DEFAULT, Tuning
 from ..utils.types import MemoryLimit, PathLike, Progress
 from ..utils.validation import as_count, as_positive, one_of
 from .checkpoint import Checkpoint, as_checkpoint
 from .search.seeds import Seeds
+from .search.starts import Start
 
 Callback = Callable[[LiveStep], object]
 # The starts that a caller may pass as `init`: a name, a plan, seeds, or the result of a solve.
@@ -119,7 +121,7 @@ def as_options(options: SolverOptions | None) -> SolverOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Settings:
+class SharedSettings:
     """Settings of a solve that do not depend on the problem.
 
     With the `order` "mass" coarse levels have the points with most mass, with "given" the first
@@ -135,7 +137,7 @@ class _Settings:
     n_starts: int | None = None
     search_time: float | None = None
     callback: Callback | None = None
-    progress: Progress = False
+    progress: Progress | ProgressListener = False
     tuning: Tuning = DEFAULT
     placement: Placement | None = None
 
@@ -150,7 +152,7 @@ class _Settings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ResolvedSettings(_Settings):
+class ResolvedSettings(SharedSettings):
     """How to solve a given problem."""
 
     method: Method = PGD
@@ -160,12 +162,12 @@ class ResolvedSettings(_Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(_Settings):
+class Settings(SharedSettings):
     """What a caller has asked for; see `gromov_wasserstein` and `SolverOptions`. The solve checks
     `init`, `method`, `n_threads`, `memory_limit` and `tier`, which depend on the problem.
     """
 
-    init: InitLike = "auto"
+    init: InitLike | Start = "auto"
     method: MethodName = "pgd"
     tier: Tier = "auto"
     memory_limit: MemoryLimit = None
@@ -220,5 +222,7 @@ class Settings(_Settings):
 
     def resolved(self, **choices: Any) -> ResolvedSettings:
         """Return the settings with what has been chosen for a problem."""
-        kept = {field.name: getattr(self, field.name) for field in dataclasses.fields(_Settings)}
+        kept = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(SharedSettings)
+        }
         return ResolvedSettings(**(kept | choices))

@@ -7,7 +7,8 @@ import functools
 import itertools
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,6 +41,9 @@ from .checkpoint import Checkpoint, digest
 from .options import Settings, SolverOptions
 from .search.isomorphism import isomorphisms
 
+Pair: TypeAlias = tuple[int, int]
+# Costs of some pairs, whether these converged, and plans.
+Solved: TypeAlias = tuple[np.ndarray, np.ndarray, list[Any]]
 # Pairs that a thread takes at a time.
 CHUNK = 32
 
@@ -147,7 +151,8 @@ def pairwise_gromov_wasserstein(
     kept, saved = None, None
     if options.checkpoint is not None:  # the file is for all pairs
         kept = Checkpoint(options.checkpoint, digest(*arrays, numbers))
-        saved = kept.load({"costs": ((len(checked.sizes),) * 2, np.float64)})
+        if kept.is_there:
+            saved = kept.load({"costs": ((len(checked.sizes),) * 2, np.float64)})
         options = dataclasses.replace(options, checkpoint=None)
     comparison = _Comparison(checked, saved)
     solver = _Solver(checked, options, bool(plans), resolve_n_threads(n_threads))
@@ -196,7 +201,14 @@ class Spaces:
     shift: float
 
     @classmethod
-    def of(cls, spaces, masses, features, alpha, loss):
+    def of(
+        cls,
+        spaces: Iterable[CostLike],
+        masses: Sequence[ArrayLike | None] | None,
+        features: Sequence[ArrayLike] | None,
+        alpha: float,
+        loss: LossName,
+    ) -> Spaces:
         """Check arguments of `pairwise_gromov_wasserstein`."""
         one_of(loss, "loss", LOSSES)
         alpha = as_alpha(alpha, features, "features")
@@ -235,7 +247,7 @@ class Spaces:
             shift = float(np.mean([x.mean_of(p) for x, p in zip(geometries, checked, strict=True)]))
         return cls(sizes, points, geometries, checked, features, alpha, loss, shift)
 
-    def problem(self, i, j):
+    def problem(self, i: int, j: int) -> QuadraticProblem:
         """Return the `QuadraticProblem` of a pair."""
         linear = None
         if self.features is not None:
@@ -251,7 +263,7 @@ class Spaces:
             alpha=self.alpha,
         )
 
-    def whole(self, pair, plan):
+    def whole(self, pair: Pair, plan: np.ndarray | sparse.csr_array) -> sparse.csr_array:
         """Return the plan of a pair, an array or sparse, as a CSR array with all points."""
         plan, (i, j) = sparse.coo_array(plan), pair
         entries = self.points[i][plan.row], self.points[j][plan.col]
@@ -263,12 +275,13 @@ class _Solver:
     whether they converged, and their plans if these are kept.
     """
 
-    def __init__(self, spaces, options, plans, n_threads=1):
+    def __init__(self, spaces: Spaces, options: Settings, plans: bool, n_threads: int = 1) -> None:
         self.spaces, self.options, self.plans, self._n_threads = spaces, options, plans, n_threads
         # Pairs of a call: an `ExactPairs` keeps the last plan alone.
         self.n_pairs = n_threads if plans and options.is_exact else CHUNK * n_threads
         self._weight = 1.0 if spaces.features is None else spaces.alpha
-        self._space, self._directions = functools.cache(self._make_space), {}
+        self._space = functools.cache(self._make_space)
+        self._directions = dict[tuple[int, int], np.ndarray]()
         self._mean = functools.cache(lambda k: spaces.geometries[k].mean_of(spaces.masses[k]))
         limits = options.limits.max_outer, options.limits.tol
         starts = options.n_starts or 0, options.seed
@@ -283,7 +296,7 @@ class _Solver:
             for _ in range(n_threads)
         ]
 
-    def _make_space(self, number, k):
+    def _make_space(self, number: int, k: int) -> Space:
         """Return the `Space` of a space in pairs."""
         spaces, geometry, masses = self.spaces, self.spaces.geometries[k], self.spaces.masses[k]
         points, loss = np.arange(geometry.n), LOSSES[spaces.loss]
@@ -309,7 +322,7 @@ class _Solver:
             turns is not None and spaces.features is None and has_ties(values, masses),
         )
 
-    def __call__(self, pairs):
+    def __call__(self, pairs: list[Pair]) -> Solved:
         if not self.options.is_exact:
             problems = [self.spaces.problem(*pair) for pair in pairs]
             results = solve_all(problems, self.options, self._n_threads, lambda event: None)
@@ -349,7 +362,7 @@ class _Solver:
                     plans[number] = self.spaces.whole(pairs[number], plan)
         return costs, converged, plans
 
-    def _isomorphism(self, i, j):
+    def _isomorphism(self, i: int, j: int) -> np.ndarray | None:
         """Return a plan of objective zero, or None."""
         left, right = self._mean(i), self._mean(j)
         same_size = self.spaces.geometries[i].n == self.spaces.geometries[j].n
@@ -358,7 +371,9 @@ class _Solver:
         return next(isomorphisms(self.spaces.problem(i, j)), None)
 
 
-def _solve_all(solver, pairs, n_jobs):
+def _solve_all(
+    solver: _Solver, pairs: list[Pair], n_jobs: int | None
+) -> Iterator[tuple[list[Pair], Solved]]:
     """Yield parts of the pairs and their results, by threads of this process or by workers of
     joblib.
     """
@@ -374,7 +389,7 @@ def _solve_all(solver, pairs, n_jobs):
         yield parts[number], results
 
 
-def _solve_elsewhere(spaces, options, plans, pairs):
+def _solve_elsewhere(spaces: Spaces, options: Settings, plans: bool, pairs: list[Pair]) -> Solved:
     """Solve pairs in another process."""
     solver, results = _Solver(spaces, options, plans), []
     for _, result in _solve_all(solver, pairs, None):
@@ -386,7 +401,7 @@ def _solve_elsewhere(spaces, options, plans, pairs):
 class _Comparison:
     """Costs of all pairs so far, NaN before a pair is solved; a checkpoint has some at first."""
 
-    def __init__(self, spaces, saved):
+    def __init__(self, spaces: Spaces, saved: dict[str, Any] | None) -> None:
         self._symmetric, n = spaces.loss == "square", len(spaces.geometries)
         self.bounds, self.costs = np.zeros((n, n)), np.full((n, n), np.nan)
         if self._symmetric:
@@ -394,14 +409,15 @@ class _Comparison:
             weight = 1.0 if spaces.features is None else spaces.alpha
             self.bounds = weight * lower_bounds([signature(*side) for side in sides])
         np.fill_diagonal(self.costs, 0.0)
-        self.plans, self.n_solved, self.n_skipped, self.n_unconverged = {}, 0, 0, 0
+        self.plans = dict[Pair, sparse.csr_array]()
+        self.n_solved, self.n_skipped, self.n_unconverged = 0, 0, 0
         self.total = n * (n - 1) // (2 if self._symmetric else 1)
         if saved is not None:
             np.copyto(self.costs, saved["costs"])
             self.n_unconverged = int(saved["n_unconverged"])
             self.n_solved = self.total - len(self._left())
 
-    def rounds(self, k_nearest):
+    def rounds(self, k_nearest: int | None) -> Iterator[list[Pair]]:
         """Yield lists of pairs to be solved: without `k_nearest` all, else pairs with the lowest
         bounds first, and of the rest only pairs that may still be among the nearest.
         """
@@ -426,7 +442,13 @@ class _Comparison:
                     self.costs[i, j] = self.costs[j, i] = np.inf
             left = still
 
-    def take(self, pairs, costs, converged, plans):
+    def take(
+        self,
+        pairs: list[Pair],
+        costs: np.ndarray,
+        converged: np.ndarray,
+        plans: list[sparse.csr_array],
+    ) -> None:
         """Take what `_Solver` returned for some pairs."""
         solved = ~np.isnan(costs)
         for (i, j), cost in zip(pairs, costs, strict=True):
@@ -438,7 +460,7 @@ class _Comparison:
         self.n_solved += int(np.count_nonzero(solved))
         self.n_unconverged += int(np.count_nonzero(solved & ~converged))
 
-    def _left(self):
+    def _left(self) -> list[Pair]:
         """Return the pairs without a cost, by their places."""
         pairs = np.argwhere(np.isnan(self.costs)).tolist()
         return [(i, j) for i, j in pairs if i < j or not self._symmetric]

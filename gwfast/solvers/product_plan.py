@@ -1,45 +1,51 @@
 """The product plan as a result, and a comparison of results with it."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from ..kernels._kernels import mass_entropy
 from ..problems.cross_cost import CrossCost
+from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import product_mean
 from ..quadratic.methods import PGD
-from ..results.coupling import ArrayCoupling, FactoredCoupling
+from ..results.coupling import ArrayCoupling, Coupling, FactoredCoupling
 from ..results.result import GWResult
 from ..results.status import Ending, Status
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.callers import outside
 from ..utils.precision import SINGLE
+from .options import SharedSettings
 
 
-def unsolved(problem, options):
+def unsolved(problem: QuadraticProblem, options: SharedSettings) -> GWResult:
     """Return the product plan as a `GWResult`, without history."""
     rule, mass, threads = problem.rule, problem.mass, options.threads(problem)
     (rows, cols), value, linear = rule.product(), product_mean(problem), 0.0
     if problem.is_fused:
         linear = _linear_term(problem) / mass
         value = problem.alpha * value + (1.0 - problem.alpha) * linear
-    gw_cost, epsilon = value + rule.penalty(rows, cols), options.epsilon.value
-    if epsilon is None:
+    gw_cost, epsilon = value + rule.penalty(rows, cols), options.epsilon.value or 0.0
+    if options.epsilon.relative is not None:
         cost = max(value - problem.lowest_linear_term(), 0.0)
         epsilon = options.epsilon.relative * cost / (mass * rule.entropy_weight)
     entropy = mass_entropy(rows) + mass_entropy(cols) + mass * np.log(mass)
+    coupling: Coupling
     if options.precision is SINGLE:  # as factors the plan takes no time
-        factors = [np.zeros((size, 1), dtype=np.float32) for size in problem.shape]
+        left, right = (np.zeros((size, 1), dtype=np.float32) for size in problem.shape)
         with np.errstate(divide="ignore"):
-            logs = np.log(rows), np.log(cols / mass)
-        coupling = FactoredCoupling(*factors, *logs, 1.0, threads)
+            f, g = np.log(rows), np.log(cols / mass)
+        coupling = FactoredCoupling(left, right, f, g, 1.0, threads)
     else:
         coupling = ArrayCoupling(np.multiply.outer(rows, cols / mass), threads)
     return GWResult(
         coupling=coupling,
-        potentials=tuple(np.zeros(size) for size in problem.shape),
+        potentials=(np.zeros(problem.shape[0]), np.zeros(problem.shape[1])),
         gw_cost=gw_cost,
         reg_cost=rule.regularized(gw_cost, epsilon, entropy, rows, cols),
         linear_cost=linear,
@@ -55,7 +61,9 @@ def unsolved(problem, options):
     )
 
 
-def no_worse_than_product(problem, result, options):
+def no_worse_than_product(
+    problem: QuadraticProblem, result: GWResult, options: SharedSettings
+) -> GWResult:
     """Return the result, or the product plan if a limit ended a balanced solve at a plan
     with a larger objective. Ending, history and counts stay.
     """
@@ -78,22 +86,25 @@ def no_worse_than_product(problem, result, options):
     )
 
 
-def completed(problem, result, seconds, limit=math.inf):
+def completed(
+    problem: QuadraticProblem, result: GWResult, seconds: float, limit: float = math.inf
+) -> GWResult:
     """Return the result with the seconds of the solve, the labels of the problem, the bytes that
     its plan may take as an array and, if it is fused, advice on the scales of both terms.
     """
-    added = dict(labels=problem.labels, seconds=seconds)
+    result = dataclasses.replace(result, labels=problem.labels, seconds=seconds)
     if limit < math.inf:
-        added["coupling"] = result.coupling.replace(limit=limit)
+        result = dataclasses.replace(result, coupling=result.coupling.replace(limit=limit))
     if problem.is_fused:
         of_scales = [*_advice_on_scales(problem, result)]
-        added["advice"] = "; ".join(filter(None, [*of_scales, result.advice]))
-        if of_scales and result.ending == Ending.CONVERGED:
-            added["ending"] = Ending.SCALES
-    return dataclasses.replace(result, **added)
+        advice = "; ".join(filter(None, [*of_scales, result.advice]))
+        scales = of_scales and result.ending == Ending.CONVERGED
+        ending = Ending.SCALES if scales else result.ending
+        result = dataclasses.replace(result, advice=advice, ending=ending)
+    return result
 
 
-def _advice_on_scales(problem, result):
+def _advice_on_scales(problem: QuadraticProblem, result: GWResult) -> Iterator[str]:
     """Yield what is wrong with the scales of a fused problem and of its epsilon."""
     linear = (1.0 - problem.alpha) * _linear_term(problem, np.abs) / problem.mass
     quadratic = problem.alpha * max(product_mean(problem), 0.0)
@@ -116,18 +127,21 @@ def _advice_on_scales(problem, result):
         )
 
 
-def _linear_term(problem, of=np.asarray):
+def _linear_term(
+    problem: QuadraticProblem, of: Callable[[np.ndarray], np.ndarray] = np.asarray
+) -> float:
     """Return ``p' C q`` of the costs C between the spaces, or of a function of them."""
     between, (p, q) = problem.between, problem.rule.product()
     factored = isinstance(between, CrossCost)
     if factored and (of is np.asarray or between.metric != "dot"):  # then no cost is negative
         return between.mean(p, q)
-    blocks = row_blocks(*between.shape, CACHED_BYTES)
+    n, m = problem.shape
+    blocks = row_blocks(n, m, CACHED_BYTES)
     costs = (between.rows(rows) if factored else between[rows] for rows in blocks)
     return sum(float(p[rows] @ of(cost) @ q) for rows, cost in zip(blocks, costs, strict=True))
 
 
-def warn_of_scales(results):
+def warn_of_scales(results: Iterable[GWResult]) -> None:
     """Warn once of results that converged, but whose scales may be wrong."""
     for result in results:
         if result.ending == Ending.SCALES:

@@ -2,21 +2,33 @@
 compiled call, and around each no more Python than its costs and its result need.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable, Iterator, Mapping
 
 from ..kernels.threads import single_threaded_blas
+from ..problems.epsilon import Epsilon
+from ..problems.quadratic import QuadraticProblem
 from ..quadratic.descend import Descent, descend
+from ..quadratic.judge import Limits
 from ..quadratic.linearize import is_factored, linearize
-from ..quadratic.methods import as_method
+from ..quadratic.methods import Method, as_method
 from ..quadratic.small_descent import descend_small
-from ..utils.tuning import DEFAULT
+from ..results.coupling import Coupling
+from ..results.result import GWResult
+from ..utils.deadline import Deadline
+from ..utils.precision import FloatPrecision
+from ..utils.tuning import DEFAULT, Tuning
+from ..utils.types import FloatArray
+from .options import Settings
 from .product_plan import completed
 from .search.advice import conclude, remarked
 from .search.inits import starts_of
 from .search.starts import PRODUCT
 
 
-def begin_small(problem, options):
+def begin_small(problem: QuadraticProblem, options: Settings) -> Descent | None:
     """Return the `Descent` of a small problem at its start, or None if it needs a search, another
     solver or a callback.
     """
@@ -41,7 +53,16 @@ def begin_small(problem, options):
     )
 
 
-def begin_descent(problem, plan, epsilon, n_threads, *, method, precision, tuning=DEFAULT):
+def begin_descent(
+    problem: QuadraticProblem,
+    plan: FloatArray | Coupling | None,
+    epsilon: Epsilon,
+    n_threads: int,
+    *,
+    method: Method,
+    precision: FloatPrecision,
+    tuning: Tuning = DEFAULT,
+) -> Descent | None:
     """Return the `Descent` of a problem at a plan, None is the product plan; or None if the
     compiled loop does not suit the problem.
     """
@@ -52,7 +73,7 @@ def begin_descent(problem, plan, epsilon, n_threads, *, method, precision, tunin
     return Descent.at(at, at.initial(plan), epsilons) if at.is_small else None
 
 
-def small_descent(problem, options):
+def small_descent(problem: QuadraticProblem, options: Settings) -> Descent | None:
     """Return the `Descent` of one small problem, or None if another solver has to make it."""
     descent = begin_small(problem, options)
     if descent is not None:
@@ -60,7 +81,7 @@ def small_descent(problem, options):
     return finished(descent, options.limits) if descent is not None and descent.steps else None
 
 
-def finished(descent, limits):
+def finished(descent: Descent, limits: Limits) -> Descent:
     """Return a small descent after the iterations that the compiled loop cannot make."""
     if descent.status is None:
         with single_threaded_blas(max(descent.problem.shape)):
@@ -68,12 +89,17 @@ def finished(descent, limits):
     return descent
 
 
-def small_descents(problems, begin, deadline, n_threads):
-    """Solve numbered problems, `n_threads` at a time. Yield the number and the `Descent` of each
-    problem if ``begin(number)`` returns a `Descent` and its `Limits`, not None, and the compiled
-    loop made an iteration; those without a status are to be `finished`.
+def small_descents(
+    shapes: Mapping[int, tuple[int, int]],
+    begin: Callable[[int], tuple[Descent, Limits] | None],
+    deadline: Deadline,
+    n_threads: int,
+) -> Iterator[tuple[int, Descent]]:
+    """Solve numbered problems of these shapes, `n_threads` at a time. Yield the number and the
+    `Descent` of each problem if ``begin(number)`` returns a `Descent` and its `Limits`, not None,
+    and the compiled loop made an iteration; descents without a status are to be `finished`.
     """
-    for part in _parts(problems, 2 * n_threads):
+    for part in _parts(shapes, 2 * n_threads):
         begun = {k: pair for k in part if (pair := begin(k)) is not None}
         descents, limits = ([pair[side] for pair in begun.values()] for side in (0, 1))
         ended = descend_small(descents, limits, n_threads) if begun else ()
@@ -82,7 +108,9 @@ def small_descents(problems, begin, deadline, n_threads):
             break
 
 
-def small_result(problem, descent, limits, seconds):
+def small_result(
+    problem: QuadraticProblem, descent: Descent, limits: Limits, seconds: float
+) -> GWResult:
     """Return the `GWResult` of the descent of a small problem."""
     starts = [PRODUCT]  # or a plan of the caller, which has the same advice
     more = dict(labels=problem.labels, seconds=seconds)
@@ -90,11 +118,10 @@ def small_result(problem, descent, limits, seconds):
     return completed(problem, result, seconds) if problem.is_fused else result
 
 
-def _parts(problems, least):
+def _parts(shapes: Mapping[int, tuple[int, int]], least: int) -> Iterator[list[int]]:
     """Yield lists of the numbers of problems that are prepared together."""
-    part, work = [], 0
-    for k, problem in problems.items():
-        n, m = problem.shape
+    part, work = list[int](), 0
+    for k, (n, m) in shapes.items():
         part.append(k)
         work += n * m * (n + m)
         # This many multiplications an iteration take tenths of a second and 64 MB.

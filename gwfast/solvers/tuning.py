@@ -128,7 +128,7 @@ def tune_epsilon(
     return result
 
 
-def _solved(problem, options, before):
+def _solved(problem: QuadraticProblem, options: Settings, before: GWResult | None) -> GWResult:
     """Return the result of a search, or from the result `before` of another epsilon."""
     if before is None:
         return solve(problem, options)
@@ -141,7 +141,7 @@ def _solved(problem, options, before):
     return dataclasses.replace(result, candidates=Candidates([row]))
 
 
-def _as_epsilons(epsilons):
+def _as_epsilons(epsilons: Iterable[float | str | Epsilon] | None) -> list[Epsilon]:
     """Return a list of `Epsilon`."""
     if epsilons is None:
         epsilons = "5%", "3.5%", "2.5%", "1.75%", "1.25%", "0.9%", "0.6%"
@@ -156,7 +156,7 @@ def _as_epsilons(epsilons):
     return checked
 
 
-def _number(value):
+def _number(value: float) -> float:
     """Return the number that `key` returned; NaN is worse than any."""
     try:
         value = float(value)

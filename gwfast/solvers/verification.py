@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic import certificate
-from ..quadratic.methods import PGD, MethodName, as_method
+from ..quadratic.methods import PGD, Method, MethodName, as_method
 from ..results.coupling import ArrayCoupling, Coupling
 from ..results.result import GWResult
 from ..results.tables import frame
@@ -19,12 +20,13 @@ from ..utils.blocks import row_blocks
 from ..utils.labels import in_order
 from ..utils.memory import as_memory_limit, check_size
 from ..utils.precision import DOUBLE, SINGLE
-from ..utils.types import MemoryLimit
+from ..utils.types import Float64Array, MemoryLimit
 from ..utils.validation import as_array, as_count, as_positive
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Plan: TypeAlias = Callable[[slice], Float64Array]  # rows of a plan
 # Error of the marginals up to which solvers may take the given ones for the plan's.
 MISSED = 1e-5
 
@@ -223,7 +225,7 @@ def verify(
     size = certificate.nbytes(problem, dense=epsilon == 0 or steps.proximal)
     check_size(f"verifying a plan of {n} x {m}", size, limit)
 
-    def plan(rows):
+    def plan(rows: slice) -> Float64Array:
         return coupling._rows(rows).astype(np.float64)
 
     looked = _entries(plan, coupling.shape, epsilon)
@@ -243,10 +245,13 @@ def verify(
     return dataclasses.replace(looked, **found)
 
 
-def _coupling(problem, result):
+def _coupling(problem: QuadraticProblem, result: GWResult | Coupling | ArrayLike) -> Coupling:
     """Return the plan to check as a `Coupling`."""
-    coupling = result.coupling if isinstance(result, GWResult) else result
-    if not isinstance(coupling, Coupling):
+    if isinstance(result, GWResult):
+        coupling = result.coupling
+    elif isinstance(result, Coupling):
+        coupling = result
+    else:
         of = "x and y"
         plan = as_array(in_order(result, "result", *problem.orders, of=of), "result")
         if plan.dtype not in (np.float32, np.float64):
@@ -257,7 +262,7 @@ def _coupling(problem, result):
     return coupling
 
 
-def _check_marginals(problem, report):
+def _check_marginals(problem: QuadraticProblem, report: GWResult) -> None:
     """Raise a ValueError unless the problem has the marginals of the problem that was solved."""
     if problem.marginals != report.marginals.name:
         raise ValueError(
@@ -273,7 +278,7 @@ def _check_marginals(problem, report):
             )
 
 
-def _entries(plan, shape, epsilon):
+def _entries(plan: Plan, shape: tuple[int, int], epsilon: float) -> Verification:
     """Return the `Verification` of the entries alone."""
     n_bad, negative, entropy = 0, 0.0, 0.0
     for rows in row_blocks(*shape):
@@ -285,7 +290,9 @@ def _entries(plan, shape, epsilon):
     return Verification(shape, epsilon, entropy, Residual(n_bad, 0), Residual(negative, 0.0))
 
 
-def _marginals(at, method, marginal_tol):
+def _marginals(
+    at: certificate.Linearized, method: Method, marginal_tol: float
+) -> dict[str, Residual]:
     """Return distances of the sums from the masses."""
     rule, missed = at.problem.rule, []
     marginal_tol *= rule.mass
@@ -301,7 +308,9 @@ def _marginals(at, method, marginal_tol):
     )
 
 
-def _objectives(at, report, looked):
+def _objectives(
+    at: certificate.Linearized, report: GWResult | None, looked: Verification
+) -> dict[str, Any]:
     """Return the objective, and distances of the reported objectives from it."""
     made = dict(gw_cost=at.gw_cost, linear_cost=at.linear_cost)
     if report is None:
@@ -320,7 +329,7 @@ def _objectives(at, report, looked):
     return made | dict(reg_objective=Residual(value, bound))
 
 
-def _exact(at, single, tol):
+def _exact(at: certificate.Linearized, single: bool, tol: float) -> dict[str, Residual]:
     """Return the gap of Frank and Wolfe as a fraction of the objective, or of its rounding."""
     # In float64 solvers end at steps of 1e-13.
     rounding = at.magnitude * (certificate.ROUNDINGS * SINGLE.rounding if single else 1e-12)
@@ -329,7 +338,16 @@ def _exact(at, single, tol):
     return dict(stationarity=gap, truncation=Residual(0.0))
 
 
-def _entropic(costs, at, dtype, report, epsilon, method, tol, max_iter):
+def _entropic(
+    costs: certificate.Costs,
+    at: certificate.Linearized,
+    dtype: np.dtype[Any],
+    report: GWResult | None,
+    epsilon: float,
+    method: Method,
+    tol: float,
+    max_iter: int,
+) -> dict[str, Residual]:
     """Return the distance from the plan of the linear problem."""
     potentials = None if report is None else report.potentials
     (distance, unused, left_out), bound = certificate.after_a_step(

@@ -1,25 +1,34 @@
 """Ending and advice of a solve."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ...kernels._kernels import mass_entropy
 from ...problems.cross_cost import CrossCost
-from ...problems.geometry import PointCloud
+from ...problems.geometry import Geometry, PointCloud
+from ...problems.quadratic import QuadraticProblem
 from ...quadratic import certificate
-from ...quadratic.methods import PGD
-from ...results.result import ConvergenceWarning
+from ...quadratic.descend import Descent
+from ...quadratic.judge import Limits
+from ...quadratic.methods import PGD, Method
+from ...quadratic.state import Linearization
+from ...results.result import ConvergenceWarning, GWResult
 from ...results.status import Ending, Status
 from ...results.tables import Candidates
 from ...utils.callers import outside
 from ...utils.progress import log
+from ...utils.types import Float64Array
 from ..product_plan import warn_of_scales
 from .confidence import LEVEL, TIE, confidence_of, kind_of
 from .isomorphism import symmetry, twins
-from .seeds import Seeds
+from .seeds import AnyStart, Seeds
 
 # Ratio of the costs of both sides below which the smaller ones are lost in rounding.
 NOTHING = 1e-13
@@ -29,7 +38,13 @@ RIVAL = 0.05
 SEEDS = "a few known pairs (init=Seeds(...))"
 
 
-def conclude(descent, rival, limits, starts=None, **more):
+def conclude(
+    descent: Descent,
+    rival: float,
+    limits: Limits,
+    starts: Sequence[AnyStart] | None = None,
+    **more: Any,
+) -> GWResult:
     """Return the `GWResult` of a descent within these limits, from the `starts` of the caller,
     None if a search chose. The nearest plan with little in common is above by a part of `rival`.
     `more` are fields to set.
@@ -55,7 +70,7 @@ def conclude(descent, rival, limits, starts=None, **more):
     return descent.result(ending=ending, advice=advice, **more)
 
 
-def _looked_at(descent, tol, ending, advice):
+def _looked_at(descent: Descent, tol: float, ending: Ending, advice: str) -> tuple[Ending, str]:
     """Return ending and advice, after a look in float64 at the plan of proximal steps and at a
     partial plan: at sharp steps the error of the marginals may hide that they move on, and entries
     that have vanished do not come back.
@@ -86,7 +101,12 @@ def _looked_at(descent, tol, ending, advice):
     return ending, advice
 
 
-def remarked(problem, result, starts=None, winner=0):
+def remarked(
+    problem: QuadraticProblem,
+    result: GWResult,
+    starts: Sequence[AnyStart] | None = None,
+    winner: int = 0,
+) -> GWResult:
     """Add remarks to a result: whether it comes from the `starts` of a caller alone, how many known
     pairs of the start that won, ``starts[winner]``, the plan keeps, and points that cannot be told
     apart. A plan that loses most known pairs is "uncertain", and so is the plan of a search
@@ -102,8 +122,9 @@ def remarked(problem, result, starts=None, winner=0):
         if says_more:
             count = "one start" if len(starts) == 1 else f"{len(starts)} starts"
             remarks.append(f"{count}, not searched")
-        if isinstance(starts[winner], Seeds):
-            kept, n_pairs = starts[winner].kept_by(result.coupling)
+        start = starts[winner]
+        if isinstance(start, Seeds):
+            kept, n_pairs = start.kept_by(result.coupling)
             remarks.append(f"keeps {kept} of {n_pairs} known pair{'s' * (n_pairs != 1)}")
             if 2 * kept < n_pairs and ending == Ending.CONVERGED:
                 ending = Ending.UNCERTAIN
@@ -124,9 +145,9 @@ def remarked(problem, result, starts=None, winner=0):
     return dataclasses.replace(result, ending=ending, advice=advice, remarks=tuple(remarks))
 
 
-def _of_twins(problem):
+def _of_twins(problem: QuadraticProblem) -> list[str]:
     """Return a list of one remark on points that cannot be told apart, or of none."""
-    groups = []
+    groups: list[str] = []
     linear = problem.between
     if isinstance(linear, CrossCost):
         return groups
@@ -143,7 +164,7 @@ def _of_twins(problem):
     return [f"{', and '.join(groups)} cannot be told apart: they are interchangeable"]
 
 
-def _of_symmetry(name, order):
+def _of_symmetry(name: str, order: np.ndarray) -> str:
     """Return the remark on a symmetry of the side of this name."""
     moved = np.flatnonzero(order != np.arange(len(order))).tolist()
     pairs = [f"{k} to {order[k]}" for k in moved[:3]]
@@ -153,14 +174,16 @@ def _of_symmetry(name, order):
     )
 
 
-def _listed(points):
+def _listed(points: Sequence[int]) -> str:
     """Return the first numbers of points as a text."""
     if len(points) > 4:
         return f"{', '.join(map(str, points[:3]))} and {len(points) - 3} more"
     return f"{', '.join(map(str, points[:-1]))} and {points[-1]}"
 
 
-def doubted(problem, result, search_time=None):
+def doubted(
+    problem: QuadraticProblem, result: GWResult, search_time: float | None = None
+) -> GWResult:
     """Return the result of a search with its `confidence`, "uncertain" if that is low. There is
     none if all plans are as good.
     """
@@ -182,7 +205,7 @@ def doubted(problem, result, search_time=None):
     return dataclasses.replace(result, ending=Ending.UNCERTAIN, advice=advice)
 
 
-def warn_of(result, limits):
+def warn_of(result: GWResult, limits: Limits) -> None:
     """Log the end of a solve, and warn unless it converged or was stopped."""
     ended = f"Gromov-Wasserstein ended as {str(result.status)!r} after {result.n_iter} outer"
     log.info(
@@ -205,10 +228,13 @@ def warn_of(result, limits):
     )
 
 
-def _diagnose(descent, rival, starts):
+def _diagnose(
+    descent: Descent, rival: float, starts: Sequence[AnyStart] | None
+) -> tuple[Ending, str]:
     """Return status and advice."""
     at, status, rule = descent.linearization, descent.status, descent.problem.rule
     problem, epsilon = at.problem, descent.epsilon
+    assert status is not None  # the descent has ended
     if status in (Ending.STOPPED, Ending.TIME_LIMIT):
         return status, status.advice
     if rule.is_relaxed:
@@ -265,7 +291,7 @@ def _diagnose(descent, rival, starts):
     return status, status.advice
 
 
-def _untried(method, starts):
+def _untried(method: Method, starts: Sequence[AnyStart] | None) -> list[str]:
     """Return starts to try after the `starts` of the caller; None if a search chose."""
     untried = []
     if starts is not None:
@@ -275,7 +301,7 @@ def _untried(method, starts):
     return [*untried, "other known pairs" if has_pairs else SEEDS]
 
 
-def all_tie(problem):
+def all_tie(problem: QuadraticProblem) -> bool:
     """Return whether all plans of the same mass have the same objective, up to rounding."""
     linear = problem.between if problem.is_fused else np.zeros(1)
     n_points = min(np.count_nonzero(problem.p), np.count_nonzero(problem.q))
@@ -291,7 +317,7 @@ def all_tie(problem):
     return x or y if problem.is_balanced else y and (x or problem.marginals == "semirelaxed")
 
 
-def _extent(geometry):
+def _extent(geometry: Geometry) -> float:
     """Return the range of costs given as a matrix, and of a cloud about the largest cost."""
     if isinstance(geometry, PointCloud):
         return geometry.scale * float(np.square(geometry.features).max())
@@ -299,7 +325,9 @@ def _extent(geometry):
     return high - low
 
 
-def missed_rows(linearization, rows, status):
+def missed_rows(
+    linearization: Linearization, rows: Float64Array, status: Ending
+) -> tuple[Ending, str]:
     """Return status and advice if a plan of alternating projections is far from the masses of its
     rows; else the status as it is, and its advice.
     """
@@ -311,7 +339,7 @@ def missed_rows(linearization, rows, status):
     return status, f"{missed:.0%} of the mass is in other rows than p says; {status.advice}"
 
 
-def _size(geometry, masses):
+def _size(geometry: Geometry, masses: Float64Array) -> float:
     """Return the standard deviation of the costs between points of these masses."""
     if isinstance(geometry, PointCloud) and geometry.has_factors:
         center, scale = masses @ geometry.features.astype(np.float64), geometry.scale
@@ -319,5 +347,5 @@ def _size(geometry, masses):
         square = float(masses @ geometry.square_times(masses))
     else:
         costs, scale = geometry.to_dense(), 1.0
-        mean, square = (masses @ one for one in costs.moments(0.0, masses))
+        mean, square = (float(masses @ one) for one in costs.moments(0.0, masses))
     return scale * max(square - mean**2, 0.0) ** 0.5

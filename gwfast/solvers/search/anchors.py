@@ -7,11 +7,15 @@ of them are a pair of anchors if the costs between them agree. The pairs of anch
 points best become starts, after more anchors among the points that they place.
 """
 
+from __future__ import annotations
+
 import functools
 
 import numpy as np
 
-from ...utils.deadline import NEVER
+from ...problems.quadratic import QuadraticProblem
+from ...utils.deadline import NEVER, Deadline
+from ...utils.types import Float32Array
 from .starts import Start, distinct, is_similarity
 
 # Candidates, pairs of them that are compared, rows that these are compared on, pairs that are
@@ -19,9 +23,11 @@ from .starts import Start, distinct, is_similarity
 N_CANDIDATES, N_PAIRS, N_ROWS, N_REFINED, N_ANCHORS = 64, 256, 64, 12, 8
 
 
-def anchor_starts(problem, most=3, deadline=NEVER):
+def anchor_starts(
+    problem: QuadraticProblem, most: int = 3, deadline: Deadline = NEVER
+) -> list[Start]:
     """Return different starts of symmetric costs, the best first, at most `most`."""
-    (n, m), linear = problem.shape, 0.0
+    (n, m), linear = problem.shape, np.zeros((1, 1))
     # Costs are copied in float64.
     if not 4 <= min(n, m) <= max(n, m) <= 2500 or problem.alpha == 0:
         return []
@@ -37,26 +43,28 @@ def anchor_starts(problem, most=3, deadline=NEVER):
         share *= problem.mass / min(problem.p.sum(), problem.q.sum())
     if n > m:
         costs, linear = costs[::-1], np.transpose(linear)
-    plans = _placed(*costs, linear, share, most, deadline)
+    plans = _placed(costs[0], costs[1], linear, share, most, deadline)
     return [
         Start(f"anchors {rank}", functools.partial(_as_plan, plan.T if n > m else plan), "anchors")
         for rank, plan in enumerate(plans)
     ]
 
 
-def _as_plan(plan, problem, n_threads):
+def _as_plan(plan: np.ndarray, problem: QuadraticProblem, n_threads: int) -> Float32Array:
     """Return the plan with the mass of each row."""
     masses = problem.p[:, None] / plan.sum(axis=1, keepdims=True)
     return (plan * masses).astype(np.float32)
 
 
-def _placed(x, y, linear, share, most, deadline):
+def _placed(
+    x: np.ndarray, y: np.ndarray, linear: np.ndarray, share: float, most: int, deadline: Deadline
+) -> list[np.ndarray]:
     """Return densities (n, m) of matches, by the costs (n, n) and (m, m) of both sides, n <= m."""
-    near, unit = zip(*map(_nearest, (x, y)), strict=True)
-    unit = max(unit)
+    (near_x, unit_x), (near_y, unit_y) = _nearest(x), _nearest(y)
+    unit = max(unit_x, unit_y)
     if not unit > 0:
         return []
-    rows, cols = np.divmod(_candidates(*near), len(y))
+    rows, cols = np.divmod(_candidates(near_x, near_y), len(y))
     first, second = np.triu_indices(len(rows), 1)
     lengths = x[rows[first], rows[second]]  # compared in units of a typical nearest cost
     agree = np.abs(lengths - y[cols[first], cols[second]]) <= 0.3 * unit
@@ -67,7 +75,7 @@ def _placed(x, y, linear, share, most, deadline):
         return []
     seen = np.linspace(0, len(x) - 1, min(len(x), N_ROWS)).astype(np.intp)
     apart = np.square(x[np.ix_(seen, rows)].T[:, :, None] - y[:, cols].T[:, None, :])
-    of_rows = linear[seen] if np.ndim(linear) else 0.0
+    of_rows = np.broadcast_to(linear, (len(x), linear.shape[1]))[seen]
     scores = np.empty(len(first))
     for k, (i, j) in enumerate(zip(first, second, strict=True)):
         deadline.check()
@@ -85,7 +93,7 @@ def _placed(x, y, linear, share, most, deadline):
     ]
 
 
-def _nearest(cost):
+def _nearest(cost: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the sorted costs to other points, and the typical least one less the diagonal."""
     n = len(cost)
     others = cost[~np.eye(n, dtype=bool)].reshape(n, n - 1)
@@ -93,7 +101,7 @@ def _nearest(cost):
     return others, float(np.median(others[:, 0] - np.diag(cost)))
 
 
-def _candidates(x, y):
+def _candidates(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the numbers of pairs of points whose nearest costs (n, n - 1), (m, m - 1) agree best,
     in turn for several numbers of these.
     """
@@ -110,7 +118,14 @@ def _candidates(x, y):
     return in_turn[np.sort(np.unique(in_turn, return_index=True)[1])[:N_CANDIDATES]]
 
 
-def _refined(x, y, linear, rows, cols, share):
+def _refined(
+    x: np.ndarray,
+    y: np.ndarray,
+    linear: np.ndarray,
+    rows: np.ndarray,
+    cols: np.ndarray,
+    share: float,
+) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the score of anchors, where they place the points (n,), and the costs (n, m) of
     placements, after more anchors twice.
     """
@@ -131,7 +146,7 @@ def _refined(x, y, linear, rows, cols, share):
     return _trimmed(least, share), best, cost
 
 
-def _trimmed(values, share):
+def _trimmed(values: np.ndarray, share: float) -> float:
     """Return the mean of the least values, a share of all."""
     count = max(int(share * len(values)), 1)
     return float(np.partition(values, count - 1)[:count].mean())

@@ -6,13 +6,18 @@ axes are matched with d axes by how pairs of axes occur together, which takes mi
 of right axes is enough for a descent on a few hundred points to find most of the rest.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ...problems.geometry import PointCloud
-from ...utils.deadline import NEVER
+from ...problems.quadratic import QuadraticProblem
+from ...utils.deadline import NEVER, Deadline
+from ...utils.types import Float32Array, Float64Array, FloatArray
 from .starts import Start, couple, distinct
 
 # Iterations on few points.
@@ -20,7 +25,15 @@ N_ITERATIONS = 10
 TINY = 1e-30
 
 
-def axis_starts(problem, few, rows, epsilon, seeds, most, deadline=NEVER):
+def axis_starts(
+    problem: QuadraticProblem,
+    few: QuadraticProblem,
+    rows: Sequence[np.ndarray],
+    epsilon: float,
+    seeds: Sequence[int],
+    most: int,
+    deadline: Deadline = NEVER,
+) -> list[Start]:
     """Return different starts of two clouds, the lowest objective first, at most `most`; none if
     a side has too few points or axes. ``few`` is the problem on `rows` of either side, on which all
     matches of axes descend, and each of the `seeds` is one more estimate of all components.
@@ -47,11 +60,12 @@ def axis_starts(problem, few, rows, epsilon, seeds, most, deadline=NEVER):
                 scores *= np.float32(1.1 / np.sqrt(len(pairs[0])))
                 found.append(_descended(few, scores, 0.5 * epsilon))  # few points need sharp plans
     found.sort(key=lambda one: one[0])
-    product = np.outer(few.p @ few.x.features, few.q @ few.y.features)
+    few_clouds = _clouds(few)
+    product = np.outer(few.p @ few_clouds[0].features, few.q @ few_clouds[1].features)
 
-    def differ(contraction, other):
+    def differ(contraction: np.ndarray, other: np.ndarray) -> bool:
         size = np.linalg.norm(contraction - product)
-        return np.linalg.norm(contraction - other) > 0.3 * size
+        return bool(np.linalg.norm(contraction - other) > 0.3 * size)
 
     kept = distinct((x for _, x in found if np.isfinite(x).all()), most, differ)
     return [
@@ -60,14 +74,18 @@ def axis_starts(problem, few, rows, epsilon, seeds, most, deadline=NEVER):
     ]
 
 
-def _side(geometry, masses, rng):
+def _side(
+    geometry: PointCloud, masses: Float64Array, rng: np.random.Generator
+) -> Float32Array | None:
     """Return the components (n, k) of a cloud's points, or None, see `components`."""
     points = geometry.points if geometry.population is None else geometry.population
     weights = masses if len(points) == len(masses) else np.full(len(points), 1.0 / len(points))
     return components(points, weights, rng, geometry.n)
 
 
-def components(points, weights, rng, n=None):
+def components(
+    points: np.ndarray, weights: np.ndarray, rng: np.random.Generator, n: int | None = None
+) -> Float32Array | None:
     """Return independent components (n, k) of the first `n` points, float32, of unit variance and
     positive skewness; None if there are too few points for two.
 
@@ -100,7 +118,7 @@ def components(points, weights, rng, n=None):
     return sources[:n]
 
 
-def _orthogonal(matrix):
+def _orthogonal(matrix: np.ndarray) -> np.ndarray:
     left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return left @ right
 
@@ -108,7 +126,7 @@ def _orthogonal(matrix):
 # --- Axes with axes -------------------------------------------------------------------
 
 
-def _moments(s):
+def _moments(s: np.ndarray) -> tuple[np.ndarray, ...]:
     """Moments of third and fourth order, and how often two components are large at once."""
     n, squares, large = len(s), s**2, (s > 2).astype(s.dtype)
     fourth = np.log1p(np.maximum(squares.T @ squares / n - 1.0, -0.9))
@@ -120,12 +138,12 @@ def _moments(s):
     )
 
 
-def _upper(s):
+def _upper(s: np.ndarray) -> tuple[np.ndarray, ...]:
     """Correlations of how far components exceed half a standard deviation, which saturate."""
     return (np.corrcoef(np.tanh(np.maximum(s - 0.5, 0.0) / 2.0), rowvar=False),)
 
 
-def _soft(s):
+def _soft(s: np.ndarray) -> tuple[np.ndarray, ...]:
     """Correlations of the positive parts of components, smoothed."""
     return (np.corrcoef(np.logaddexp(0.0, 2.0 * s), rowvar=False),)
 
@@ -136,7 +154,7 @@ def _soft(s):
 STATISTICS = (_upper, 0.3), (_soft, 0.3), (_moments, 1.0)
 
 
-def _statistics(sources):
+def _statistics(sources: np.ndarray) -> Iterator[list[np.ndarray]]:
     """Yield matrices (k, k), centered, of norm one and with a diagonal of zeros, for each of the
     `STATISTICS`.
     """
@@ -149,12 +167,17 @@ def _statistics(sources):
         yield matrices
 
 
-def _quantiles(sources):
+def _quantiles(sources: np.ndarray) -> np.ndarray:
     at = np.linspace(0, len(sources) - 1, 100).astype(np.int64)
     return np.sort(sources, axis=0)[at].T
 
 
-def matched(left, right, unary, rng):
+def matched(
+    left: Sequence[np.ndarray],
+    right: Sequence[np.ndarray],
+    unary: np.ndarray,
+    rng: np.random.Generator,
+) -> list[tuple[np.ndarray, ...]]:
     """Return matches of axes, two index arrays each, the best first: local optima of the sum of
     ``<A P B', P>`` over pairs of matrices less ``<unary, P>``, by conditional gradients (Vogelstein
     et al., PLOS ONE 2015) from the even plan and from random plans. `unary` is scaled to mean
@@ -186,24 +209,33 @@ def matched(left, right, unary, rng):
     return [np.nonzero(match) for _, match in ranked]
 
 
-def _permutation(gains):
+def _permutation(gains: np.ndarray) -> np.ndarray:
     match = np.zeros(gains.shape)
     match[linear_sum_assignment(gains, maximize=True)] = 1.0
     return match
 
 
-def _gain(left, right, plan):
+def _gain(left: Sequence[np.ndarray], right: Sequence[np.ndarray], plan: np.ndarray) -> float:
     return sum(np.vdot(a @ plan @ b.T, plan) for a, b in zip(left, right, strict=True))
 
 
 # --- Points with points ---------------------------------------------------------------
 
 
-def _descended(problem, scores, epsilon):
+def _clouds(problem: QuadraticProblem) -> tuple[PointCloud, PointCloud]:
+    """Return both sides of a problem of two clouds."""
+    x, y = problem.x, problem.y
+    assert isinstance(x, PointCloud) and isinstance(y, PointCloud)
+    return x, y
+
+
+def _descended(
+    problem: QuadraticProblem, scores: np.ndarray, epsilon: float
+) -> tuple[float, np.ndarray]:
     """Return objective and contraction ``X' T Y`` of the features after some iterations from the
     plan of these scores.
     """
-    x, y = problem.x, problem.y
+    x, y = _clouds(problem)
     p, q = problem.p.astype(np.float32), problem.q.astype(np.float32)
     left, right = (one.features @ one.signature.astype(np.float32) for one in (x, y))
     for number in range(N_ITERATIONS + 1):
@@ -226,12 +258,14 @@ def _descended(problem, scores, epsilon):
     return float(-np.vdot(exponents, scores) - epsilon * entropy), contraction
 
 
-def _coupled(contraction, epsilon, problem, n_threads):
+def _coupled(
+    contraction: np.ndarray, epsilon: float, problem: QuadraticProblem, n_threads: int
+) -> FloatArray:
     """Return the plan that answers a contraction, on any points of the same clouds."""
-    x, y = (one.features @ one.signature.astype(np.float32) for one in (problem.x, problem.y))
+    x, y = (one.features @ one.signature.astype(np.float32) for one in _clouds(problem))
     left = x @ (contraction * np.float32(-2.0 / epsilon))
 
-    def fill(cost):
+    def fill(cost: np.ndarray) -> None:
         np.matmul(left, y.T, out=cost)
 
     return couple(problem, fill, 1.0, n_threads)

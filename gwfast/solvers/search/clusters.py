@@ -4,15 +4,20 @@ almost no cost each, and hardly miss a local optimum. The best go on between mor
 A plan between clusters is spread evenly over their points; costs are the mean costs of clusters.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels._rows import aligned_empty
-from ...problems.geometry import PointCloud
-from ...utils.deadline import NEVER
+from ...problems.geometry import Geometry, PointCloud
+from ...problems.quadratic import QuadraticProblem
+from ...utils.deadline import NEVER, Deadline
+from ...utils.types import Float32Array, Float64Array
 from .starts import Start, distinct
 
 TINY = 1e-30
@@ -27,7 +32,9 @@ class Side(NamedTuple):
     masses: NDArray
 
 
-def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
+def cluster_starts(
+    problem: QuadraticProblem, epsilon: float, seed: int, most: int, deadline: Deadline = NEVER
+) -> list[Start]:
     """Return different starts of two spaces with symmetric costs, the lowest objective first, at
     most `most`, and none if there are few points. The seed also changes the clusters.
     """
@@ -59,42 +66,48 @@ def cluster_starts(problem, epsilon, seed, most, deadline=NEVER):
     ]
 
 
-def _spread(at, density, problem, n_threads):
+def _spread(
+    at: tuple[np.ndarray, ...], density: np.ndarray, problem: QuadraticProblem, n_threads: int
+) -> Float32Array:
     """Return a plan between clusters, spread evenly over their points."""
     masses = np.outer(problem.p.astype(np.float32), problem.q.astype(np.float32))
     return np.multiply(density[at], masses, out=aligned_empty(problem.shape))
 
 
-def _side(geometry, masses, count, rng):
+def _side(geometry: Geometry, masses: Float64Array, count: int, rng: np.random.Generator) -> Side:
     """Return a `Side` of that many clusters."""
-    is_cloud = isinstance(geometry, PointCloud)
-    # Points are near where their costs with all others are alike. The mean moves no plan.
-    matrix = None if is_cloud else (geometry.by_rows - geometry.mean).astype(np.float32)
-    groups = _clustered(geometry.points if is_cloud else matrix, masses, count, rng)
+    if isinstance(geometry, PointCloud):
+        points: np.ndarray = geometry.points
+    else:
+        # Points are near where their costs with all others are alike. The mean moves no plan.
+        points = (geometry.by_rows - geometry.mean).astype(np.float32)
+    groups = _clustered(points, masses, count, rng)
     total = np.maximum(np.bincount(groups, masses), TINY)
     shares = np.zeros((len(total), geometry.n), dtype=np.float32)
     shares[groups, np.arange(geometry.n)] = masses / total[groups]
-    if is_cloud:
+    if isinstance(geometry, PointCloud):
         centers = (shares @ geometry.features).astype(np.float64)
         costs = centers @ geometry.signature @ centers.T
     else:
-        costs = shares @ matrix @ shares.T
+        costs = shares @ points @ shares.T
     return Side(groups, costs.astype(np.float32), total.astype(np.float32))
 
 
-def _clustered(points, masses, count, rng):
+def _clustered(
+    points: np.ndarray, masses: Float64Array, count: int, rng: np.random.Generator
+) -> np.ndarray:
     """Return the cluster (n,) of each point, numbered without gaps: twelve rounds of Lloyd's
     algorithm (1982) from k-means++ (Arthur and Vassilvitskii, SODA 2007), with masses.
     """
     squares, near = np.square(points).sum(axis=1), np.full(len(points), np.inf)
-    weights, centers = masses, []
-    while len(centers) < count and weights.sum() > 0:
+    weights, chosen = masses, list[np.ndarray]()
+    while len(chosen) < count and weights.sum() > 0:
         center = points[rng.choice(len(points), p=weights / weights.sum())]
-        centers.append(center)
+        chosen.append(center)
         apart = squares - 2.0 * (points @ center) + center @ center
         near = np.minimum(near, np.maximum(apart, 0.0))
         weights = near * masses
-    centers = np.array(centers)
+    centers = np.array(chosen)
     for _ in range(12):
         apart = points @ centers.T - np.square(centers).sum(axis=1) / 2.0
         _, groups = np.unique(apart.argmax(axis=1), return_inverse=True)
@@ -104,14 +117,14 @@ def _clustered(points, masses, count, rng):
     return groups
 
 
-def _shares(many, few):
+def _shares(many: Side, few: Side) -> np.ndarray:
     """Return the share (k, l) of the points of cluster l of a `Side` in cluster k of another."""
     counts = np.zeros((len(many.masses), len(few.masses)), np.float32)
     np.add.at(counts, (many.groups, few.groups), 1.0)
     return counts / counts.sum(axis=0)
 
 
-def _descended(sides, plans, epsilons):
+def _descended(sides: Sequence[Side], plans: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
     """Return plans (b, k, l) between clusters after an iteration with each epsilon."""
     x, y = sides
     p, q, f, g = x.masses[:, None], y.masses[None, :], None, np.float32(0.0)
@@ -131,7 +144,7 @@ def _descended(sides, plans, epsilons):
     return plans
 
 
-def _distinct(sides, plans, most):
+def _distinct(sides: Sequence[Side], plans: np.ndarray, most: int) -> np.ndarray:
     """Return plans that differ, the lowest objective first, at most `most`."""
     x, y = sides
     # Under given marginals the other terms of the objective are constant.
@@ -140,12 +153,14 @@ def _distinct(sides, plans, most):
     states = _root(x.costs) @ (best - np.outer(x.masses, y.masses)) @ _root(y.costs).T
     states = states.reshape(len(best), -1)
     states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), TINY)
-    return best[
-        distinct(range(len(best)), most, lambda j, k: np.linalg.norm(states[j] - states[k]) > 0.3)
-    ]
+
+    def differ(j: int, k: int) -> bool:
+        return float(np.linalg.norm(states[j] - states[k])) > 0.3
+
+    return best[distinct(range(len(best)), most, differ)]
 
 
-def _root(costs):
+def _root(costs: np.ndarray) -> np.ndarray:
     """Return a factor A of the absolute value ``A' A`` of the costs."""
     values, vectors = np.linalg.eigh(costs.astype(np.float64))
     return (np.sqrt(np.abs(values))[:, None] * vectors.T).astype(np.float32)

@@ -2,13 +2,19 @@
 how far every other objective is above it, and by how many later descents come back to it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ...problems.quadratic import QuadraticProblem
 from ...quadratic.linearize import is_factored
 from ...results.status import Ending
-from ...results.tables import with_gaps
+from ...results.tables import Candidate, with_gaps
+from ...utils.types import Float64Array
 from .clusters import CLUSTERS
 from .starts import is_similarity
 
@@ -55,11 +61,15 @@ class Evidence(NamedTuple):
     returned: float  # the logarithm of the number of escapes that came back, over five
 
     @classmethod
-    def of(cls, candidates, status, kind=DISTANCES):
+    def of(
+        cls, candidates: Sequence[Candidate], status: Ending | None, kind: str = DISTANCES
+    ) -> Evidence:
         """Return the evidence of the candidates of a search of a kind, one of which has won."""
         product = getattr(candidates, "product", np.nan)
-        candidates = with_gaps(candidates)
+        candidates = with_gaps(list(candidates))
         winner = winner_of(candidates)
+        if winner is None:
+            raise ValueError("candidates must have a winner")
         exact, below = winner.epsilon == 0, 0.0
         if exact and product > 0:
             # By 30 % of the product plan's objective it is hardly below, by 50 % clearly.
@@ -94,13 +104,13 @@ class Evidence(NamedTuple):
         )
 
 
-def confidence(evidence, weights):
+def confidence(evidence: ArrayLike, weights: Sequence[float]) -> Float64Array:
     """Return the chance that no lower optimum exists, for evidence (..., 8)."""
     constant, *weights = weights
     return 1 / (1 + np.exp(-(constant + np.asarray(evidence, float) @ weights)))
 
 
-def kind_of(problem, exact=False):
+def kind_of(problem: QuadraticProblem, exact: bool = False) -> str:
     """Return the kind of search of a problem."""
     if problem.rule.has_free_marginals:
         return EXACT_FREE if exact else FREE
@@ -115,7 +125,9 @@ def kind_of(problem, exact=False):
     return SIMILARITIES
 
 
-def confidence_of(candidates, status, kind=DISTANCES):
+def confidence_of(
+    candidates: Sequence[Candidate], status: Ending | None, kind: str = DISTANCES
+) -> float:
     """Return `confidence` by the candidates of a search of a kind; NaN if nothing has won, or one
     start was alone.
     """
@@ -129,11 +141,11 @@ def confidence_of(candidates, status, kind=DISTANCES):
     return float(confidence(Evidence.of(candidates, status, kind), WEIGHTS[kind]))
 
 
-def winner_of(candidates):
+def winner_of(candidates: Sequence[Candidate]) -> Candidate | None:
     """Return the last candidate that has won, or None."""
     return next((row for row in candidates[::-1] if row.fate == "won"), None)
 
 
-def _optimum(candidates, winner):
+def _optimum(candidates: Sequence[Candidate], winner: Candidate) -> set[int]:
     """Return the numbers of the optimum of the winner, and of all that are as low."""
     return {winner.optimum} | {row.optimum for row in candidates if abs(row.gap) <= TIE}

@@ -3,15 +3,20 @@ contacts, tell nothing of points that are far apart, and their objective has man
 walks of a few steps by way of similar points do, and the best plan for these is a start.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
-from .paths import LEAST, between, similarities
+from ...problems.quadratic import QuadraticProblem
+from ...utils.types import FloatArray
+from .paths import LEAST, Solve, between, similarities
 from .starts import Start
 
 
-def diffusion_starts(problem, solve):
+def diffusion_starts(problem: QuadraticProblem, solve: Solve) -> list[Start]:
     """Return starts from similarities that have diffused, if costs are similarities: the plan
     ``solve(costs, epsilon)`` for each of two numbers of steps.
     """
@@ -27,12 +32,18 @@ def diffusion_starts(problem, solve):
     ]
 
 
-def _plan(walks, n_steps, solve, problem, n_threads):
+def _plan(
+    walks: Sequence[np.ndarray],
+    n_steps: int,
+    solve: Solve,
+    problem: QuadraticProblem,
+    n_threads: int,
+) -> FloatArray:
     costs = (_diffused(walk, n_steps) for walk in walks)
     return solve(between(problem, costs), "auto").toarray()
 
 
-def _walk(similarity):
+def _walk(similarity: np.ndarray) -> np.ndarray:
     """Return the symmetric normalization of a random walk between similar points, which stays where
     it is every other time if points have no similarity with themselves.
     """
@@ -43,7 +54,7 @@ def _walk(similarity):
     return walk
 
 
-def _diffused(walk, n_steps):
+def _diffused(walk: np.ndarray, n_steps: int) -> np.ndarray:
     """Return the similarity after some steps, one of every point with itself."""
     diffused = np.linalg.matrix_power(walk, n_steps)
     sizes = np.sqrt(np.maximum(np.diag(diffused), LEAST))

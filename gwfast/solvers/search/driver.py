@@ -2,33 +2,39 @@
 for a lower optimum there, and the best goes on from level to level.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import itertools
 import math
 import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ...problems.epsilon import as_epsilon
+from ...problems.epsilon import EpsilonLike, as_epsilon
+from ...problems.quadratic import QuadraticProblem
 from ...quadratic.descend import Descent
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import is_factored, is_placed, work
 from ...quadratic.neighbors import NeighborTier
-from ...results.coupling import SparseCoupling
+from ...results.coupling import Coupling, SparseCoupling
 from ...results.status import Ending
 from ...results.tables import Candidate, Candidates
 from ...utils.deadline import OutOfTime
 from ...utils.precision import SINGLE
-from ...utils.progress import ProgressEvent
+from ...utils.progress import ProgressEvent, Reporter
+from ...utils.types import FloatArray
+from ..options import ResolvedSettings
 from .anchors import anchor_starts
 from .axes import axis_starts
 from .confidence import LEVEL, confidence_of, kind_of
 from .diffusion import diffusion_starts
 from .exact import MOST_EXACT, exact_start
 from .isomorphism import isomorphisms
-from .levels import fewer_points, ladder
+from .levels import Level, fewer_points, ladder
 from .paths import path_starts
 from .portfolio import (
     EXACT,
@@ -38,6 +44,7 @@ from .portfolio import (
     WON,
     Entrant,
     Escapes,
+    Rows,
     annealed_early,
     bound,
     enter,
@@ -49,6 +56,7 @@ from .portfolio import (
     rivals_of,
     without,
 )
+from .seeds import AnyStart
 from .starts import PRODUCT, Origin, Start, given, profile_starts, random_starts
 
 # Limits of the descents that lead to the next level, whose first iterations move plans by 10 to
@@ -74,7 +82,12 @@ class Found(NamedTuple):
     winner: int = 0
 
 
-def search(problem, options, report, starts=None):
+def search(
+    problem: QuadraticProblem,
+    options: ResolvedSettings,
+    report: Reporter,
+    starts: Sequence[AnyStart] | None = None,
+) -> Found:
     """Return what is `Found` from the best of some starts, None for the default starts on few
     points. OutOfTime if there is no time for a first plan of all points.
     """
@@ -124,7 +137,8 @@ def search(problem, options, report, starts=None):
         _check_time(best.descent, problem, limits)
     report(ProgressEvent("solve", f"solving from {best.origin.label}"))
 
-    def save(descent):
+    def save(descent: Descent) -> None:
+        assert checkpoint is not None
         checkpoint.save(
             origin=best.origin,
             number=best.number,
@@ -136,29 +150,39 @@ def search(problem, options, report, starts=None):
         )
 
     best.advance(limits, callback=options.callback, save=save if checkpoint else None)
-    rows = [*done, *ranked(rows, best, WON)] if several else []
-    rows = [x._replace(gw_cost=best.descent.objective) if x.fate == WON else x for x in rows]
-    return Found(best.descent, rival, Candidates(rows, rivals=best.rivals), best.index)
+    tried = [*done, *ranked(rows, best, WON)] if several else []
+    tried = [x._replace(gw_cost=best.descent.objective) if x.fate == WON else x for x in tried]
+    return Found(best.descent, rival, Candidates(tried, rivals=best.rivals), best.index)
 
 
-def descend(problem, start, options):
+def descend(problem: QuadraticProblem, start: AnyStart, options: ResolvedSettings) -> Descent:
     """Return the `Descent` of a problem from one start, by options with a tier and a `Method`."""
     return search(problem, options, lambda event: None, [start]).descent
 
 
-def _first(level, higher, problem, options, report, starts):
+def _first(
+    level: Level,
+    higher: list[Level],
+    problem: QuadraticProblem,
+    options: ResolvedSettings,
+    report: Reporter,
+    starts: Sequence[AnyStart] | None,
+) -> tuple[Entrant, Rows, float, list[Candidate], Level, list[Level]]:
     """Return the best of the first level, or of the second if clouds are in doubt, all candidates
     there, the `rivalry` of the next one, candidates below, that level and the higher levels.
     """
     deadline, races, limits = options.limits.deadline, starts is None, options.limits
     at, schedule = level.linearization(options)
     ratio = work(problem) / work(level.problem)
-    if races:
-        starts, schedule = _default(level, problem, options, report), annealed_early(schedule)
+    if starts is None:
+        waiting: Iterator[AnyStart] = _default(level, problem, options, report)
+        schedule = annealed_early(schedule)
+    else:
+        waiting = iter(starts)
     until = limits.before(UPDATES * ratio) if higher else limits
-    field, rows, unsettled, n_starts, starts = [], {}, [], 0, iter(starts)
+    field, rows, unsettled, n_starts = list[Entrant](), Rows(), list[Entrant](), 0
     # Of more than 64 starts the further ones race against the best of the first.
-    while entering := list(itertools.islice(starts, 64 - len(field))):
+    while entering := list(itertools.islice(waiting, 64 - len(field))):
         field += enter(entering, at, schedule, deadline, report, n_starts)
         n_starts += len(entering)
         if not field:
@@ -181,7 +205,7 @@ def _first(level, higher, problem, options, report, starts):
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
         return best, rows, rival, [], level, higher
-    won, kind, done = ranked(rows, best, WON), kind_of(problem), []
+    won, kind, done = ranked(rows, best, WON), kind_of(problem), list[Candidate]()
     # The winner is expected to settle.
     sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
     if sure and not options.search_time:
@@ -227,7 +251,9 @@ def _first(level, higher, problem, options, report, starts):
     return escapes.best, escapes.rows, escapes.rival, done, level, higher
 
 
-def _compared(best, unsettled, rows, limits):
+def _compared(
+    best: Entrant, unsettled: list[Entrant], rows: Rows, limits: Limits
+) -> tuple[Entrant, Rows, float]:
     """Return the better one of the winner of a race and the next optimum, if that was within 6 %
     when it was dropped; all other rows, and the `rivalry` of the next optimum.
     """
@@ -245,9 +271,14 @@ def _compared(best, unsettled, rows, limits):
     return best, noted(rows, [one]), math.inf if same else rivalry(one, best)
 
 
-def _doubtful(problem, options, report):
+def _doubtful(
+    problem: QuadraticProblem, options: ResolvedSettings, report: Reporter
+) -> list[Callable[[], list[Start]]]:
     """Return functions that return the starts that race if the default starts leave doubt."""
-    fields = [functools.partial(anchor_starts, problem, deadline=options.limits.deadline)]
+    deadline = options.limits.deadline
+    fields: list[Callable[[], list[Start]]] = [
+        functools.partial(anchor_starts, problem, deadline=deadline)
+    ]
     if problem.is_balanced:
         solve = functools.partial(_plan_of, options=options, report=report)
         fields.append(functools.partial(path_starts, problem, solve))
@@ -255,7 +286,9 @@ def _doubtful(problem, options, report):
     return fields
 
 
-def _promoted(best, below, level, options, keeps):
+def _promoted(
+    best: Entrant, below: list[np.ndarray], level: Level, options: ResolvedSettings, keeps: bool
+) -> Entrant:
     """Return the entrant on the next level, which keeps its history if it `keeps`."""
     began, descent = time.perf_counter(), best.descent
     at, schedule = level.linearization(options)
@@ -281,13 +314,15 @@ def _promoted(best, below, level, options, keeps):
     )
 
 
-def _check_time(descent, problem, limits):
+def _check_time(descent: Descent, problem: QuadraticProblem, limits: Limits) -> None:
     """Raise OutOfTime unless an iteration of the problem ends at most half a second too late."""
     seconds = descent.update_seconds * work(problem) / work(descent.linearization.problem)
     limits.deadline.check(2 * seconds - 0.5)
 
 
-def _default(level, problem, options, report):
+def _default(
+    level: Level, problem: QuadraticProblem, options: ResolvedSettings, report: Reporter
+) -> Iterator[Start]:
     """Yield the starts that race by default."""
     part, seed, threads = level.problem, options.seed, options.threads(level.problem)
     n_random, few = options.n_starts, part.shape[0] * part.shape[1] <= MOST_EXACT
@@ -323,7 +358,9 @@ def _default(level, problem, options, report):
     yield from random_starts(part, seed, n_random)
 
 
-def _along_axes(problem, options, epsilon, batch):
+def _along_axes(
+    problem: QuadraticProblem, options: ResolvedSettings, epsilon: float, batch: int
+) -> list[Start]:
     """Return a batch of starts along axes of two clouds, pruned on few points."""
     parts = fewer_points(problem, options, AXES_POINTS)
     few, rows = next(parts, (problem, [np.arange(n) for n in problem.shape]))
@@ -331,23 +368,25 @@ def _along_axes(problem, options, epsilon, batch):
     return axis_starts(problem, few, rows, epsilon, seeds, N_AXES, options.limits.deadline)
 
 
-def _balanced_start(options, report):
+def _balanced_start(options: ResolvedSettings, report: Reporter) -> Start:
     """Return the start from the best plan of the balanced problem of the same costs: from the
     product plan descents often leave out points which have a match.
     """
 
-    def plan(problem, n_threads):
+    def plan(problem: QuadraticProblem, n_threads: int) -> FloatArray | SparseCoupling:
         coupling = _plan_of(
             problem.replace(rule=problem.rule.balanced()), options.epsilon, options, report
         )
-        if coupling.form == "sparse":
+        if isinstance(coupling, SparseCoupling):
             return SparseCoupling(coupling.csr * np.float32(problem.mass), coupling.n_threads)
         return problem.mass * coupling.toarray()
 
     return Start("balanced", plan, "balanced")
 
 
-def _plan_of(problem, epsilon, options, report):
+def _plan_of(
+    problem: QuadraticProblem, epsilon: EpsilonLike, options: ResolvedSettings, report: Reporter
+) -> Coupling:
     """Return the coupling of the best start of another problem with the same points."""
     changed = dataclasses.replace(
         options,

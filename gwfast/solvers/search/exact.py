@@ -6,6 +6,8 @@ smooths it, and the lowest of the few minima with much entropy shows the lowest 
 (deterministic annealing: Rose, Gurewitz and Fox, Physical Review Letters 1990).
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import dataclasses
@@ -13,31 +15,41 @@ import functools
 import itertools
 import math
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from ...kernels._kernels import entropy
 from ...kernels.threads import resolve_n_threads
 from ...problems.epsilon import Epsilon, as_epsilon
+from ...problems.quadratic import QuadraticProblem
 from ...quadratic.descend import Descent, descend
-from ...quadratic.frank_wolfe import ExactLimits, FrankWolfe, nbytes, random_plans
+from ...quadratic.frank_wolfe import ExactLimits, ExactSolution, FrankWolfe, nbytes, random_plans
 from ...quadratic.judge import Limits
 from ...quadratic.linearize import linearize
 from ...quadratic.small_descent import descend_each
+from ...quadratic.state import Linearization
 from ...results.coupling import ArrayCoupling
 from ...results.records import LiveStep
+from ...results.result import GWResult
 from ...results.status import Ending
 from ...results.tables import RESTART, Candidate, Candidates
-from ...utils.deadline import NEVER, OutOfTime, Patience
+from ...utils.deadline import NEVER, Deadline, OutOfTime, Patience
 from ...utils.memory import as_memory_limit, check_size
 from ...utils.precision import SINGLE
-from ...utils.progress import ProgressEvent, ProgressListener
+from ...utils.progress import ProgressEvent, ProgressListener, Reporter
+from ...utils.types import Float32Array, Float64Array
+from ..options import Settings
 from .advice import doubted
 from .anchors import anchor_starts
 from .confidence import LEVEL, SETTLED, Evidence, confidence_of, kind_of
 from .isomorphism import Canonical, are_apart, isomorphisms
+from .seeds import AnyStart
 from .starts import PRODUCT, Origin, Start, as_plan, random
 
+# Solves a problem with entropy.
+Solve: TypeAlias = Callable[[QuadraticProblem, Settings], GWResult]
 # Entries of a plan up to which exact descents are among the starts of problems with entropy.
 MOST_EXACT = 10_000
 # First starts: eight along eigenvectors, one for each choice of signs, the rest at random. If a
@@ -53,24 +65,27 @@ MOST_ANNEALED = 100_000
 LEVELS = (0.07, 0.05, 4), (0.03, 0.03, 3), (0.012, 0.02, 3)
 
 
-def exact_start(seed=0, deadline=NEVER, n_random=None):
+def exact_start(seed: int = 0, deadline: Deadline = NEVER, n_random: int | None = None) -> Start:
     """Return the start of the best plan without regularization, by its search."""
 
-    def make(problem, n_threads):
+    def make(problem: QuadraticProblem, n_threads: int) -> Float32Array:
         return exact_plan(problem, n_threads, deadline, seed, n_random).astype(np.float32)
 
     return Start("exact", make, "exact")
 
 
-def is_same(cost, other):
+def is_same(cost: float, other: float) -> bool:
     """Return whether two objectives without entropy are of the same optimum."""
     return abs(cost - other) <= 1e-4 * abs(other)
 
 
-def exact_plan(problem, n_threads, deadline, seed, n_random):
+def exact_plan(
+    problem: QuadraticProblem, n_threads: int, deadline: Deadline, seed: int, n_random: int | None
+) -> Float64Array:
     """Return the best plan without regularization, by its search."""
     search = ExactSearch(problem, n_threads, ExactLimits(deadline=deadline), seed)
     search.anneal(n_random)
+    assert search.plan is not None
     return search.plan
 
 
@@ -87,19 +102,31 @@ class ExactSearch:
         Whether another plan has the same objective.
     """
 
-    def __init__(self, problem, n_threads, limits, seed=0, report=None):
+    def __init__(
+        self,
+        problem: QuadraticProblem,
+        n_threads: int,
+        limits: ExactLimits,
+        seed: int = 0,
+        report: Reporter | None = None,
+    ) -> None:
         self.problem, self._n_threads, self._limits = problem, n_threads, limits
         self._deadline, self._seed = limits.deadline, seed
         self._report = report or (lambda event: None)
         self._rng = np.random.default_rng(seed)
         self.solver = FrankWolfe(problem, n_threads)
-        self.plan, self.led_by, self.is_tie, self._cost = None, None, False, math.inf
-        self._solution, self._rows, self._best, self._product_cost = None, [], 0, math.nan
-        self._optima, self._costs, self._counts = itertools.count(), [], collections.Counter()
+        self.plan: Float64Array | None = None
+        self.led_by: Float64Array | None = None
+        self.is_tie, self._cost, self._best, self._product_cost = False, math.inf, 0, math.nan
+        self._solution: ExactSolution | None = None
+        self._rows, self._costs = list[Candidate](), list[tuple[float, int]]()
+        self._optima, self._counts = itertools.count(), collections.Counter[str]()
         for plan in itertools.islice(isomorphisms(problem), 1):
             self.polish([Origin("isomorphism", "isomorphism")], plan[None])
 
-    def polish(self, starts, plans, optima=None):
+    def polish(
+        self, starts: Sequence[Origin], plans: np.ndarray, optima: Sequence[int] | None = None
+    ) -> bool:
         """Take plans (k, n, m) to their ends; return whether one of these is the best. Starts that
         led to the plans have `optima` if there are some.
         """
@@ -114,7 +141,7 @@ class ExactSearch:
                 break
         return leads
 
-    def polish_product(self):
+    def polish_product(self) -> None:
         """Take the product plan to its end, with ties broken as Frank-Wolfe does."""
         self._solution = solution = self.solver.solve(None, self._limits)
         self._product_cost = solution.first
@@ -124,11 +151,20 @@ class ExactSearch:
         if self.led_by is not None:
             self._solution = None
 
-    def _take(self, start, optimum, plan, end, cost, n_iter, seconds):
+    def _take(
+        self,
+        start: Origin,
+        optimum: int,
+        plan: np.ndarray | None,
+        end: np.ndarray,
+        cost: float,
+        n_iter: int,
+        seconds: float,
+    ) -> bool:
         """Take note of the plan that the descent from another plan ended at."""
         is_equal = self.plan is not None and self.solver.are_equal(cost, self._cost)
         leads = self.plan is None or (not is_equal and cost < self._cost)
-        if is_equal:
+        if self.plan is not None and is_equal:
             self.is_tie = self.is_tie or are_apart(end, self.plan)
         elif leads:
             if plan is not None:
@@ -148,29 +184,35 @@ class ExactSearch:
         return leads
 
     @property
-    def solution(self):
+    def solution(self) -> ExactSolution:
         """The `ExactSolution` that the best start leads to."""
         if self._solution is None:
-            for plan in self.led_by, self.plan:  # there may be no time for the first
-                self._solution = self.solver.solve(plan, self._limits)
-                if self._solution.status != Ending.TIME_LIMIT:
-                    break
+            solution = self.solver.solve(self.led_by, self._limits)
+            if solution.status == Ending.TIME_LIMIT:
+                solution = self.solver.solve(self.plan, self._limits)
+            self._solution = solution
         return self._solution
 
     @property
-    def is_done(self):
+    def is_done(self) -> bool:
         """Return whether there is no time for more, or none is better."""
         if self.plan is None:
             return False
         return self.solver.is_least(self._cost) or self._deadline.passed()
 
     @property
-    def candidates(self):
+    def candidates(self) -> Candidates:
         rows = list(self._rows)
         rows[self._best] = rows[self._best]._replace(fate="won")
         return Candidates(rows, product=self._product_cost)
 
-    def anneal(self, n_random=None, search_time=None, n_rounds=0, entropic=None):
+    def anneal(
+        self,
+        n_random: int | None = None,
+        search_time: float | None = None,
+        n_rounds: int = 0,
+        entropic: Callable[[], tuple[Float64Array | None, GWResult | None]] | None = None,
+    ) -> None:
         """Anneal the product plan, plans along eigenvectors and `n_random` at random; if none
         stands out, the plan from ``entropic()``; if these leave doubt, more at random and around
         the best plan in `n_rounds` rounds; and further ones for the `search_time`.
@@ -203,14 +245,14 @@ class ExactSearch:
                     patience.renew()
 
     @property
-    def _known(self):
+    def _known(self) -> tuple[Candidates, Ending, str]:
         """Arguments of `Evidence.of` and `confidence_of`."""
         return self.candidates, Ending.CONVERGED, kind_of(self.problem, exact=True)
 
-    def _doubts(self):
+    def _doubts(self) -> bool:
         return confidence_of(*self._known) < LEVEL
 
-    def _first_plans(self, n_random):
+    def _first_plans(self, n_random: int | None) -> Iterator[tuple[Origin, np.ndarray]]:
         """Yield the `Origin`, and plans (1, n, m), of starts that are not random."""
         problem, threads, deadline = self.problem, self._n_threads, self._deadline
         yield Origin("annealed product", "product"), self._product[None]
@@ -228,17 +270,17 @@ class ExactSearch:
             yield Origin(label, "eigenvectors"), plan[None]
 
     @functools.cached_property
-    def _product(self):
+    def _product(self) -> Float64Array:
         """The product plan."""
         rows, cols = self.problem.rule.product()
         return np.multiply.outer(rows, cols / self.problem.mass)
 
     @functools.cached_property
-    def _linearized(self):
+    def _linearized(self) -> Linearization:
         x, y = self.problem.x.to_dense(), self.problem.y.to_dense()
         return linearize(self.problem.replace(x=x, y=y), 1, deadline=self._deadline)
 
-    def _at_random(self, count):
+    def _at_random(self, count: int) -> tuple[list[Origin], np.ndarray]:
         """Return the `Origin` of each start, and plans (count, n, m) of independent exponential
         entries with about the marginals of the product plan.
         """
@@ -246,11 +288,12 @@ class ExactSearch:
         plans = random_plans(self._rng, product, self.problem.mass, count)
         return [self._named("annealed random", "random") for _ in range(count)], plans
 
-    def _restarts(self, count, fraction, tol):
+    def _restarts(self, count: int, fraction: float, tol: float) -> tuple[list[Origin], np.ndarray]:
         """Return the `Origin` of each start, and plans (count, n, m): the best plan at a level of
         entropy, with noise.
         """
         at = self._linearized
+        assert self.plan is not None
         start = self.plan[None].astype(at.precision.dtype)
         [plan], *_ = self._descended(at, start, fraction, tol)
         noise = self._rng.standard_normal((count, *plan.shape), dtype=np.float32)
@@ -261,28 +304,35 @@ class ExactSearch:
         plans *= (self.problem.mass / plans.sum(axis=(1, 2)))[:, None, None]
         return [self._named("restart", RESTART) for _ in range(count)], plans
 
-    def _named(self, name, kind):
+    def _named(self, name: str, kind: str) -> Origin:
         self._counts[name] += 1
         return Origin(f"{name} {self._counts[name]}", kind, self._counts[name])
 
-    def _look_around(self):
+    def _look_around(self) -> bool:
         """Begin again at random and around the best plan, with less and less entropy; return
         whether a start leads.
         """
         led, half = False, N_STARTS // 2
         for skipped in range(len(LEVELS)):
-            several = self._at_random(half // 2), self._restarts(half, *LEVELS[skipped][:2])
-            names, plans = zip(*several, strict=True)
-            led |= self._annealed([*names[0], *names[1]], np.concatenate(plans), LEVELS[skipped:])
+            fraction, tol, _ = LEVELS[skipped]
+            starts, plans = self._at_random(half // 2)
+            restarts, near = self._restarts(half, fraction, tol)
+            plans = np.concatenate([plans, near])
+            led |= self._annealed([*starts, *restarts], plans, LEVELS[skipped:])
         return led
 
-    def _annealed(self, starts, plans, levels=LEVELS):
+    def _annealed(
+        self,
+        starts: Sequence[Origin],
+        plans: np.ndarray,
+        levels: Sequence[tuple[float, float, int]] = LEVELS,
+    ) -> bool:
         """Polish the plans that are left of some starts (k, n, m) after all levels, the best first;
         return whether one leads.
         """
         for number, start in enumerate(starts, 1):
             self._report(ProgressEvent("start", f"start {number}: {start.label}", number))
-        left, optima = [], [next(self._optima) for _ in starts]
+        left, optima = list[int](), [next(self._optima) for _ in starts]
         with contextlib.suppress(OutOfTime):
             at = self._linearized
             plans = plans.astype(at.precision.dtype)
@@ -293,7 +343,7 @@ class ExactSearch:
                 if starts[0].kind == PRODUCT.kind and 0 in field:
                     # With more entropy the product plan between words hardly moves.
                     levels_of[0] = min(fraction, 0.05)
-                began, ends = time.perf_counter(), {}
+                began, ends = time.perf_counter(), dict[int, tuple[float, float, int, float]]()
                 for share in sorted(set(levels_of.values())):
                     these = [k for k in field if levels_of[k] == share]
                     made, *numbers = self._descended(at, plans[these], share, tol)
@@ -319,7 +369,9 @@ class ExactSearch:
             return False
         return self.polish([starts[k] for k in left], plans[left], [optima[k] for k in left])
 
-    def _descended(self, at, plans, fraction, tol):
+    def _descended(
+        self, at: Linearization, plans: np.ndarray, fraction: float, tol: float
+    ) -> tuple[np.ndarray, list[float], list[float], list[int], list[float]]:
         """Return the plans after rough descents, as the next level moves them further, and the
         values that they are compared by, objectives, numbers of iterations and epsilon of each.
         """
@@ -331,14 +383,25 @@ class ExactSearch:
             # The compiled loop leaves these to the other one.
             one = descend(Descent.at(at, at.initial(plans[k]), schedule), limits)
             plans[k], costs[k], counts[k] = one.state.plan, one.gw_cost, len(one.steps)
-        values, rule = costs, self.problem.rule
-        if rule.has_free_marginals:
-            entropies = [entropy(plan, self._n_threads) for plan in plans]
-            values = rule.regularized(costs, schedule.last, np.array(entropies), None, None)
+        values = costs
+        if self.problem.rule.has_free_marginals:
+            entropies = np.array([entropy(plan, self._n_threads) for plan in plans])
+            values = costs - 2 * schedule.last * entropies
         epsilons = [schedule.last] * len(plans)
         return plans, values.tolist(), costs.tolist(), counts.tolist(), epsilons
 
-    def _note(self, start, optimum, epsilon, cost, n_iter, seconds, fate, leads=False, value=None):
+    def _note(
+        self,
+        start: Origin,
+        optimum: int,
+        epsilon: float,
+        cost: float,
+        n_iter: int,
+        seconds: float,
+        fate: str,
+        leads: bool = False,
+        value: float | None = None,
+    ) -> None:
         """Keep the row of a descent: of a long search only rows of descents that lead."""
         if not leads and len(self._rows) >= 1000:
             return
@@ -359,7 +422,7 @@ class ExactSearch:
         )
 
 
-def check_exact(problem, options):
+def check_exact(problem: QuadraticProblem, options: Settings) -> float:
     """Refuse options without a meaning for exact problems; return the bytes that the solve may
     take, or raise a MemoryError if these are too few.
     """
@@ -381,7 +444,14 @@ def check_exact(problem, options):
     return limit
 
 
-def solve_exact(problem, start, options, report, solve, limit):
+def solve_exact(
+    problem: QuadraticProblem,
+    start: AnyStart | None,
+    options: Settings,
+    report: Reporter,
+    solve: Solve,
+    limit: float,
+) -> GWResult:
     """Return the `GWResult` from a start, or from the best of several if that is None;
     ``solve(problem, options)`` solves a problem with entropy.
     """
@@ -410,8 +480,8 @@ def solve_exact(problem, start, options, report, solve, limit):
     solution = search.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
-        def callback(step):
-            def coupling():
+        def callback(step: LiveStep) -> bool:
+            def coupling() -> ArrayCoupling:
                 return ArrayCoupling(canonical.plan(step.coupling.toarray()), 1)
 
             return LiveStep.stops(options.callback, step, coupling, step.moved)
@@ -431,7 +501,9 @@ def solve_exact(problem, start, options, report, solve, limit):
     return result
 
 
-def _from_entropy(search, options, report, solve, limit):
+def _from_entropy(
+    search: ExactSearch, options: Settings, report: Reporter, solve: Solve, limit: float
+) -> GWResult | None:
     """Take the plans that large problems begin with to their ends; return the `GWResult` of the
     problem with entropy, if the best plan is from there.
     """
@@ -454,7 +526,9 @@ def _from_entropy(search, options, report, solve, limit):
     return whole
 
 
-def _with_entropy(search, options, report, solve, limit):
+def _with_entropy(
+    search: ExactSearch, options: Settings, report: Reporter, solve: Solve, limit: float
+) -> tuple[Float64Array | None, GWResult | None]:
     """Return the plan of the problem with entropy, and its `GWResult`; None if there is no time or
     memory for it.
     """
@@ -472,18 +546,20 @@ def _with_entropy(search, options, report, solve, limit):
             progress=ProgressListener(report),
             memory_limit=max(limit - nbytes(problem), 1),
         )
-        result = found = solve(problem, changed)
+        found = solve(problem, changed)
+        result = found
         if found.history and problem.is_balanced:
             # With a third of the epsilon exact descents end .1 to .4 % lower.
-            finer = dataclasses.replace(
+            sharper = dataclasses.replace(
                 changed,
                 epsilon=as_epsilon(found.epsilon / 3.0),
                 init=found,
                 limits=options.limits.within(Limits(25, 100, tol=0.02, marginal_tol=1e-3)),
             )
             with contextlib.suppress(ValueError):  # too small an epsilon for float32
-                finer = solve(problem, finer)
+                finer = solve(problem, sharper)
                 result = finer if finer.history else result
         if found.history:
-            return problem.mass * as_plan(result.plan, "init", problem.shape, float), found
+            plan = as_plan(result.plan, "init", problem.shape, np.float64)
+            return (problem.mass * plan).astype(np.float64, copy=False), found
     return None, None

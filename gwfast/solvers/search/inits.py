@@ -1,8 +1,12 @@
 """The starts that a caller may pass as `init`."""
 
-from typing import TypeGuard
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ...problems.quadratic import QuadraticProblem
 from ...quadratic.methods import PGD
@@ -21,14 +25,23 @@ def starts_of(settings: Settings, problem: QuadraticProblem) -> list[AnyStart] |
     if isinstance(init, str) and init == "auto":
         return None if settings.method == PGD.name else [PRODUCT]
     if not is_list_of_starts(init):
-        return [as_start(init, problem, settings.seed, also=("auto",), dtype=dtype)]
+        start = cast(OneInit | Start, init)  # a list here is of the rows of a plan
+        return [as_start(start, problem, settings.seed, also=("auto",), dtype=dtype)]
     if not len(init):
         raise ValueError("init must not be an empty list")
     starts = enumerate(init, settings.seed)
     return [as_start(start, problem, seed, dtype=dtype) for seed, start in starts]
 
 
-def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
+def as_start(
+    init: OneInit | Start,
+    problem: QuadraticProblem,
+    seed: int = 0,
+    *,
+    name: str = "init",
+    also: Sequence[str] = (),
+    dtype: DTypeLike = np.float32,
+) -> AnyStart:
     """Return the start of a name, seeds, a result or a plan; `also` are names for messages."""
     if isinstance(init, GWResult):
         if init.coupling.shape != problem.shape:
@@ -45,11 +58,11 @@ def as_start(init, problem, seed=0, *, name="init", also=(), dtype=np.float32):
     if init is None or hasattr(init, "plan"):
         came = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
         raise TypeError(f"{name} must be the name of a start, Seeds or a plan, got {came}")
-    init = in_order(init, name, *problem.orders, of="x and y")
-    return given(as_plan(init, name, problem.shape, dtype))
+    plan = in_order(init, name, *problem.orders, of="x and y")
+    return given(as_plan(plan, name, problem.shape, dtype))
 
 
-def is_list_of_starts(init: InitLike) -> TypeGuard[list[OneInit]]:
+def is_list_of_starts(init: InitLike | Start) -> TypeGuard[list[OneInit]]:
     """Return whether `init` is a list or tuple of starts rather than of the rows of a plan."""
     if not isinstance(init, list | tuple):
         return False

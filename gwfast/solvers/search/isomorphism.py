@@ -6,9 +6,12 @@ others and the costs to them (color refinement: Weisfeiler and Leman, 1968). Whe
 color, one of either space gets a color of its own (McKay, Practical graph isomorphism, 1981).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from scipy import sparse
@@ -17,15 +20,20 @@ from scipy.sparse import csgraph
 from ...linear.rules import Balanced
 from ...problems.cross_cost import CrossCost
 from ...problems.dense_cost import DenseCost
-from ...problems.geometry import PointCloud
+from ...problems.geometry import Geometry, PointCloud
 from ...problems.quadratic import QuadraticProblem
+from ...quadratic.frank_wolfe import ExactSolution
+from ...results.coupling import Coupling
 from ...utils.blocks import row_blocks
+from ...utils.types import Float64Array
 
 # Relative differences of costs and of sums of weights that are rounding.
 ROUNDING = 1e-10
 
 
-def isomorphisms(problem, rounding=ROUNDING, most=math.inf):
+def isomorphisms(
+    problem: QuadraticProblem, rounding: float = ROUNDING, most: float = math.inf
+) -> Iterator[Float64Array]:
     """Yield plans (n, m) of objective zero up to `rounding` between single points, at most one for
     each choice of the first partner, with at `most` that many choices. Of fused problems, points
     are matched at a linear cost of zero.
@@ -41,8 +49,8 @@ def isomorphisms(problem, rounding=ROUNDING, most=math.inf):
     if abs(left - right).max() > rounding * n * max(abs(left).max(), abs(right).max()):
         return
     colors, free = n * np.concatenate([p, q]), np.ones((n, n), dtype=bool)
-    if problem.is_fused:
-        linear = problem.linear_cost
+    linear = problem.linear_cost
+    if linear is not None:
         if linear.min() < 0:
             return
         free = linear <= ROUNDING * linear.max()
@@ -60,7 +68,7 @@ def isomorphisms(problem, rounding=ROUNDING, most=math.inf):
             yield plan
 
 
-def symmetry(problem, coupling):
+def symmetry(problem: QuadraticProblem, coupling: Coupling) -> tuple[str, np.ndarray] | None:
     """Return the name of a side, "x" or "y", and an order (n,) of its points that makes another
     plan as good, of up to eight orders of each side; None if there is none, or too many points.
     """
@@ -87,7 +95,7 @@ def symmetry(problem, coupling):
     return None
 
 
-def _has_similar(geometry, masses):
+def _has_similar(geometry: Geometry, masses: Float64Array) -> bool:
     """Return whether a quarter of the mass is of points with equal mean costs to all points."""
     if isinstance(geometry, PointCloud):
         features = geometry.features.astype(np.float64)
@@ -102,7 +110,9 @@ def _has_similar(geometry, masses):
     return masses[order][similar].sum() > 0.25 * masses.sum()
 
 
-def twins(geometry, masses, linear=None):
+def twins(
+    geometry: Geometry, masses: Float64Array, linear: np.ndarray | None = None
+) -> list[list[int]]:
     """Return classes of points that cannot be told apart, lists of two or more points with mass
     each: costs stay as they are if two of them change places. Of a cloud, equal rows; with `linear`
     costs (n, m), these are equal too.
@@ -145,7 +155,7 @@ def twins(geometry, masses, linear=None):
     return classes
 
 
-def _are_twins(geometry, points, size):
+def _are_twins(geometry: DenseCost, points: np.ndarray, size: float) -> np.ndarray:
     """Return whether each point is a twin of the first, up to rounding of this size."""
     first, here, matrix = points[0], np.arange(len(points)), geometry.matrix
     equal = np.ones(len(points), dtype=bool)
@@ -158,7 +168,7 @@ def _are_twins(geometry, points, size):
     return equal
 
 
-def _with_equal_rows(points, linear):
+def _with_equal_rows(points: np.ndarray, linear: np.ndarray | None) -> np.ndarray:
     """Return the points whose linear costs are equal to the costs of the first."""
     if linear is None:
         return points
@@ -167,7 +177,9 @@ def _with_equal_rows(points, linear):
     return points[np.abs(costs - costs[0]).max(axis=1) <= size]
 
 
-def _equal_rows(features, masses, linear):
+def _equal_rows(
+    features: np.ndarray, masses: Float64Array, linear: np.ndarray | None
+) -> list[list[int]]:
     """Return classes of equal rows with mass."""
     weights = np.random.default_rng(0).random(features.shape[1])
     values = np.concatenate([features[rows] @ weights for rows in row_blocks(*features.shape)])
@@ -186,14 +198,14 @@ def _equal_rows(features, masses, linear):
     return classes
 
 
-def _rounding(geometry):
+def _rounding(geometry: Geometry) -> float:
     """Return the relative difference of costs of this matrix that is rounding."""
     if not isinstance(geometry, DenseCost):
         return ROUNDING
     return {4: 1e-6, 2: 1e-2}.get(geometry.matrix.itemsize, ROUNDING)
 
 
-def are_apart(plan, other):
+def are_apart(plan: np.ndarray, other: np.ndarray) -> bool:
     """Return whether plans match more than a quarter of their mass otherwise."""
     return bool(np.abs(plan - other).sum() > 0.5 * plan.sum())
 
@@ -203,9 +215,9 @@ class Canonical:
     depends only on costs and masses, up to rounding.
     """
 
-    def __init__(self, problem):
-        self._original, linear = problem, 0.0
-        if problem.is_fused:
+    def __init__(self, problem: QuadraticProblem) -> None:
+        self._original, linear = problem, np.zeros((1, 1))
+        if problem.linear_cost is not None:
             linear = problem.linear_cost / max(np.abs(problem.linear_cost).max(), 1e-300)
             linear = 1 / (np.e + linear)
         rows, of_x = _ordered(problem.x, problem.p, linear)
@@ -218,37 +230,43 @@ class Canonical:
         if self._exchanges:
             self.problem = self.problem.exchanged()
 
-    def plan(self, plan):
+    def plan(self, plan: np.ndarray) -> np.ndarray:
         """Return a plan of the original problem from a plan of `problem`."""
         whole = np.empty(self._original.shape)
         whole[np.ix_(*self._orders)] = plan.T if self._exchanges else plan
         return whole
 
-    def restore(self, solution):
+    def restore(self, solution: ExactSolution) -> ExactSolution:
         """Return the `ExactSolution` of the original problem."""
-        potentials = solution.potentials[:: -1 if self._exchanges else 1]
-        potentials = zip(potentials, self._orders, strict=True)
+        f, g = solution.potentials[:: -1 if self._exchanges else 1]
+        rows, cols = self._orders
         return dataclasses.replace(
             solution,
             problem=self._original,
             plan=self.plan(solution.plan),
-            potentials=tuple(one[order.argsort()] for one, order in potentials),
+            potentials=(f[rows.argsort()], g[cols.argsort()]),
         )
 
 
-def _ordered(geometry, masses, linear):
+def _ordered(
+    geometry: Geometry, masses: Float64Array, linear: np.ndarray
+) -> tuple[np.ndarray, tuple[int, float, float]]:
     """Return an order of the points of a space by colors, and a key to compare spaces by."""
     costs = np.array(geometry.to_dense().matrix[None], dtype=np.float64)
     size, n = float(np.abs(costs).max()), geometry.n
     colors = n * masses + np.sort(linear + np.zeros((n, 1)), axis=1).mean(axis=1)
-    order, _, sums = _Search(costs).refine(colors)
+    refined = _Search(costs).refine(colors)
+    assert refined is not None  # one space does not differ from itself
+    order, _, sums = refined
     return order[0], (n, size, float(sums.sum()))
 
 
 class _Search:
     """A search by the costs (k, n, n) of one or two spaces. Colors are numbers (k n,)."""
 
-    def __init__(self, costs, rounding=ROUNDING, most=math.inf):
+    def __init__(
+        self, costs: np.ndarray, rounding: float = ROUNDING, most: float = math.inf
+    ) -> None:
         self._costs, self._rounding, n = costs, rounding, costs.shape[1]
         costs /= max(np.abs(costs).max(), np.finfo(float).tiny)
         # Sums of these times colors are equal for equal multisets of costs and colors.
@@ -257,7 +275,9 @@ class _Search:
         self._colors, self._own = np.random.default_rng(0).random((2, n))
         self._left = min(2 * n, most)  # choices; each point needs one at most if none is wrong
 
-    def refine(self, colors, n_colors=0):
+    def refine(
+        self, colors: np.ndarray, n_colors: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Refine colors in place. Return points (k, n) by their sums, the rank of each, and the
         sums; None if the spaces have different sums.
         """
@@ -275,7 +295,7 @@ class _Search:
             colors.put(order, self._colors[ranks])
         return order, ranks, ranked
 
-    def pairs(self, colors, n_colors=0):
+    def pairs(self, colors: np.ndarray, n_colors: int = 0) -> Iterator[np.ndarray]:
         """Yield the column (n,) of each row: one answer for each choice that has to be made."""
         n, refined = len(self._own), self.refine(colors, n_colors)
         if refined is None:

@@ -5,21 +5,37 @@ Tiers: "dense" has the kernel in one float32 buffer, "tiled" makes it anew, a fe
 "neighbors" keeps a few entries of each row and column, an approximation that has to be asked for.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...problems.epsilon import Schedule
 from ...problems.low_rank import low_rank_problem
 from ...problems.quadratic import QuadraticProblem
-from ...quadratic.linearize import TIERS, WHOLE_TIERS, Tier, is_factored, linearize, nbytes, tiers
-from ...quadratic.methods import PGD
+from ...quadratic.linearize import (
+    TIERS,
+    WHOLE_TIERS,
+    Placement,
+    Tier,
+    TierName,
+    is_factored,
+    linearize,
+    nbytes,
+    tiers,
+)
+from ...quadratic.methods import PGD, Method
 from ...quadratic.neighbors import NeighborTier
+from ...quadratic.state import Linearization
 from ...utils.orders import spread
 from ...utils.precision import SINGLE, FloatPrecision
 from ...utils.tuning import DEFAULT
 from ...utils.validation import one_of
+from ..options import ResolvedSettings
 from .starts import QUANTILES
 
 # Largest and least factor between the points of one level and the next.
@@ -34,7 +50,7 @@ class Level(NamedTuple):
     tier: Tier
     precision: FloatPrecision
 
-    def linearization(self, options):
+    def linearization(self, options: ResolvedSettings) -> tuple[Linearization, Schedule]:
         """Return the `Linearization`, and the `Schedule` of epsilon."""
         threads, single = options.threads(self.problem), self.precision is SINGLE
         at = linearize(
@@ -56,7 +72,7 @@ class Level(NamedTuple):
         return at, schedule
 
 
-def ladder(problem, options, *, races):
+def ladder(problem: QuadraticProblem, options: ResolvedSettings, *, races: bool) -> list[Level]:
     """Return the levels of a solve, the whole problem as the last; default starts race on few
     points first if it `races`.
     """
@@ -80,7 +96,9 @@ def ladder(problem, options, *, races):
     return [*lower, Level(problem, rows, options.tier, options.precision)]
 
 
-def fewer_points(problem, options, points):
+def fewer_points(
+    problem: QuadraticProblem, options: ResolvedSettings, points: int
+) -> Iterator[tuple[QuadraticProblem, list[np.ndarray]]]:
     """Yield the problem on more and more points of both sides, `points` of them first, and which
     points these are.
 
@@ -104,18 +122,25 @@ def fewer_points(problem, options, points):
     for size in sizes:
         rows, rule = [np.sort(every[:size]) for every in orders], problem.rule
         if options.order == "given":
-            masses = [rule.p.copy(), rule.q.copy()]
-            for every, x in zip(orders, masses, strict=True):
+            p, q = rule.p.copy(), rule.q.copy()
+            for every, x in zip(orders, (p, q), strict=True):
                 if (mass := x[every[points:size]].sum()) > 0:
                     x[every[points:size]] *= x[every[points:]].sum() / mass
-            rule = dataclasses.replace(rule, p=masses[0], q=masses[1])
+            rule = dataclasses.replace(rule, p=p, q=q)
         yield problem.replace(rule=rule).take(*rows), rows
 
 
 def needs(
-    problem, n_threads, *, method=PGD, itemsize=4, races=True, n_states=1, placement=None,
-    neighbors="neighbors",
-):  # fmt: skip
+    problem: QuadraticProblem,
+    n_threads: int,
+    *,
+    method: Method = PGD,
+    itemsize: int = 4,
+    races: bool = True,
+    n_states: int = 1,
+    placement: Placement | None = None,
+    neighbors: Tier = "neighbors",
+) -> dict[TierName, float]:
     """Return bytes by tier, less the input: of `n_states` starts or, if it `races`, of a race on
     few points and of its winner on all.
     """
@@ -144,25 +169,26 @@ def needs(
     factored, shape = is_factored(problem, method), problem.shape
     few, points = shape, DEFAULT.race_points[factored]
     if max(shape) > MIN_GROWTH * points:
-        few = tuple(min(size, points) for size in shape)
+        few = min(shape[0], points), min(shape[1], points)
     race = nbytes(problem, "dense", n_threads, shape=few, n_states=1 if factored else 7)
     profiles = 16 * QUANTILES * sum(few)
     race += 8 * few[0] * few[1] + 3 * profiles
     return {tier: max(size + profiles, race) for tier, size in bytes_of.items()}
 
 
-def fits(problem, options):
+def fits(problem: QuadraticProblem, options: ResolvedSettings) -> bool:
     """Return whether a dense solve from one start is within the memory limit of the options."""
     size = nbytes(problem, "dense", options.threads(problem), placement=options.placement)
     return size <= options.memory_limit
 
 
-def choose(problem, tier, limit, n_threads, **how):
+def choose(problem: QuadraticProblem, tier: Tier, limit: float, n_threads: int, **how: Any) -> Tier:
     """Return the tier to use within a limit of bytes: "auto" is the first that fits; MemoryError,
     with the sizes, if none fits. For `how` see `needs`.
     """
     method, neighbors = how.get("method", PGD), NeighborTier.of(tier)
-    name = one_of(str(tier) if neighbors else tier, "tier", ("auto", *TIERS))
+    name = "neighbors" if isinstance(tier, NeighborTier) else tier
+    one_of(name, "tier", ("auto", *TIERS))
     allowed = tiers(problem, method)
     if name == "auto" and limit == math.inf:
         return allowed[0]

@@ -4,11 +4,15 @@ best is left by escapes until confidence, the budget or time ends the search.
 The race is successive halving (Jamieson and Talwalkar, AISTATS 2016). No known match is used.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import itertools
 import math
 import time
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,13 +23,18 @@ from ...problems.epsilon import Schedule
 from ...quadratic.descend import Descent, descend
 from ...quadratic.judge import UNJUDGED, Limits
 from ...quadratic.linearize import is_factored
+from ...quadratic.state import Linearization
+from ...results.coupling import Coupling
 from ...results.status import Ending
 from ...results.tables import RESTART, Candidate
-from ...utils.deadline import OutOfTime, Patience
-from ...utils.progress import ProgressEvent
+from ...utils.deadline import Deadline, OutOfTime, Patience
+from ...utils.progress import ProgressEvent, Reporter
+from ...utils.types import FloatArray
+from ..options import Callback, ResolvedSettings
 from .clusters import cluster_starts
 from .confidence import LEVEL, TIE, confidence_of
-from .starts import Origin
+from .seeds import AnyStart
+from .starts import Origin, Start
 
 # Starts of a clustering, and iterations of their annealing from a threefold epsilon.
 N_STARTS, N_ANNEALED = 4, 22
@@ -40,6 +49,10 @@ EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
 FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
 # Iterations after which entrants are compared, first for duplicates alone, and how exact these are.
 ROUNDS = (4, ROUGH), (7, ROUGH), (8, EXACT), (20, EXACT), (40, EXACT), (80, EXACT)
+
+
+# By the number of the entrant.
+Rows: TypeAlias = dict[int, Candidate]
 
 
 @dataclasses.dataclass(eq=False)
@@ -61,24 +74,24 @@ class Entrant:
     rivals: tuple = ()
     _size: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.optimum < 0:
             self.optimum = self.number
 
     @property
-    def has_joined(self):
+    def has_joined(self) -> bool:
         """Return whether another entrant is on the way to the same optimum."""
         return self.optimum != self.number
 
     @property
-    def size(self):
+    def size(self) -> float:
         """Return the distance of the state from the product plan."""
         if self._size is None:
             self._size = self.descent.linearization.apart(self.descent.state)
         return self._size
 
     @property
-    def value(self):
+    def value(self) -> float:
         """The objective that candidates are compared by. Under given marginals entropies of plans
         from different starts hardly differ.
         """
@@ -90,31 +103,38 @@ class Entrant:
         return float(value) if value == value else math.inf
 
     @property
-    def n_outer(self):
+    def n_outer(self) -> int:
         return len(self.descent.steps)
 
     @property
-    def is_moving(self):
+    def is_moving(self) -> bool:
         return self.descent.status in (None, Ending.MAX_OUTER, Ending.TIME_LIMIT)
 
     @property
-    def is_late(self):
+    def is_late(self) -> bool:
         return self.descent.status == Ending.TIME_LIMIT
 
-    def advance(self, limits, most=None, callback=None, save=None):
+    def advance(
+        self,
+        limits: Limits,
+        most: int | None = None,
+        callback: Callback | None = None,
+        save: Callable[[Descent], None] | None = None,
+    ) -> Entrant:
         """Let the descent go on to the limits; return the entrant."""
         if most is not None:
             limits = dataclasses.replace(limits, max_outer=most)
         # Nothing here keeps the descent, whose state may be freed after an iteration.
-        held, self.descent, self._size = [self.descent], None, None
-        self.descent = descend(held.pop(), limits, callback=callback, save=save)
+        held = [self.descent]
+        del self.descent
+        self.descent, self._size = descend(held.pop(), limits, callback=callback, save=save), None
         return self
 
-    def join(self, other):
+    def join(self, other: Entrant) -> None:
         """Take the optimum of another entrant."""
         self.optimum, self.fate = other.optimum, f"same as {other.origin.label}"
 
-    def row(self, fate=None):
+    def row(self, fate: str | None = None) -> Candidate:
         """Return the `Candidate` of the entrant, with another fate if one is given."""
         at = self.descent
         return Candidate(
@@ -132,13 +152,27 @@ class Entrant:
         )
 
 
-def entered(origin, linearization, schedule, plan, began, index=0):
+def entered(
+    origin: Origin,
+    linearization: Linearization,
+    schedule: Schedule,
+    plan: FloatArray | Coupling | None,
+    began: float,
+    index: int = 0,
+) -> Entrant:
     """Return the entrant that begins with a plan, which has been made since `began`."""
     descent = Descent.at(linearization, linearization.initial(plan), schedule)
     return Entrant(origin, descent, time.perf_counter() - began, index=index)
 
 
-def enter(starts, linearization, schedule, deadline, report, first=0):
+def enter(
+    starts: Iterable[AnyStart],
+    linearization: Linearization,
+    schedule: Schedule,
+    deadline: Deadline,
+    report: Reporter,
+    first: int = 0,
+) -> list[Entrant]:
     """Return an entrant for each start that there is time for, with indices from `first` on."""
     field, problem, n_threads = [], linearization.problem, linearization.n_threads
     with contextlib.suppress(OutOfTime):
@@ -154,13 +188,15 @@ def enter(starts, linearization, schedule, deadline, report, first=0):
     return field
 
 
-def annealed_early(schedule):
+def annealed_early(schedule: Schedule) -> Schedule:
     """Return the schedule, so steep that it ends in seven iterations."""
     factor = (schedule.last / schedule.first) ** (1.0 / 7)
     return dataclasses.replace(schedule, factor=min(factor, schedule.factor))
 
 
-def race(field, limits, report):
+def race(
+    field: list[Entrant], limits: Limits, report: Reporter
+) -> tuple[list[Entrant], list[Entrant]]:
     """Return the entrants that are left, the best first, and the entrants that were dropped."""
     dropped = []
     for number, (n_outer, exactness) in enumerate(ROUNDS, 1):
@@ -203,9 +239,9 @@ def race(field, limits, report):
     return field, dropped
 
 
-def distinct(field):
+def distinct(field: list[Entrant]) -> tuple[list[Entrant], list[Entrant]]:
     """Return the entrants on the way to an optimum of their own, the best first, and the others."""
-    kept, same = [], []
+    kept, same = list[Entrant](), list[Entrant]()
     for one in sorted(field, key=lambda one: one.value):
         known = next((other for other in kept if is_same(one, other)), None)
         if known is None:
@@ -216,7 +252,7 @@ def distinct(field):
     return kept, same
 
 
-def is_same(one, other):
+def is_same(one: Entrant, other: Entrant) -> bool:
     """Return whether two entrants are on the way to the same optimum."""
     size, at = max(one.size, other.size), one.descent.linearization
     # Smaller distances from the product plan may be rounding. Relative to these, mirror images are
@@ -225,7 +261,7 @@ def is_same(one, other):
     return size <= 1e-5 or at.apart(one.descent.state, other.descent.state) < 0.2 * size
 
 
-def rivals_of(dropped):
+def rivals_of(dropped: Iterable[Entrant]) -> tuple[np.ndarray, ...]:
     """Return contractions ``X' T Y`` of two clouds on the way to other optima, the lowest first."""
     others = [one for one in dropped if one.n_outer and not one.has_joined]
     others.sort(key=lambda one: (-one.descent.problem.shape[0], one.value))
@@ -233,13 +269,13 @@ def rivals_of(dropped):
     return tuple(one.descent.state.moments for one in others[:2])
 
 
-def bound(best, fraction):
+def bound(best: Entrant, fraction: float) -> float:
     """Return the objective that exceeds the best one by this fraction, and by rounding."""
     at = best.descent
     return best.value + fraction * abs(best.value) + 1e-6 * at.linearization.magnitude(at.state)
 
 
-def ranked(rows, best, fate):
+def ranked(rows: Rows, best: Entrant, fate: str) -> list[Candidate]:
     """Return the candidates of one level, of which the best one alone has this fate."""
     lost = {
         number: row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row
@@ -248,12 +284,12 @@ def ranked(rows, best, fate):
     return [*(lost | {best.number: best.row(fate)}).values()]
 
 
-def without(rows, one):
+def without(rows: Rows, one: Entrant) -> Rows:
     """Return the rows by number but the row of an entrant."""
     return {number: row for number, row in rows.items() if number != one.number}
 
 
-def noted(rows, entrants):
+def noted(rows: Rows, entrants: Iterable[Entrant]) -> Rows:
     """Return the rows by number, and a row of each entrant. Rows of the optimum of an entrant that
     has joined another one get the number of the optimum that both have.
     """
@@ -266,7 +302,7 @@ def noted(rows, entrants):
     return rows | {one.number: one.row() for one in entrants}
 
 
-def rivalry(one, best):
+def rivalry(one: Entrant, best: Entrant) -> float:
     """Return by how much an entrant at its end is above the best one, relatively, if their plans
     match at most half of the mass alike, or four fifths if they are as good, else infinity.
     """
@@ -288,7 +324,15 @@ class Escapes:
         The least `rivalry` of another optimum that is as good as the best.
     """
 
-    def __init__(self, best, rows, rival, kind, options, report):
+    def __init__(
+        self,
+        best: Entrant,
+        rows: Rows,
+        rival: float,
+        kind: str,
+        options: ResolvedSettings,
+        report: Reporter,
+    ) -> None:
         self.rows, self._seed, self._report = rows, options.seed, report
         self._kind = kind
         most = options.limits.max_outer - 1
@@ -303,14 +347,20 @@ class Escapes:
         self._lead(best.advance(self._limits.within(EXACT)))
         self.rival = rival
 
-    def _lead(self, one):
+    def _lead(self, one: Entrant) -> None:
         """Take an entrant for the best."""
         self.best, self.rival = one, math.inf
         self._plan = one.descent.coupling.toarray().copy()
         if self._patience:
             self._patience.renew()
 
-    def run(self, later, dropped, fields, clusters):
+    def run(
+        self,
+        later: float,
+        dropped: Iterable[Entrant],
+        fields: Iterable[Callable[[], list[Start]]],
+        clusters: bool,
+    ) -> None:
         """Search on until the confidence, the budget or the search time ends it. An iteration on
         all points takes `later` times as long. Some entrants that were `dropped` go on first, then
         starts of `fields` race, which are functions, and starts from `clusters`, if these help.
@@ -347,7 +397,7 @@ class Escapes:
                     self._from_clusters(next(seeds))
                 self._escape(number, rng)
 
-    def _goes_on(self, is_needed=False):
+    def _goes_on(self, is_needed: bool = False) -> bool:
         """Return whether to try more, at any confidence if that is needed."""
         if self._limits.deadline.passed() or self.best.is_late:
             return False
@@ -358,7 +408,7 @@ class Escapes:
         rows = ranked(self.rows, self.best, WON)
         return confidence_of(rows, self.best.descent.status, self._kind) < LEVEL
 
-    def _from_clusters(self, seed):
+    def _from_clusters(self, seed: int) -> None:
         """Race starts from one clustering."""
         self._report(ProgressEvent("start", f"clusters {seed}", 1))
         starts = cluster_starts(
@@ -366,7 +416,7 @@ class Escapes:
         )
         self._race(starts, 3.0)
 
-    def _race(self, starts, heat):
+    def _race(self, starts: Iterable[Start], heat: float) -> None:
         """Race starts, with epsilon lowered from `heat` times its value."""
         limits, n_annealed = self._limits, N_ANNEALED if heat > 1.0 else 0
         schedule = Schedule(self._epsilon, heat * self._epsilon, 3.0 ** (-1 / N_ANNEALED))
@@ -378,7 +428,7 @@ class Escapes:
             self._note(other, other.fate, other.n_outer)
         self._note(one, self._fate(one, n_annealed), one.n_outer)
 
-    def _escape(self, number, rng):
+    def _escape(self, number: int, rng: np.random.Generator) -> None:
         """Descend once more from the best plan, with noise, from a larger epsilon."""
         label, began = f"escape {number}", time.perf_counter()
         self._report(ProgressEvent("start", label, number))
@@ -394,7 +444,7 @@ class Escapes:
         one = entered(Origin(label, RESTART), self._at, schedule, plan, began)
         self._note(one, self._fate(one, 7), one.n_outer)
 
-    def _note(self, one, fate, n_outer):
+    def _note(self, one: Entrant, fate: str, n_outer: int) -> None:
         """Note an entrant, and its fate after `n_outer` iterations."""
         one.fate = fate
         if fate == WENT_ON:
@@ -403,7 +453,7 @@ class Escapes:
         if fate == WENT_ON or len(self.rows) < 1000:
             self.rows = noted(self.rows, [one])
 
-    def _fate(self, one, n_annealed):
+    def _fate(self, one: Entrant, n_annealed: int) -> str:
         """Advance an entrant as long as it may end below the best; return its fate."""
         limits, best = self._limits, self.best
         # A descent that is 1.5 % above the best soon after annealing is given up.
@@ -417,7 +467,7 @@ class Escapes:
             return one.fate
         return self._fate_of_descent(one)
 
-    def _fate_of_descent(self, one):
+    def _fate_of_descent(self, one: Entrant) -> str:
         """Advance an entrant to the end; return its fate."""
         best = self.best
         one.advance(self._limits.within(EXACT))

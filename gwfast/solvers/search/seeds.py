@@ -168,7 +168,13 @@ def known_pairs(
     return rows
 
 
-def _rows(pairs, first_x, first_y, name, hint=""):
+def _rows(
+    pairs: Iterable[tuple[str, str]],
+    first_x: Mapping[str, int],
+    first_y: Mapping[str, int],
+    name: str,
+    hint: str = "",
+) -> IntArray:
     """Return the sorted rows (k, 2) of pairs of words by the first row of each word."""
     rows = {(first_x[x], first_y[y]) for x, y in pairs if x in first_x and y in first_y}
     if not rows:
@@ -177,14 +183,14 @@ def _rows(pairs, first_x, first_y, name, hint=""):
     return np.array(sorted(rows))
 
 
-def _firsts(words, name):
+def _firsts(words: Sequence[str], name: str) -> dict[str, int]:
     """Return the first row of each word, checked."""
     if isinstance(words, str) or not hasattr(words, "__len__"):
         raise TypeError(f"{name} must be a sequence of words, got {type(words).__name__}")
     return first_rows(words)
 
 
-def _warn_of_others(name, number, total, of, hint=""):
+def _warn_of_others(name: str, number: int, total: int, of: str, hint: str = "") -> None:
     if number < total:
         text = f"{name}: {number} of {total} pairs are {of}, the others are left out{hint}"
         warnings.warn(text, stacklevel=outside())

@@ -4,13 +4,16 @@ A start has a function ``plan(problem, n_threads)``, which returns a plan of any
 the product plan. Its marginals may be rough: the first iteration meets them.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike, DTypeLike
 
 from ...kernels import _products
 from ...kernels._products import Panels
@@ -18,14 +21,22 @@ from ...kernels._rows import aligned_empty
 from ...linear.gibbs_kernel import StoredKernel
 from ...linear.rules import Balanced
 from ...linear.sinkhorn_solver import SinkhornSolver
-from ...problems.geometry import PointCloud
+from ...problems.geometry import Geometry, PointCloud
+from ...problems.quadratic import QuadraticProblem
+from ...results.coupling import Coupling
 from ...utils.blocks import row_blocks
-from ...utils.deadline import NEVER
+from ...utils.deadline import NEVER, Deadline
 from ...utils.tuning import DEFAULT
+from ...utils.types import Float32Array, Float64Array, FloatArray
 from ...utils.validation import as_matrix
 
 # Quantiles of a profile.
 QUANTILES = 300
+
+
+T = TypeVar("T")
+# What a start returns; None is the product plan.
+StartPlan: TypeAlias = FloatArray | Coupling | None
 
 
 class Origin(NamedTuple):
@@ -48,31 +59,33 @@ class Start:
     matrix: Any = None
     draw: int = 0
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.label
 
 
 PRODUCT = Start("product", lambda problem, n_threads: None, "product")
 
 
-def given(plan, label="plan", kind="plan"):
+def given(plan: FloatArray | Coupling, label: str = "plan", kind: str = "plan") -> Start:
     """Return the start of a checked plan, an array or a `Coupling`."""
     return Start(label, lambda problem, n_threads: plan, kind, plan)
 
 
-def random(seed):
+def random(seed: int) -> Start:
     """Return the start of independent exponential entries, scaled to the marginals."""
 
-    def fill(cost):
+    def fill(cost: np.ndarray) -> None:
         np.random.default_rng(seed).standard_exponential(out=cost, dtype=np.float32)
 
-    def plan(problem, n_threads):
+    def plan(problem: QuadraticProblem, n_threads: int) -> FloatArray:
         return couple(problem, fill, 1.0, n_threads)
 
     return Start(f"random {seed}", plan, "random", draw=seed)
 
 
-def random_starts(problem, seed, count=None):
+def random_starts(
+    problem: QuadraticProblem, seed: int, count: int | None = None
+) -> Iterable[Start]:
     """Return `count` random starts; None chooses their number by the size of the problem."""
     if count is None:
         # Entries that all plans have together, and the most plans, of clouds and of matrices.
@@ -82,7 +95,9 @@ def random_starts(problem, seed, count=None):
     return map(random, range(seed, seed + count))
 
 
-def profile_starts(problem, n_threads, deadline=NEVER):
+def profile_starts(
+    problem: QuadraticProblem, n_threads: int, deadline: Deadline = NEVER
+) -> Iterator[Start]:
     """Yield starts that couple points whose costs to all others are distributed alike, for profiles
     of the costs and of their square roots, with two widths each.
 
@@ -94,8 +109,8 @@ def profile_starts(problem, n_threads, deadline=NEVER):
     """
     # Epsilons of the couplings: of 30 widths these led to the lowest optima.
     for root, widths in ((False, (0.02, 0.05)), (True, (0.1, 0.2))):
-        profiles = functools.partial(_comparable, problem, root, n_threads, deadline)
-        profiles = functools.cache(profiles)
+        compare = functools.partial(_comparable, problem, root, n_threads, deadline)
+        profiles = functools.cache(compare)
         for width in widths:
             plan = functools.partial(
                 _profile_plan, width=width, profiles=profiles, deadline=deadline
@@ -104,7 +119,7 @@ def profile_starts(problem, n_threads, deadline=NEVER):
             yield Start(f"{kind} {width:g}", plan, kind)
 
 
-def _profile(problem, n_threads):
+def _profile(problem: QuadraticProblem, n_threads: int) -> FloatArray | None:
     """Return the plan of the first of the profile starts."""
     return next(profile_starts(problem, n_threads)).plan(problem, n_threads)
 
@@ -112,16 +127,16 @@ def _profile(problem, n_threads):
 PROFILE = Start("profile", _profile, "profile")
 
 
-def distinct(ranked, most, differ):
+def distinct(ranked: Iterable[T], most: int, differ: Callable[[T, T], bool]) -> list[T]:
     """Return the first of ranked candidates that differ from all before, at most `most`."""
-    kept = []
+    kept: list[T] = []
     for candidate in ranked:
         if len(kept) < most and all(differ(candidate, earlier) for earlier in kept):
             kept.append(candidate)
     return kept
 
 
-def is_similarity(costs):
+def is_similarity(costs: np.ndarray) -> bool:
     """Return whether larger costs (n, n) are between points that are nearer: points are most like
     themselves, or few pairs have anything in common, as links of a graph.
     """
@@ -131,7 +146,9 @@ def is_similarity(costs):
     return bool(np.median(costs) - least <= 1e-9 * (costs.max() - least))
 
 
-def as_plan(plan, name, shape, dtype=np.float32):
+def as_plan(
+    plan: ArrayLike, name: str, shape: tuple[int, int], dtype: DTypeLike = np.float32
+) -> FloatArray:
     """Return a caller's plan, checked and scaled to mass one."""
     try:
         plan = as_matrix(plan, name, shape=shape)
@@ -147,7 +164,14 @@ def as_plan(plan, name, shape, dtype=np.float32):
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
-def _profile_plan(problem, n_threads, *, width, profiles, deadline):
+def _profile_plan(
+    problem: QuadraticProblem,
+    n_threads: int,
+    *,
+    width: float,
+    profiles: Callable[[], tuple[Float32Array, Float32Array] | None],
+    deadline: Deadline,
+) -> FloatArray | None:
     """Return the coupling of the profiles of `_comparable`, which ``profiles()`` returns."""
     compared = profiles()
     if compared is None:
@@ -157,7 +181,13 @@ def _profile_plan(problem, n_threads, *, width, profiles, deadline):
     return couple(problem, fill, width, n_threads, deadline)
 
 
-def couple(problem, fill, epsilon, n_threads, deadline=NEVER):
+def couple(
+    problem: QuadraticProblem,
+    fill: Callable[[np.ndarray], None],
+    epsilon: float,
+    n_threads: int,
+    deadline: Deadline = NEVER,
+) -> FloatArray:
     """Return the rough plan of a linear problem whose cost `fill` writes."""
     solver = SinkhornSolver(Balanced(problem.p, problem.q), n_threads)
     kernel = StoredKernel(aligned_empty(problem.shape), fill, n_threads)
@@ -165,7 +195,9 @@ def couple(problem, fill, epsilon, n_threads, deadline=NEVER):
     return kernel.coupling(solution).toarray()
 
 
-def _comparable(problem, root, n_threads, deadline):
+def _comparable(
+    problem: QuadraticProblem, root: bool, n_threads: int, deadline: Deadline
+) -> tuple[Float32Array, Float32Array] | None:
     """Return factors of the squared distances of profiles of both sides less a constant of each
     row, which moves no plan, in units of their mean; None if all are equal up to rounding.
     """
@@ -185,7 +217,7 @@ def _comparable(problem, root, n_threads, deadline):
     return left.astype(np.float32), right.astype(np.float32)
 
 
-def _profiles(geometry, root, n_threads, deadline):
+def _profiles(geometry: Geometry, root: bool, n_threads: int, deadline: Deadline) -> Float64Array:
     """Return quantiles (n, QUANTILES) of the costs from every point to all others."""
     if root:
         values, vectors, scale = _eigenpairs(geometry, n_threads)
@@ -200,7 +232,7 @@ def _profiles(geometry, root, n_threads, deadline):
     return _row_quantiles(geometry.matrix, None, deadline)
 
 
-def _eigenpairs(geometry, n_threads):
+def _eigenpairs(geometry: Geometry, n_threads: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Return eigenvalues and eigenvectors of costs that are centered along both axes, symmetric
     for once, and the unit of the values.
     """
@@ -219,7 +251,7 @@ def _eigenpairs(geometry, n_threads):
     return *scipy.linalg.eigh(matrix, driver="evd", check_finite=False), 1.0
 
 
-def _row_quantiles(left, right, deadline):
+def _row_quantiles(left: np.ndarray, right: np.ndarray | None, deadline: Deadline) -> Float64Array:
     """Return quantiles of the rows of ``left @ right.T``, or of ``left``."""
     n = len(left)
     columns = np.linspace(0, n - 1, min(n, 8192)).astype(np.int64)
