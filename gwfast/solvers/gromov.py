@@ -39,7 +39,7 @@ from .search import driver
 from .search.advice import conclude, doubted, remarked, warn_of
 from .search.exact import check_exact, solve_exact
 from .search.inits import starts_of
-from .search.levels import choose, needs
+from .search.levels import Effort, choose, needs
 from .search.seeds import AnyStart, Seeds
 from .search.starts import PRODUCT
 from .small import small_descent, small_result
@@ -261,16 +261,17 @@ def _prepared(
     placement = options.placement if is_placed(problem, options.placement, method) else None
     if max(problem.shape) > options.tuning.few_points or options.memory_limit is not None:
         limit = as_memory_limit(options.memory_limit)
-    how = dict(method=method, itemsize=options.precision.itemsize, placement=placement)
+    effort = Effort(method, options.precision.itemsize, placement)
     if starts is None and not problem.is_balanced:
         # A race solves the balanced problem, too, if there is room for both.
         neighbors = NeighborTier.of(options.tier)
-        bytes_of = needs(problem, threads, neighbors=neighbors or "neighbors", **how)
+        bytes_of = needs(problem, threads, effort, neighbors or "neighbors")
         least = bytes_of.get("neighbors") if neighbors else min(bytes_of.values())
         if least is not None and least > limit:
             starts = [PRODUCT]
-    how |= dict(races=starts is None, n_states=1 if starts is None else len(starts))
-    tier = choose(problem, options.tier, limit, threads, **how)
+    if starts is not None:
+        effort = effort._replace(races=False, n_states=len(starts))
+    tier = choose(problem, options.tier, limit, threads, effort)
     whole = tier == "dense" and placement is None
     for start in starts or ():
         if not (whole or start.kind in ("product", "plan", "result", Seeds.kind)):

@@ -46,7 +46,7 @@ from .anchors import anchor_starts
 from .confidence import LEVEL, SETTLED, Evidence, confidence_of, kind_of
 from .isomorphism import Canonical, are_apart, isomorphisms
 from .seeds import AnyStart
-from .starts import PRODUCT, Origin, Start, as_plan, random
+from .starts import PRODUCT, Origin, Start, as_plan, random, stored
 
 # Solves a problem with entropy.
 Solve: TypeAlias = Callable[[QuadraticProblem, Settings], GWResult]
@@ -262,7 +262,9 @@ class ExactSearch:
             yield Origin("annealed balanced", "balanced"), plan[None]
             self.polish([Origin("balanced", "balanced")], plan[None])
             for start in anchor_starts(problem, deadline=deadline):
-                plan = start.plan(problem, threads).astype(np.float64)
+                near = stored(start.plan(problem, threads))
+                assert near is not None
+                plan = near.astype(np.float64)
                 plan *= problem.mass / plan.sum()
                 self.polish([Origin(start.label, start.kind)], plan[None])
         # Where the objective falls fastest: of smooth shapes, the mirror images.
@@ -460,8 +462,7 @@ def solve_exact(
     limits = ExactLimits(options.limits.max_outer, options.limits.tol, deadline=deadline)
     if start is not None:
         report(ProgressEvent("solve", f"solving from {start}"))
-        plan, solver = start.plan(problem, threads), FrankWolfe(problem, threads)
-        plan = plan.toarray() if hasattr(plan, "toarray") else plan
+        plan, solver = stored(start.plan(problem, threads)), FrankWolfe(problem, threads)
         return solver.solve(plan, limits, options.callback).result(threads)
     canonical, at_once = Canonical(problem), resolve_n_threads(options.n_threads)
     search = ExactSearch(canonical.problem, at_once, limits, options.seed, report)
@@ -517,11 +518,11 @@ def _from_entropy(
     for start in starts:
         if search.is_done:
             break
-        plan = start.plan(problem, options.threads(problem))
-        if plan is None:
+        first = stored(start.plan(problem, options.threads(problem)))
+        if first is None:
             search.polish_product()
         origin = Origin(start.label, start.kind, start.draw)
-        if plan is None or search.polish([origin], plan[None]):
+        if first is None or search.polish([origin], first[None]):
             whole = None
     return whole
 

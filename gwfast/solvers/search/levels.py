@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -130,33 +130,39 @@ def fewer_points(
         yield problem.replace(rule=rule).take(*rows), rows
 
 
-def needs(
-    problem: QuadraticProblem,
-    n_threads: int,
-    *,
-    method: Method = PGD,
-    itemsize: int = 4,
-    races: bool = True,
-    n_states: int = 1,
-    placement: Placement | None = None,
-    neighbors: Tier = "neighbors",
-) -> dict[TierName, float]:
-    """Return bytes by tier, less the input: of `n_states` starts or, if it `races`, of a race on
-    few points and of its winner on all.
+class Effort(NamedTuple):
+    """What a solve does with a problem: the descents of `n_states` starts or, if it `races`, a race
+    on few points and the descent of its winner on all.
     """
+
+    method: Method = PGD
+    itemsize: int = 4
+    placement: Placement | None = None
+    races: bool = True
+    n_states: int = 1
+
+
+RACE = Effort()
+
+
+def needs(
+    problem: QuadraticProblem, n_threads: int, effort: Effort = RACE, neighbors: Tier = "neighbors"
+) -> dict[TierName, float]:
+    """Return bytes by tier, less the input."""
+    method = effort.method
     bytes_of = {
         tier: nbytes(
             problem,
             neighbors if tier == "neighbors" else tier,
             n_threads,
             method=method,
-            itemsize=itemsize,
-            n_states=n_states,
-            placement=placement,
+            itemsize=effort.itemsize,
+            n_states=effort.n_states,
+            placement=effort.placement,
         )
         for tier in tiers(problem, method)
     }
-    if not races or method is not PGD:
+    if not effort.races or method is not PGD:
         return bytes_of
     if not problem.is_balanced:
         balanced = problem.replace(rule=problem.rule.balanced())
@@ -182,17 +188,19 @@ def fits(problem: QuadraticProblem, options: ResolvedSettings) -> bool:
     return size <= options.memory_limit
 
 
-def choose(problem: QuadraticProblem, tier: Tier, limit: float, n_threads: int, **how: Any) -> Tier:
+def choose(
+    problem: QuadraticProblem, tier: Tier, limit: float, n_threads: int, effort: Effort = RACE
+) -> Tier:
     """Return the tier to use within a limit of bytes: "auto" is the first that fits; MemoryError,
-    with the sizes, if none fits. For `how` see `needs`.
+    with the sizes, if none fits.
     """
-    method, neighbors = how.get("method", PGD), NeighborTier.of(tier)
+    method, neighbors = effort.method, NeighborTier.of(tier)
     name = "neighbors" if isinstance(tier, NeighborTier) else tier
     one_of(name, "tier", ("auto", *TIERS))
     allowed = tiers(problem, method)
     if name == "auto" and limit == math.inf:
         return allowed[0]
-    if neighbors and how.get("placement"):
+    if neighbors and effort.placement:
         raise ValueError(f"tier must be 'auto', 'dense' or 'tiled' on a cluster, got {str(tier)!r}")
     if name not in ("auto", *allowed):
         if is_factored(problem):
@@ -203,7 +211,7 @@ def choose(problem: QuadraticProblem, tier: Tier, limit: float, n_threads: int, 
             "tier must be 'auto' or 'dense' for costs that are not two point clouds under the "
             f"squared loss, or have a matrix between them, got {str(tier)!r}"
         )
-    bytes_of = needs(problem, n_threads, neighbors=neighbors or "neighbors", **how)
+    bytes_of = needs(problem, n_threads, effort, neighbors or "neighbors")
     # Neighbors are an approximation, which has to be asked for.
     for one in [name] if name != "auto" else [one for one in allowed if one in WHOLE_TIERS]:
         if bytes_of[one] <= limit:

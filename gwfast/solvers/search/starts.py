@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -54,9 +54,9 @@ class Start:
     """
 
     label: str
-    plan: Callable[..., Any]
+    plan: Callable[[QuadraticProblem, int], StartPlan]
     kind: str
-    matrix: Any = None
+    matrix: StartPlan = None
     draw: int = 0
 
     def __str__(self) -> str:
@@ -119,7 +119,12 @@ def profile_starts(
             yield Start(f"{kind} {width:g}", plan, kind)
 
 
-def _profile(problem: QuadraticProblem, n_threads: int) -> FloatArray | None:
+def stored(plan: StartPlan) -> FloatArray | None:
+    """Return the plan of a start as an array."""
+    return plan.toarray() if isinstance(plan, Coupling) else plan
+
+
+def _profile(problem: QuadraticProblem, n_threads: int) -> StartPlan:
     """Return the plan of the first of the profile starts."""
     return next(profile_starts(problem, n_threads)).plan(problem, n_threads)
 
