@@ -55,11 +55,14 @@ def about(**changes):
     return lambda text: np.array(json.dumps({**json.loads(str(text)), **changes}))
 
 
-CHANGES = lambda x: x[:4], put(np.nan), put(np.inf), lambda x: x.astype(str)
 NUMBERS = dict(gw_cost=np.nan, reg_cost="x", epsilon=-1, marginal_error=None, seconds=np.inf)
 NUMBERS |= dict(confidence=2, n_threads=10**9, labels=[None, 10], marginals=["other", 1, None])
 DAMAGES = [
-    *(("exact", part, change) for part in ("plan", "p", "q", "f") for change in CHANGES),
+    *(
+        ("exact", part, change)
+        for part in ("plan", "p", "q", "f")
+        for change in (lambda x: x[:4], put(np.nan), put(np.inf), lambda x: x.astype(str))
+    ),
     *(("exact", part, put(-0.01)) for part in ("plan", "p", "q")),
     *((name, "plan", lambda plan: 1.01 * plan) for name in ("exact", "float64", "partial")),
     ("exact", "plan", lambda plan: plan[:, ::-1] * np.arange(9)),
