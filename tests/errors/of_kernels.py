@@ -1,6 +1,7 @@
 """Refusals of kernels, called directly, of numbers of threads, and of marginal rules."""
 
 import numpy as np
+from helpers.refusals import refused
 
 import gwfast
 from gwfast.kernels import _kernels, _products, _rows
@@ -33,8 +34,8 @@ def pairs(plans=None, from_plans=False, potentials=None, features=None, weights=
     return ExactPairs.go_on([descents])
 
 
-def solve(n_threads=1, **given):
-    return gwfast.gromov_wasserstein(SQUARE, SQUARE, epsilon=1.0, n_threads=n_threads, **given)
+def solve(**given):
+    return gwfast.gromov_wasserstein(SQUARE, SQUARE, epsilon=1.0, **given)
 
 
 ROWS = [
@@ -71,16 +72,11 @@ ROWS = [
     (lambda: pairs(potentials=np.empty(5)), "potentials", None),
     (lambda: pairs(weights=2 * THIRDS), "masses", 0),
     (lambda: ExactPairs().plan, "plan", None, RuntimeError),
-    *[(calling(solve, x), "n_threads", x) for x in (4097, 2**70, 0)],
-    *[(calling(solve, x), "n_threads", type(x).__name__, TypeError) for x in (True, 2.0, "2")],
-    *[
-        (calling(gwfast.Unbalanced, x), "rho", value)
-        for x, value in ((0.0, 0.0), (np.nan, np.nan), ((1.0, -1.0), -1.0), ((1, 2, 3), 3))
-    ],
+    *refused(solve, n_threads=[4097, 2**70, 0]),
     (lambda: solve(p=THIRDS, q=2 * THIRDS, marginals=gwfast.Unbalanced(np.inf)), "rho", 2),
-    *[
-        (calling(gwfast.Unbalanced, x), "rho", type_name, TypeError)
-        for x, type_name in (("1", "str"), (None, "NoneType"), (True, "bool"), ((1, "2"), "str"))
-    ],
-    *[(calling(gwfast.Partial, x), "mass", x) for x in (0.0, 1.1)],
+    *refused(solve, TypeError, n_threads=[True, 2.0, "2"]),
+    *refused(gwfast.Unbalanced, rho={0.0: 0.0, "nan": np.nan, -1.0: (1.0, -1.0), 3: (1, 2, 3)}),
+    *refused(gwfast.Unbalanced, TypeError, rho=["1", None, True]),
+    *refused(gwfast.Unbalanced, TypeError, rho={"str": (1, "2")}),
+    *refused(gwfast.Partial, mass=[0.0, 1.1]),
 ]
