@@ -68,9 +68,13 @@ def begin_descent(
     """
     if max(problem.shape) > tuning.few_points or is_factored(problem, method):
         return None
-    at = linearize(problem, n_threads, method=method, precision=precision, tuning=tuning)
-    epsilons = at.schedule(epsilon)
-    return Descent.at(at, at.initial(plan), epsilons) if at.is_small else None
+    linearization = linearize(problem, n_threads, method=method, precision=precision, tuning=tuning)
+    epsilons = linearization.schedule(epsilon)
+    return (
+        Descent.at(linearization, linearization.initial(plan), epsilons)
+        if linearization.is_small
+        else None
+    )
 
 
 def small_descent(problem: QuadraticProblem, options: Settings) -> Descent | None:

@@ -234,14 +234,18 @@ def verify(
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         costs = certificate.Costs.of(problem, shifts=not steps.alternating)
         given = costs.separable(problem.p, problem.q) if steps.alternating else None
-        at = certificate.Linearized(problem, costs, plan, given)
-        found = _marginals(at, steps, marginal_tol) | _objectives(at, report, looked)
+        linearized = certificate.Linearized(problem, costs, plan, given)
+        found = _marginals(linearized, steps, marginal_tol) | _objectives(
+            linearized, report, looked
+        )
         if epsilon == 0:
             # Solvers without entropy take costs of point clouds as matrices of float32.
             single = costs.is_factored or coupling.dtype == np.float32
-            found |= _exact(at, single, tol)
+            found |= _exact(linearized, single, tol)
         else:
-            found |= _entropic(costs, at, coupling.dtype, report, epsilon, steps, tol, max_iter)
+            found |= _entropic(
+                costs, linearized, coupling.dtype, report, epsilon, steps, tol, max_iter
+            )
     return dataclasses.replace(looked, **found)
 
 
@@ -291,56 +295,61 @@ def _entries(plan: Plan, shape: tuple[int, int], epsilon: float) -> Verification
 
 
 def _marginals(
-    at: certificate.Linearized, method: Method, marginal_tol: float
+    linearized: certificate.Linearized, method: Method, marginal_tol: float
 ) -> dict[str, Residual]:
     """Return distances of the sums from the masses."""
-    rule, missed = at.problem.rule, []
+    rule, missed = linearized.problem.rule, []
     marginal_tol *= rule.mass
-    for sums, masses in ((at.row_sums, rule.p), (at.column_sums, rule.q)):
+    for sums, masses in ((linearized.row_sums, rule.p), (linearized.column_sums, rule.q)):
         over = np.maximum(sums - masses, 0.0) if rule.takes_mass else np.abs(sums - masses)
         missed.append(float(over.sum()))
-    total = missed[1] if method.alternating else rule.error(at.row_sums, at.column_sums)
+    total = (
+        missed[1] if method.alternating else rule.error(linearized.row_sums, linearized.column_sums)
+    )
     return dict(
         rows=Residual(missed[0], np.inf if method.alternating else marginal_tol),
         cols=Residual(missed[1], marginal_tol if rule.takes_q else np.inf),
-        mass=Residual(abs(float(at.row_sums.sum()) - rule.mass), marginal_tol),
+        mass=Residual(abs(float(linearized.row_sums.sum()) - rule.mass), marginal_tol),
         marginals=Residual(total, marginal_tol),
     )
 
 
 def _objectives(
-    at: certificate.Linearized, report: GWResult | None, looked: Verification
+    linearized: certificate.Linearized, report: GWResult | None, looked: Verification
 ) -> dict[str, Any]:
     """Return the objective, and distances of the reported objectives from it."""
-    made = dict(gw_cost=at.gw_cost, linear_cost=at.linear_cost)
+    made = dict(gw_cost=linearized.gw_cost, linear_cost=linearized.linear_cost)
     if report is None:
         return made
-    problem, missed = at.problem, 0.0
+    problem, missed = linearized.problem, 0.0
     if problem.is_balanced:
-        off = np.abs(at.row_sums - problem.p).sum() + np.abs(at.column_sums - problem.q).sum()
+        off = (
+            np.abs(linearized.row_sums - problem.p).sum()
+            + np.abs(linearized.column_sums - problem.q).sum()
+        )
         missed = min(float(off), MISSED)
     # Solvers compute the objective anew if it may be off by more.
-    bound = 2 * certificate.MAX_ERROR * abs(at.gw_cost) + 2 * missed * at.largest
-    bound += DOUBLE.cost_rounding * at.magnitude
-    made["objective"] = Residual(abs(report.gw_cost - at.gw_cost), bound)
+    bound = 2 * certificate.MAX_ERROR * abs(linearized.gw_cost) + 2 * missed * linearized.largest
+    bound += DOUBLE.cost_rounding * linearized.magnitude
+    made["objective"] = Residual(abs(report.gw_cost - linearized.gw_cost), bound)
     weight = 2 * looked.epsilon
-    value = abs(report.reg_cost - (at.gw_cost - weight * looked.entropy))
+    value = abs(report.reg_cost - (linearized.gw_cost - weight * looked.entropy))
     bound += weight * 10 * SINGLE.cost_rounding * (1.0 + abs(looked.entropy))
     return made | dict(reg_objective=Residual(value, bound))
 
 
-def _exact(at: certificate.Linearized, single: bool, tol: float) -> dict[str, Residual]:
+def _exact(linearized: certificate.Linearized, single: bool, tol: float) -> dict[str, Residual]:
     """Return the gap of Frank and Wolfe as a fraction of the objective, or of its rounding."""
     # In float64 solvers end at steps of 1e-13.
-    rounding = at.magnitude * (certificate.ROUNDINGS * SINGLE.rounding if single else 1e-12)
-    unit = max(abs(at.gw_cost), rounding) or 1.0
-    gap = Residual(certificate.frank_wolfe_gap(at) / unit, tol + rounding / unit)
+    rounding = linearized.magnitude * (certificate.ROUNDINGS * SINGLE.rounding if single else 1e-12)
+    unit = max(abs(linearized.gw_cost), rounding) or 1.0
+    gap = Residual(certificate.frank_wolfe_gap(linearized) / unit, tol + rounding / unit)
     return dict(stationarity=gap, truncation=Residual(0.0))
 
 
 def _entropic(
     costs: certificate.Costs,
-    at: certificate.Linearized,
+    linearized: certificate.Linearized,
     dtype: np.dtype[Any],
     report: GWResult | None,
     epsilon: float,
@@ -351,14 +360,14 @@ def _entropic(
     """Return the distance from the plan of the linear problem."""
     potentials = None if report is None else report.potentials
     (distance, unused, left_out), bound = certificate.after_a_step(
-        at, costs, method, epsilon, dtype, tol, potentials, max_iter
+        linearized, costs, method, epsilon, dtype, tol, potentials, max_iter
     )
     made = {}
-    if at.problem.rule.takes_mass:
+    if linearized.problem.rule.takes_mass:
         made["complementarity"] = Residual(unused, bound)
-    small = math.prod(at.problem.shape) <= 1_000_000  # for a linear program
+    small = math.prod(linearized.problem.shape) <= 1_000_000  # for a linear program
     if method.proximal and not method.alternating and small:
-        made["gap"] = Residual(certificate.relative_gap(at), certificate.MOST_GAP)
+        made["gap"] = Residual(certificate.relative_gap(linearized), certificate.MOST_GAP)
     reported = np.inf if report is None else report.left_out
     bound += reported if reported < np.inf else 0.0
     return made | dict(

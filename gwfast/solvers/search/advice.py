@@ -75,15 +75,15 @@ def _looked_at(descent: Descent, tol: float, ending: Ending, advice: str) -> tup
     partial plan: at sharp steps the error of the marginals may hide that they move on, and entries
     that have vanished do not come back.
     """
-    at, problem = descent.linearization, descent.problem
-    method = at.method
+    linearization, problem = descent.linearization, descent.problem
+    method = linearization.method
     # A look at more entries takes long beside the solve.
     if not (method.proximal or problem.rule.takes_mass) or math.prod(problem.shape) > 65_536:
         return ending, advice
     costs = certificate.Costs.of(problem, shifts=not method.alternating)
-    given = costs.separable(problem.p, problem.q) if method.alternating else None
+    separable = costs.separable(problem.p, problem.q) if method.alternating else None
     plan = descent.coupling.toarray().astype(np.float64)
-    plan = certificate.Linearized(problem, costs, plan.__getitem__, given)
+    plan = certificate.Linearized(problem, costs, plan.__getitem__, separable)
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         if method.proximal and not method.alternating:
             gap = certificate.relative_gap(plan)
@@ -94,7 +94,7 @@ def _looked_at(descent: Descent, tol: float, ending: Ending, advice: str) -> tup
                 )
         terms, potentials = (costs, method, descent.epsilon), descent.potentials[:2]
         distance, bound = certificate.after_a_step(
-            plan, *terms, at.precision.dtype, tol, potentials, 200
+            plan, *terms, linearization.precision.dtype, tol, potentials, 200
         )
     if not distance.worst <= bound:
         return Ending.PRECISION, Ending.PRECISION.advice
@@ -232,8 +232,8 @@ def _diagnose(
     descent: Descent, rival: float, starts: Sequence[AnyStart] | None
 ) -> tuple[Ending, str]:
     """Return status and advice."""
-    at, status, rule = descent.linearization, descent.status, descent.problem.rule
-    problem, epsilon = at.problem, descent.epsilon
+    linearization, status, rule = descent.linearization, descent.status, descent.problem.rule
+    problem, epsilon = linearization.problem, descent.epsilon
     assert status is not None  # the descent has ended
     if status in (Ending.STOPPED, Ending.TIME_LIMIT):
         return status, status.advice
@@ -251,10 +251,10 @@ def _diagnose(
         return Ending.EQUAL_COSTS, Ending.EQUAL_COSTS.advice
     if not problem.is_balanced:
         # Points may have no mass here, and steps may go in cycles.
-        cycles = status == Ending.MAX_OUTER and at.method is PGD
+        cycles = status == Ending.MAX_OUTER and linearization.method is PGD
         smaller = "; or SolverOptions(method='ppa'), whose steps are smaller" if cycles else ""
         return status, status.advice + smaller
-    status, advice = missed_rows(at, descent.marginals[0], status)
+    status, advice = missed_rows(linearization, descent.marginals[0], status)
     if advice != status.advice:
         return status, advice
     least = min((share for share, _ in descent.kept), key=lambda share: share - (share != share))
@@ -267,8 +267,10 @@ def _diagnose(
     different = most > 0 and not (problem.x.is_constant or problem.y.is_constant)
     # At 2 % of the largest mutual information a plan matches nothing.
     if at_rest and different and descent.information[0] < 0.02 * most:
-        fraction = epsilon / (at.product_cost or at.cost_scale)
-        remedy = f"try {' or '.join(_untried(at.method, starts))}, or costs without outliers"
+        fraction = epsilon / (linearization.product_cost or linearization.cost_scale)
+        remedy = (
+            f"try {' or '.join(_untried(linearization.method, starts))}, or costs without outliers"
+        )
         if fraction > 0.03:
             remedy = "try a smaller epsilon"
         sizes = _size(problem.x, problem.p), _size(problem.y, problem.q)

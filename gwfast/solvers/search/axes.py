@@ -168,8 +168,8 @@ def _statistics(sources: np.ndarray) -> Iterator[list[np.ndarray]]:
 
 
 def _quantiles(sources: np.ndarray) -> np.ndarray:
-    at = np.linspace(0, len(sources) - 1, 100).astype(np.int64)
-    return np.sort(sources, axis=0)[at].T
+    index = np.linspace(0, len(sources) - 1, 100).astype(np.int64)
+    return np.sort(sources, axis=0)[index].T
 
 
 def matched(

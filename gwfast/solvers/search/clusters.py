@@ -59,19 +59,21 @@ def cluster_starts(
         deadline.check()
         plans[k : k + 1] = _descended(many, plans[k : k + 1], np.full(10, epsilon))
     density = _distinct(many, plans, most) / np.outer(many[0].masses, many[1].masses)
-    at = np.ix_(many[0].groups, many[1].groups)
+    index = np.ix_(many[0].groups, many[1].groups)
     return [
-        Start(f"clusters {seed}, {rank}", functools.partial(_spread, at, one), CLUSTERS, draw=seed)
+        Start(
+            f"clusters {seed}, {rank}", functools.partial(_spread, index, one), CLUSTERS, draw=seed
+        )
         for rank, one in enumerate(density)
     ]
 
 
 def _spread(
-    at: tuple[np.ndarray, ...], density: np.ndarray, problem: QuadraticProblem, n_threads: int
+    index: tuple[np.ndarray, ...], density: np.ndarray, problem: QuadraticProblem, n_threads: int
 ) -> Float32Array:
     """Return a plan between clusters, spread evenly over their points."""
     masses = np.outer(problem.p.astype(np.float32), problem.q.astype(np.float32))
-    return np.multiply(density[at], masses, out=aligned_empty(problem.shape))
+    return np.multiply(density[index], masses, out=aligned_empty(problem.shape))
 
 
 def _side(geometry: Geometry, masses: Float64Array, count: int, rng: np.random.Generator) -> Side:

@@ -97,10 +97,10 @@ def search(
     level, *higher = ladder(problem, options, races=starts is None)
     if checkpoint and checkpoint.is_there:
         level, higher = (higher or [level])[-1], []
-        at = level.linearization(options)[0]
-        saved = checkpoint.load(Descent.exported(at), limits.max_outer)
+        linearization = level.linearization(options)[0]
+        saved = checkpoint.load(Descent.exported(linearization), limits.max_outer)
         with checkpoint.reading():
-            descent = Descent.restored(at, saved)
+            descent = Descent.restored(linearization, saved)
             number, index = int(saved["number"]), int(saved["index"])
             best = Entrant(Origin(*saved["origin"]), descent, number=number, index=index)
             rival = float(saved["rival"])
@@ -172,7 +172,7 @@ def _first(
     there, the `rivalry` of the next one, candidates below, that level and the higher levels.
     """
     deadline, races, limits = options.limits.deadline, starts is None, options.limits
-    at, schedule = level.linearization(options)
+    linearization, schedule = level.linearization(options)
     ratio = work(problem) / work(level.problem)
     if starts is None:
         waiting: Iterator[AnyStart] = _default(level, problem, options, report)
@@ -183,7 +183,7 @@ def _first(
     field, rows, unsettled, n_starts = list[Entrant](), Rows(), list[Entrant](), 0
     # Of more than 64 starts the further ones race against the best of the first.
     while entering := list(itertools.islice(waiting, 64 - len(field))):
-        field += enter(entering, at, schedule, deadline, report, n_starts)
+        field += enter(entering, linearization, schedule, deadline, report, n_starts)
         n_starts += len(entering)
         if not field:
             raise OutOfTime
@@ -199,11 +199,15 @@ def _first(
         best, rows, rival = _compared(best, unsettled, rows, until)
     else:
         rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
-    if is_factored(at.problem):
+    if is_factored(linearization.problem):
         best.rivals = rivals_of(one for one in dropped if one.optimum != best.optimum)
     rows = noted(rows, [best])
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
-    if not (races and enough) or best.is_late or is_placed(at.problem, options.placement):
+    if (
+        not (races and enough)
+        or best.is_late
+        or is_placed(linearization.problem, options.placement)
+    ):
         return best, rows, rival, [], level, higher
     won, kind, done = ranked(rows, best, WON), kind_of(problem), list[Candidate]()
     # The winner is expected to settle.
@@ -222,10 +226,13 @@ def _first(
             done = ranked(rows, best, WENT_ON)
             below, level, higher = level.rows, higher[0], higher[1:]
             best = _promoted(best, below, level, options, keeps=False)
-            rows, (at, schedule) = {best.number: best.row()}, level.linearization(options)
+            rows, (linearization, schedule) = (
+                {best.number: best.row()},
+                level.linearization(options),
+            )
             ratio = work(problem) / work(level.problem)
         known = best.rivals
-        field = enter(axes, at, annealed_early(schedule), deadline, report)
+        field = enter(axes, linearization, annealed_early(schedule), deadline, report)
         rows = without(rows, best)
         (best,), dropped = race([best, *field], limits, report)
         best.rivals = rivals_of(dropped) or known
@@ -235,17 +242,21 @@ def _first(
         sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
         if (sure and not options.search_time) or best.is_late:
             return best, rows, rival, done, level, higher
-    plain = at.problem.is_plain and at.problem.x.symmetric and at.problem.y.symmetric
+    plain = (
+        linearization.problem.is_plain
+        and linearization.problem.x.symmetric
+        and linearization.problem.y.symmetric
+    )
     clusters = is_factored(problem) or (min(problem.shape) >= 128 and plain)
     clusters = clusters and problem.is_balanced
     fields = []
-    if plain and not is_factored(at.problem):
-        fields = _doubtful(at.problem, options, report)
+    if plain and not is_factored(linearization.problem):
+        fields = _doubtful(linearization.problem, options, report)
     if is_factored(problem):
         unsettled = []  # of clouds all but a few starts fall into wide optima
     escapes = Escapes(best, rows, rival, kind, options, report)
     escapes.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
-    if is_factored(at.problem):
+    if is_factored(linearization.problem):
         others = [] if escapes.best is best else [best]
         escapes.best.rivals = (*rivals_of(others), *best.rivals)
     return escapes.best, escapes.rows, escapes.rival, done, level, higher
@@ -291,23 +302,25 @@ def _promoted(
 ) -> Entrant:
     """Return the entrant on the next level, which keeps its history if it `keeps`."""
     began, descent = time.perf_counter(), best.descent
-    at, schedule = level.linearization(options)
-    epsilon = schedule.last / at.cost_scale
+    linearization, schedule = level.linearization(options)
+    epsilon = schedule.last / linearization.cost_scale
     if level.problem.shape == descent.problem.shape:
-        state = descent.start_for(at, epsilon)
+        state = descent.start_for(linearization, epsilon)
     else:
         keeps, (rows, cols) = False, map(np.searchsorted, level.rows, below)
         state = descent.state
         if state.plan is None and not is_factored(level.problem):
             # Out of time, a solve goes from low-rank costs to whole costs of other points.
             state = state._replace(plan=descent.coupling.toarray())
-        state = at.extended(state, descent.linearization, rows, cols, epsilon)
+        state = linearization.extended(state, descent.linearization, rows, cols, epsilon)
     if not keeps:
         schedule = dataclasses.replace(schedule, first=schedule.last)
     # The first step on all points changes the plan of 10,000 words by .11 or more. Marginals may be
     # wrong by the change that is expected, and a descent on a sample mends large errors slowly.
-    change = 0.05 if at.samples else 1.0
-    new = Descent.at(at, state, schedule, after=descent if keeps else None, change=change)
+    change = 0.05 if linearization.samples else 1.0
+    new = Descent.at(
+        linearization, state, schedule, after=descent if keeps else None, change=change
+    )
     seconds = time.perf_counter() - began
     return Entrant(
         best.origin, new, seconds, number=best.number, index=best.index, rivals=best.rivals

@@ -294,10 +294,10 @@ class ExactSearch:
         """Return the `Origin` of each start, and plans (count, n, m): the best plan at a level of
         entropy, with noise.
         """
-        at = self._linearized
+        linearization = self._linearized
         assert self.plan is not None
-        start = self.plan[None].astype(at.precision.dtype)
-        [plan], *_ = self._descended(at, start, fraction, tol)
+        start = self.plan[None].astype(linearization.precision.dtype)
+        [plan], *_ = self._descended(linearization, start, fraction, tol)
         noise = self._rng.standard_normal((count, *plan.shape), dtype=np.float32)
         # With deviations of .3 to 2 descents lead back to the best plan.
         noise *= self._rng.uniform(2.0, 12.0, (count, 1, 1)).astype(np.float32)
@@ -336,8 +336,8 @@ class ExactSearch:
             self._report(ProgressEvent("start", f"start {number}: {start.label}", number))
         left, optima = list[int](), [next(self._optima) for _ in starts]
         with contextlib.suppress(OutOfTime):
-            at = self._linearized
-            plans = plans.astype(at.precision.dtype)
+            linearization = self._linearized
+            plans = plans.astype(linearization.precision.dtype)
             field = list(range(len(starts)))
             for fraction, tol, n_left in levels:
                 self._deadline.check()
@@ -348,7 +348,7 @@ class ExactSearch:
                 began, ends = time.perf_counter(), dict[int, tuple[float, float, int, float]]()
                 for share in sorted(set(levels_of.values())):
                     these = [k for k in field if levels_of[k] == share]
-                    made, *numbers = self._descended(at, plans[these], share, tol)
+                    made, *numbers = self._descended(linearization, plans[these], share, tol)
                     plans[these] = made
                     ends |= dict(zip(these, zip(*numbers, strict=True), strict=True))
                 seconds = (time.perf_counter() - began) / len(field)
@@ -372,18 +372,20 @@ class ExactSearch:
         return self.polish([starts[k] for k in left], plans[left], [optima[k] for k in left])
 
     def _descended(
-        self, at: Linearization, plans: np.ndarray, fraction: float, tol: float
+        self, linearization: Linearization, plans: np.ndarray, fraction: float, tol: float
     ) -> tuple[np.ndarray, list[float], list[float], list[int], list[float]]:
         """Return the plans after rough descents, as the next level moves them further, and the
         values that they are compared by, objectives, numbers of iterations and epsilon of each.
         """
         limits, schedule = Limits(25, 100, tol, 1e-3, deadline=self._deadline), None
-        schedule = at.schedule(Epsilon(relative=fraction))
-        first = Descent.at(at, at.initial(plans[0]), schedule)
+        schedule = linearization.schedule(Epsilon(relative=fraction))
+        first = Descent.at(linearization, linearization.initial(plans[0]), schedule)
         costs, counts = descend_each(first, plans, limits, self._n_threads)
         for k in np.flatnonzero(counts == 0):
             # The compiled loop leaves these to the other one.
-            one = descend(Descent.at(at, at.initial(plans[k]), schedule), limits)
+            one = descend(
+                Descent.at(linearization, linearization.initial(plans[k]), schedule), limits
+            )
             plans[k], costs[k], counts[k] = one.state.plan, one.gw_cost, len(one.steps)
         values = costs
         if self.problem.rule.has_free_marginals:

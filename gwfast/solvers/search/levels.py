@@ -53,7 +53,7 @@ class Level(NamedTuple):
     def linearization(self, options: ResolvedSettings) -> tuple[Linearization, Schedule]:
         """Return the `Linearization`, and the `Schedule` of epsilon."""
         threads, single = options.threads(self.problem), self.precision is SINGLE
-        at = linearize(
+        linearization = linearize(
             self.problem,
             threads,
             self.tier,
@@ -63,13 +63,13 @@ class Level(NamedTuple):
             tuning=options.tuning,
             placement=options.placement,
         )
-        schedule = at.schedule(options.epsilon)
+        schedule = linearization.schedule(options.epsilon)
         if single and options.precision is not SINGLE:
             # Float32 only finds the start here.
-            least = SINGLE.min_epsilon * at.cost_scale
+            least = SINGLE.min_epsilon * linearization.cost_scale
             last, first = max(schedule.last, least), max(schedule.first, least)
             schedule = dataclasses.replace(schedule, last=last, first=first)
-        return at, schedule
+        return linearization, schedule
 
 
 def ladder(problem: QuadraticProblem, options: ResolvedSettings, *, races: bool) -> list[Level]:

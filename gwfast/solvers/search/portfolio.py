@@ -136,14 +136,14 @@ class Entrant:
 
     def row(self, fate: str | None = None) -> Candidate:
         """Return the `Candidate` of the entrant, with another fate if one is given."""
-        at = self.descent
+        descent = self.descent
         return Candidate(
             start=self.origin.label,
-            n_points=max(at.linearization.problem.shape),
-            epsilon=at.epsilons.last,
-            gw_cost=at.gw_cost,
+            n_points=max(descent.linearization.problem.shape),
+            epsilon=descent.epsilons.last,
+            gw_cost=descent.gw_cost,
             n_iter=self.n_outer,
-            seconds=self.seconds + at.seconds,
+            seconds=self.seconds + descent.seconds,
             fate=self.fate if fate is None else fate,
             kind=self.origin.kind,
             optimum=self.optimum,
@@ -254,11 +254,11 @@ def distinct(field: list[Entrant]) -> tuple[list[Entrant], list[Entrant]]:
 
 def is_same(one: Entrant, other: Entrant) -> bool:
     """Return whether two entrants are on the way to the same optimum."""
-    size, at = max(one.size, other.size), one.descent.linearization
+    size, linearization = max(one.size, other.size), one.descent.linearization
     # Smaller distances from the product plan may be rounding. Relative to these, mirror images are
     # .5 to 1.4 apart; of eight pairs of graphs all states within .2 after four iterations end in
     # one optimum.
-    return size <= 1e-5 or at.apart(one.descent.state, other.descent.state) < 0.2 * size
+    return size <= 1e-5 or linearization.apart(one.descent.state, other.descent.state) < 0.2 * size
 
 
 def rivals_of(dropped: Iterable[Entrant]) -> tuple[np.ndarray, ...]:
@@ -271,8 +271,12 @@ def rivals_of(dropped: Iterable[Entrant]) -> tuple[np.ndarray, ...]:
 
 def bound(best: Entrant, fraction: float) -> float:
     """Return the objective that exceeds the best one by this fraction, and by rounding."""
-    at = best.descent
-    return best.value + fraction * abs(best.value) + 1e-6 * at.linearization.magnitude(at.state)
+    descent = best.descent
+    return (
+        best.value
+        + fraction * abs(best.value)
+        + 1e-6 * descent.linearization.magnitude(descent.state)
+    )
 
 
 def ranked(rows: Rows, best: Entrant, fate: str) -> list[Candidate]:
@@ -337,9 +341,9 @@ class Escapes:
         self._kind = kind
         most = options.limits.max_outer - 1
         self._limits = dataclasses.replace(options.limits, max_outer=most)
-        self._at, self._epsilon = best.descent.linearization, best.descent.epsilons.last
-        self._factored = is_factored(self._at.problem)
-        self._free = self._at.problem.rule.has_free_marginals
+        self._linearization, self._epsilon = best.descent.linearization, best.descent.epsilons.last
+        self._factored = is_factored(self._linearization.problem)
+        self._free = self._linearization.problem.rule.has_free_marginals
         self._patience = options.search_time and Patience(options.search_time)
         # The budget is in units of these iterations: settling a plan may take many more.
         self._n_outer = best.n_outer
@@ -368,7 +372,9 @@ class Escapes:
         # The budget is some solves of the winner, or updates of so many entries if that is more, up
         # to a number of outer iterations, which take longer where marginals are free.
         solves, entries = (5.0, 1.5e8) if self._factored else (1.5, 2.5e7)
-        few = min(entries / max(self._at.problem.shape) ** 2, 150.0 if self._free else 1000.0)
+        few = min(
+            entries / max(self._linearization.problem.shape) ** 2, 150.0 if self._free else 1000.0
+        )
         self._left = max(solves * self._n_outer * (1.0 + later), few)
         seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
         # At the least epsilon some starts are lost to rounding.
@@ -412,7 +418,7 @@ class Escapes:
         """Race starts from one clustering."""
         self._report(ProgressEvent("start", f"clusters {seed}", 1))
         starts = cluster_starts(
-            self._at.problem, self._epsilon, seed, N_STARTS, self._limits.deadline
+            self._linearization.problem, self._epsilon, seed, N_STARTS, self._limits.deadline
         )
         self._race(starts, 3.0)
 
@@ -420,7 +426,7 @@ class Escapes:
         """Race starts, with epsilon lowered from `heat` times its value."""
         limits, n_annealed = self._limits, N_ANNEALED if heat > 1.0 else 0
         schedule = Schedule(self._epsilon, heat * self._epsilon, 3.0 ** (-1 / N_ANNEALED))
-        field = enter(starts, self._at, schedule, limits.deadline, self._report)
+        field = enter(starts, self._linearization, schedule, limits.deadline, self._report)
         if not field:
             return
         (one,), dropped = race(field, limits, self._report)
@@ -441,7 +447,7 @@ class Escapes:
         plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         first = max(1.0, np.exp(rng.uniform(-1.0, 2.3))) * self._epsilon
         schedule = annealed_early(Schedule(self._epsilon, first))
-        one = entered(Origin(label, RESTART), self._at, schedule, plan, began)
+        one = entered(Origin(label, RESTART), self._linearization, schedule, plan, began)
         self._note(one, self._fate(one, 7), one.n_outer)
 
     def _note(self, one: Entrant, fate: str, n_outer: int) -> None:
