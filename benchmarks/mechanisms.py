@@ -15,7 +15,7 @@ WHERE = {
     },
     "levels": {
         "gwfast/problems/low_rank.py": "",
-        "gwfast/solvers/search/levels.py": "ladder fewer_points spread fits",
+        "gwfast/solvers/search/levels.py": "ladder fewer_points fits",
         "gwfast/solvers/search/driver.py": "_promoted",
         "gwfast/quadratic/factored.py": "FactoredLinearization.extended"
         " FactoredLinearization._extended_potentials",

@@ -35,12 +35,17 @@ MODULES = {module_of(path) for path in SOURCES}
 
 
 def imports(path):
-    """Return the modules of the package that a file imports, also inside functions."""
+    """Return the modules of the package that a file imports, also inside functions, but for
+    annotations.
+    """
     package, text, found = module_of(path.with_name("__init__.py")), path.read_text(), set()
     if path.suffix in (".pyx", ".pxd"):  # of Cython, the imports alone
         lines = re.findall(r"^ *(from [.\w]+ c?import (?:\([^)]*\)|.*))", text, re.M)
         text = "\n".join(lines).replace("cimport", "import")
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    annotations = {node for block in blocks for node in block.body}
+    for node in set(ast.walk(tree)) - annotations:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = resolve_name("." * node.level + (node.module or ""), package)
             names = [f"{base}.{alias.name}" for alias in node.names]

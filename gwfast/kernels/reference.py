@@ -310,9 +310,23 @@ def sparse_gibbs(start, index, x, y, f, g, epsilon, out, n_threads=1):
     return float(exponent.max(initial=-np.inf))
 
 
-def sparse_sinkhorn_passes(start, index, kernel, p, q, u, v, work, *more, **options):
+def sparse_sinkhorn_passes(
+    start,
+    index,
+    kernel,
+    p,
+    q,
+    u,
+    v,
+    work,
+    omega=1.0,
+    most=1,
+    tol=0.0,
+    n_threads=1,
+    scaling_map=None,
+):
     kernel = _dense(start, index, kernel, len(q)).astype(np.float32)
-    return sinkhorn_passes(kernel, p, q, u, v, work, *more, **options)
+    return sinkhorn_passes(kernel, p, q, u, v, work, omega, most, tol, scaling_map=scaling_map)
 
 
 def sparse_normal_product(start, index, kernel, weights, x, row_sums, work, n_threads=1):

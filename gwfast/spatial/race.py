@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..problems.epsilon import Epsilon
 from ..problems.quadratic import QuadraticProblem
 from ..results.result import GWResult
 from ..results.status import Ending
@@ -15,6 +16,7 @@ from ..results.tables import Candidate, Candidates
 from ..solvers.gromov import solve
 from ..solvers.options import Settings
 from ..solvers.search.confidence import LEVEL
+from ..utils.precision import DOUBLE
 from .motions import Motions
 
 # Relative difference of objectives up to which plans of one motion are one optimum: single spots
@@ -56,9 +58,8 @@ def race(
             yield End("search", "search", searched)
         for number, plan in enumerate(plans, 1):
             yield End(f"motion {number}", "motion", solved_from(plan))
-        alone = solved_from(
-            "product", problem.replace(between=motions.costs, alpha=0.0), epsilon=0.0
-        )
+        expression = problem.replace(between=motions.costs, alpha=0.0)
+        alone = solved_from("product", expression, epsilon=Epsilon(0.0), precision=DOUBLE)
         yield End("expression", "expression", solved_from(alone.plan))
         # With larger weights of distances partial problems need a loosened plan to be sure: at .3
         # four simulated tissues were "converged" without, 1 to 5 % above the loosened plan.

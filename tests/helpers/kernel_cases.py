@@ -201,7 +201,7 @@ CASES = {
     "normal_product": Case("row_sums work", (6e-7, 0), (4e-15, 0)),
     "rescale_columns": Case(**RESCALED),
     "rescale_columns-relaxed": Case(**RESCALED | RELAXED),
-    "drift": Case("", (1e-15, 0), (1e-15, 0)),
+    "max_log_scaling": Case("", (1e-15, 0), (1e-15, 0)),
     "scale_to_plan": Case("kernel row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "marginals": Case("row_sums col_sums work", (6e-7, 0), (2e-15, 0), summed=True),
     "matmul": Case(**MATMUL),

@@ -25,7 +25,7 @@ def test_kernel_agrees_with_its_twin(case, shape, dtype, isa, seed):
 
 
 # These take no threads.
-ALONE = ("absorb", "drift", "extent", "kept", "mass_entropy", "rescale_columns")
+ALONE = ("absorb", "max_log_scaling", "extent", "kept", "mass_entropy", "rescale_columns")
 THREADED = [case for case in CASES if not case.startswith(ALONE)]
 
 
