@@ -1,4 +1,4 @@
-"""Refusals of costs, graphs and epsilon."""
+"""Refusals of costs, graphs, epsilon, and what does not go together in a problem."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from helpers.refusals import refused
 from scipy import sparse
 
 import gwfast
-from gwfast import Epsilon, GraphCost, cosine_similarity
+from gwfast import CrossCost, Epsilon, GraphCost, PointCloud, SolverOptions, cosine_similarity
 
 X, EYE = cloud(10, 3, 0), np.eye(3)
 WIDE = np.ones((40, 30_000))  # 34 rows are a block
@@ -25,7 +25,10 @@ def linked(weight):
     return networkx.Graph([(0, 1, {"weight": weight})])
 
 
-factors = gwfast.PointCloud.from_factors
+factors = PointCloud.from_factors
+COST, POINTS = np.ones((5, 5)) - np.eye(5), np.arange(20.0).reshape(5, 4)
+CLOUD, FOUR = PointCloud(POINTS), CrossCost(POINTS[1:], POINTS)
+UNBALANCED = gwfast.QuadraticProblem(COST, COST, marginals=gwfast.Unbalanced(1.0))
 
 
 def solve(x=EYE, y=EYE, **options):
@@ -62,4 +65,15 @@ ROWS = [
     *refused(partial(GraphCost, sparse.eye_array(3)), disconnected=["far", -1.0]),
     (lambda: GraphCost(networkx.to_scipy_sparse_array(PATH), directed=True), "graph", "directed="),
     (lambda: gwfast.pairwise_gromov_wasserstein([APART, EYE]), "spaces[0]", "disconnected"),
+    (lambda: CrossCost(POINTS, POINTS[:, :3]), "y", 3),
+    (lambda: CrossCost(POINTS, POINTS, "euclidean"), "metric", "euclidean"),
+    (lambda: solve(CLOUD, CLOUD, linear_cost=FOUR), "linear_cost", "(4, 5)"),
+    (lambda: solve(CLOUD, COST, dtype="float64"), "x", "PointCloud"),
+    (lambda: solve(COST, CLOUD, dtype="float64"), "y", "PointCloud"),
+    (lambda: solve(100 * COST, COST, epsilon=1e-9), "epsilon", 1e-9),
+    (lambda: solve(UNBALANCED, None, options=SolverOptions(method="ppa")), "method", "ppa"),
+    (lambda: gwfast.verify(UNBALANCED, np.ones((5, 5)) / 25, epsilon=0.1), "problem", "unbalanced"),
+    *refused(SolverOptions, n_neighbors=[0]),
+    *refused(SolverOptions, TypeError, n_neighbors=[2.5]),
+    (lambda: solve(options=SolverOptions(tier="tiled")), "tier", "tiled"),
 ]
