@@ -61,7 +61,7 @@ WHERE = {
         "gwfast/solvers/search/clusters.py": "",
         "gwfast/solvers/search/paths.py": "",
         "gwfast/solvers/search/diffusion.py": "",
-        "gwfast/solvers/search/portfolio.py": "Escapes",
+        "gwfast/solvers/search/portfolio.py": "Restarts",
         "gwfast/solvers/search/driver.py": "_doubtful _along_axes _plan_of",
     },
 }

@@ -19,7 +19,7 @@ from .clusters import CLUSTERS
 from .starts import is_similarity
 
 # Kinds of searches, whose evidence differs in worth: of balanced problems with entropy by their
-# costs, of free marginals, and without entropy. Escapes from a plan of clouds come back from wrong
+# costs, of free marginals, and without entropy. Restarts from a plan of clouds come back from wrong
 # optima as well; few optima of distances are wrong.
 CLOUDS, DISTANCES, SIMILARITIES = "clouds", "distances", "similarities"
 FREE, EXACT, EXACT_FREE = "free marginals", "exact", "exact, free marginals"
@@ -53,12 +53,12 @@ class Evidence(NamedTuple):
     met: float  # independent starts that came there beside the first, at most three
     gap: float  # to the next objective, in units of `GAPS`, at most one
     clusterings: float  # that led there although another start did as well, at most two
-    back: float  # of k escapes from it that came back, k over one more than there were
+    back: float  # returned restarts / (restarts + 1)
     settled: float  # whether the objective stands still
     # Of exact searches, times how clearly the winner is below the product plan. Where the best plan
-    # is hidden among many, the others are all hardly below, and starts and escapes agree on one.
+    # is hidden among many, the others are all hardly below, and starts and restarts agree on one.
     explained: float  # `met`
-    returned: float  # the logarithm of the number of escapes that came back, over five
+    returned: float  # the logarithm of the number of returned restarts, over five
 
     @classmethod
     def of(
@@ -81,7 +81,7 @@ class Evidence(NamedTuple):
         ours = [row for row in race if row.optimum in group]
         arrived = {(row.kind, row.draw) for row in ours}  # independent of one another
         clusterings = sum(kind == CLUSTERS for kind, _ in arrived)
-        if winner.is_restart:  # escapes before it are from another optimum
+        if winner.is_restart:  # restarts before it are from another optimum
             restarts = restarts[restarts.index(winner) + 1 :]
         back = sum(row.optimum in group for row in restarts)
         others = [row for row in candidates if row.optimum not in group]

@@ -1,4 +1,4 @@
-"""A solve from the lowest level to the whole problem: starts race on the first level, escapes look
+"""A solve from the lowest level to the whole problem: starts race on the first level, restarts look
 for a lower optimum there, and the best goes on from level to level.
 """
 
@@ -42,8 +42,8 @@ from .portfolio import (
     TIED,
     WENT_ON,
     WON,
-    Entrant,
-    Escapes,
+    LiveCandidate,
+    Restarts,
     Rows,
     annealed_early,
     bound,
@@ -102,7 +102,7 @@ def search(
         with checkpoint.reading():
             descent = Descent.restored(linearization, saved)
             number, index = int(saved["number"]), int(saved["index"])
-            best = Entrant(Origin(*saved["origin"]), descent, number=number, index=index)
+            best = LiveCandidate(Origin(*saved["origin"]), descent, number=number, index=index)
             rival = float(saved["rival"])
             done = [Candidate(*row) for row in saved["done"]]
             rows = {number: Candidate(*row) for number, *row in saved["rows"]}
@@ -167,7 +167,7 @@ def _first(
     options: ResolvedSettings,
     report: Reporter,
     starts: Sequence[AnyStart] | None,
-) -> tuple[Entrant, Rows, float, list[Candidate], Level, list[Level]]:
+) -> tuple[LiveCandidate, Rows, float, list[Candidate], Level, list[Level]]:
     """Return the best of the first level, or of the second if clouds are in doubt, all candidates
     there, the `rivalry` of the next one, candidates below, that level and the higher levels.
     """
@@ -180,27 +180,36 @@ def _first(
     else:
         waiting = iter(starts)
     until = limits.before(UPDATES * ratio) if higher else limits
-    field, rows, unsettled, n_starts = list[Entrant](), Rows(), list[Entrant](), 0
+    field, rows, unsettled, n_starts = list[LiveCandidate](), Rows(), list[LiveCandidate](), 0
     # Of more than 64 starts the further ones race against the best of the first.
-    while entering := list(itertools.islice(waiting, 64 - len(field))):
-        field += enter(entering, linearization, schedule, deadline, report, n_starts)
-        n_starts += len(entering)
+    while next_starts := list(itertools.islice(waiting, 64 - len(field))):
+        field += enter(next_starts, linearization, schedule, deadline, report, n_starts)
+        n_starts += len(next_starts)
         if not field:
             raise OutOfTime
         field, dropped = race(field, until, report)
         rows = noted(rows, dropped)
-        unsettled += [one for one in dropped if not (one.has_joined or one.fate == SKIPPED)]
+        unsettled += [
+            candidate
+            for candidate in dropped
+            if not (candidate.has_joined or candidate.outcome == SKIPPED)
+        ]
         # Few of these go on if the race leaves doubt.
-        unsettled = sorted(unsettled, key=lambda one: one.value)[:3]
+        unsettled = sorted(unsettled, key=lambda candidate: candidate.value)[:3]
         if field[0].is_late:
             break
     best = field[0]
     if races and unsettled:
         best, rows, rival = _compared(best, unsettled, rows, until)
     else:
-        rival = min((rivalry(one, best) for one in unsettled if one.fate == TIED), default=math.inf)
+        rival = min(
+            (rivalry(candidate, best) for candidate in unsettled if candidate.outcome == TIED),
+            default=math.inf,
+        )
     if is_factored(linearization.problem):
-        best.rivals = rivals_of(one for one in dropped if one.optimum != best.optimum)
+        best.rivals = rivals_of(
+            candidate for candidate in dropped if candidate.optimum != best.optimum
+        )
     rows = noted(rows, [best])
     enough = limits.max_outer > 50 and options.tuning.second_look and level.tier == "dense"
     if (
@@ -231,13 +240,16 @@ def _first(
                 level.linearization(options),
             )
             ratio = work(problem) / work(level.problem)
-        known = best.rivals
+        rivals = best.rivals
         field = enter(axes, linearization, annealed_early(schedule), deadline, report)
         rows = without(rows, best)
         (best,), dropped = race([best, *field], limits, report)
-        best.rivals = rivals_of(dropped) or known
+        best.rivals = rivals_of(dropped) or rivals
         rows = noted(rows, [*dropped, best])
-        rival = min((rivalry(one, best) for one in dropped if one.fate == TIED), default=math.inf)
+        rival = min(
+            (rivalry(candidate, best) for candidate in dropped if candidate.outcome == TIED),
+            default=math.inf,
+        )
         won = [*done, *ranked(rows, best, WON)]
         sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
         if (sure and not options.search_time) or best.is_late:
@@ -254,32 +266,32 @@ def _first(
         fields = _doubtful(linearization.problem, options, report)
     if is_factored(problem):
         unsettled = []  # of clouds all but a few starts fall into wide optima
-    escapes = Escapes(best, rows, rival, kind, options, report)
-    escapes.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
+    restarts = Restarts(best, rows, rival, kind, options, report)
+    restarts.run(0.5 * ratio if higher else 0.0, unsettled, fields, clusters)
     if is_factored(linearization.problem):
-        others = [] if escapes.best is best else [best]
-        escapes.best.rivals = (*rivals_of(others), *best.rivals)
-    return escapes.best, escapes.rows, escapes.rival, done, level, higher
+        left_behind = [] if restarts.best is best else [best]
+        restarts.best.rivals = (*rivals_of(left_behind), *best.rivals)
+    return restarts.best, restarts.rows, restarts.rival, done, level, higher
 
 
 def _compared(
-    best: Entrant, unsettled: list[Entrant], rows: Rows, limits: Limits
-) -> tuple[Entrant, Rows, float]:
+    best: LiveCandidate, unsettled: list[LiveCandidate], rows: Rows, limits: Limits
+) -> tuple[LiveCandidate, Rows, float]:
     """Return the better one of the winner of a race and the next optimum, if that was within 6 %
     when it was dropped; all other rows, and the `rivalry` of the next optimum.
     """
-    one = unsettled[0]
-    if best.is_late or not best.n_outer or one.value > bound(best, 0.06):
+    second = unsettled[0]
+    if best.is_late or not best.n_outer or second.value > bound(best, 0.06):
         return best, rows, math.inf
-    unsettled.remove(one)
-    rows = without(rows, one)
-    for each in (best, one):
-        each.advance(limits.within(EXACT), max(limits.max_outer - 1, 1))
-    best, one = sorted((best, one), key=lambda each: each.value)
-    same = is_same(one, best)
+    unsettled.remove(second)
+    rows = without(rows, second)
+    for candidate in (best, second):
+        candidate.advance(limits.within(EXACT), max(limits.max_outer - 1, 1))
+    best, second = sorted((best, second), key=lambda candidate: candidate.value)
+    same = is_same(second, best)
     if same:
-        one.join(best)
-    return best, noted(rows, [one]), math.inf if same else rivalry(one, best)
+        second.join(best)
+    return best, noted(rows, [second]), math.inf if same else rivalry(second, best)
 
 
 def _doubtful(
@@ -298,9 +310,13 @@ def _doubtful(
 
 
 def _promoted(
-    best: Entrant, below: list[np.ndarray], level: Level, options: ResolvedSettings, keeps: bool
-) -> Entrant:
-    """Return the entrant on the next level, which keeps its history if it `keeps`."""
+    best: LiveCandidate,
+    below: list[np.ndarray],
+    level: Level,
+    options: ResolvedSettings,
+    keeps: bool,
+) -> LiveCandidate:
+    """Return the candidate on the next level, which keeps its history if it `keeps`."""
     began, descent = time.perf_counter(), best.descent
     linearization, schedule = level.linearization(options)
     epsilon = schedule.last / linearization.cost_scale
@@ -322,7 +338,7 @@ def _promoted(
         linearization, state, schedule, after=descent if keeps else None, change=change
     )
     seconds = time.perf_counter() - began
-    return Entrant(
+    return LiveCandidate(
         best.origin, new, seconds, number=best.number, index=best.index, rivals=best.rivals
     )
 
@@ -412,7 +428,7 @@ def _plan_of(
         callback=None,
     )
     try:
-        found = search(problem, changed, report)
+        result = search(problem, changed, report)
     except ValueError:  # an epsilon for float64 only
-        found = search(problem, dataclasses.replace(changed, epsilon=as_epsilon("auto")), report)
-    return found.descent.coupling
+        result = search(problem, dataclasses.replace(changed, epsilon=as_epsilon("auto")), report)
+    return result.descent.coupling

@@ -537,7 +537,7 @@ def _with_entropy(
     """
     problem = search.problem
     with contextlib.suppress(MemoryError, OutOfTime):
-        # On few points the race of the problem with entropy goes on with escapes.
+        # On few points the race of the problem with entropy goes on with restarts.
         annealed, size = options.n_starts is None and MOST_ANNEALED, math.prod(problem.shape)
         looks_on = annealed < size <= 500_000 or bool(options.search_time)
         changed = dataclasses.replace(

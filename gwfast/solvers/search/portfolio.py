@@ -1,5 +1,5 @@
 """One portfolio of descents: all starts race, duplicates and the worse half are dropped, and the
-best is left by escapes until confidence, the budget or time ends the search.
+best is left by restarts until confidence, the budget or time ends the search.
 
 The race is successive halving (Jamieson and Talwalkar, AISTATS 2016). No known match is used.
 """
@@ -47,27 +47,27 @@ ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, stopping=UNJUDGED, damps=Fa
 # A race compares objectives, which miss by the marginal error times their largest terms.
 EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
 FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
-# Iterations after which entrants are compared, first for duplicates alone, and how exact these are.
+# Iterations after which candidates are compared, first for duplicates alone, and their limits.
 ROUNDS = (4, ROUGH), (7, ROUGH), (8, EXACT), (20, EXACT), (40, EXACT), (80, EXACT)
 
 
-# By the number of the entrant.
+# By the number of the candidate.
 Rows: TypeAlias = dict[int, Candidate]
 
 
 @dataclasses.dataclass(eq=False)
-class Entrant:
-    """A start with its descent, the seconds that its plan took, and its fate.
+class LiveCandidate:
+    """A start with its descent, the seconds that its plan took, and its outcome.
 
-    `number` identifies the entrant on all levels, and `optimum` is the number of the first entrant
-    on the way to the same optimum. `index` is the place of the start among the starts of a caller,
-    and `rivals` are the `rivals_of` the winner of a race.
+    `number` identifies the candidate on all levels, and `optimum` is the number of the first
+    candidate on the way to the same optimum. `index` is the place of the start among the starts of
+    a caller, and `rivals` are the `rivals_of` the winner of a race.
     """
 
     origin: Origin
     descent: Descent
     seconds: float = 0.0
-    fate: str = LOST
+    outcome: str = LOST
     number: int = dataclasses.field(default_factory=itertools.count().__next__)
     optimum: int = -1
     index: int = 0
@@ -80,7 +80,7 @@ class Entrant:
 
     @property
     def has_joined(self) -> bool:
-        """Return whether another entrant is on the way to the same optimum."""
+        """Return whether another candidate is on the way to the same optimum."""
         return self.optimum != self.number
 
     @property
@@ -98,8 +98,8 @@ class Entrant:
         descent = self.descent
         value, rule = descent.gw_cost, descent.problem.rule
         if rule.has_free_marginals and descent.steps:
-            terms = descent.epsilon, descent.entropy, *descent.marginals
-            value = rule.regularized(value, *terms)
+            arguments = descent.epsilon, descent.entropy, *descent.marginals
+            value = rule.regularized(value, *arguments)
         return float(value) if value == value else math.inf
 
     @property
@@ -120,8 +120,8 @@ class Entrant:
         most: int | None = None,
         callback: Callback | None = None,
         save: Callable[[Descent], None] | None = None,
-    ) -> Entrant:
-        """Let the descent go on to the limits; return the entrant."""
+    ) -> LiveCandidate:
+        """Let the descent go on to the limits; return the candidate."""
         if most is not None:
             limits = dataclasses.replace(limits, max_outer=most)
         # Nothing here keeps the descent, whose state may be freed after an iteration.
@@ -130,12 +130,12 @@ class Entrant:
         self.descent, self._size = descend(held.pop(), limits, callback=callback, save=save), None
         return self
 
-    def join(self, other: Entrant) -> None:
-        """Take the optimum of another entrant."""
-        self.optimum, self.fate = other.optimum, f"same as {other.origin.label}"
+    def join(self, other: LiveCandidate) -> None:
+        """Take the optimum of another candidate."""
+        self.optimum, self.outcome = other.optimum, f"same as {other.origin.label}"
 
-    def row(self, fate: str | None = None) -> Candidate:
-        """Return the `Candidate` of the entrant, with another fate if one is given."""
+    def row(self, outcome: str | None = None) -> Candidate:
+        """Return the row of the candidate, with another outcome if one is given."""
         descent = self.descent
         return Candidate(
             start=self.origin.label,
@@ -144,7 +144,7 @@ class Entrant:
             gw_cost=descent.gw_cost,
             n_iter=self.n_outer,
             seconds=self.seconds + descent.seconds,
-            fate=self.fate if fate is None else fate,
+            fate=self.outcome if outcome is None else outcome,
             kind=self.origin.kind,
             optimum=self.optimum,
             value=self.value,
@@ -152,17 +152,17 @@ class Entrant:
         )
 
 
-def entered(
+def begin_candidate(
     origin: Origin,
     linearization: Linearization,
     schedule: Schedule,
     plan: FloatArray | Coupling | None,
     began: float,
     index: int = 0,
-) -> Entrant:
-    """Return the entrant that begins with a plan, which has been made since `began`."""
+) -> LiveCandidate:
+    """Return the candidate that begins with a plan, which has been made since `began`."""
     descent = Descent.at(linearization, linearization.initial(plan), schedule)
-    return Entrant(origin, descent, time.perf_counter() - began, index=index)
+    return LiveCandidate(origin, descent, time.perf_counter() - began, index=index)
 
 
 def enter(
@@ -172,8 +172,8 @@ def enter(
     deadline: Deadline,
     report: Reporter,
     first: int = 0,
-) -> list[Entrant]:
-    """Return an entrant for each start that there is time for, with indices from `first` on."""
+) -> list[LiveCandidate]:
+    """Return a candidate for each start that there is time for, with indices from `first` on."""
     field, problem, n_threads = [], linearization.problem, linearization.n_threads
     with contextlib.suppress(OutOfTime):
         for index, start in enumerate(starts, first):
@@ -184,7 +184,7 @@ def enter(
                 start.plan(problem, n_threads),
                 Origin(str(start), start.kind, start.draw),
             )
-            field.append(entered(origin, linearization, schedule, plan, began, index))
+            field.append(begin_candidate(origin, linearization, schedule, plan, began, index))
     return field
 
 
@@ -195,81 +195,86 @@ def annealed_early(schedule: Schedule) -> Schedule:
 
 
 def race(
-    field: list[Entrant], limits: Limits, report: Reporter
-) -> tuple[list[Entrant], list[Entrant]]:
-    """Return the entrants that are left, the best first, and the entrants that were dropped."""
+    field: list[LiveCandidate], limits: Limits, report: Reporter
+) -> tuple[list[LiveCandidate], list[LiveCandidate]]:
+    """Return the candidates that are left, the best first, and the candidates that were dropped."""
     dropped = []
     for number, (n_outer, exactness) in enumerate(ROUNDS, 1):
         if len(field) == 1:
             break
         # The winner makes the last iteration by itself.
         here, most, late = limits.within(exactness), min(n_outer, limits.max_outer - 1), False
-        for k, one in enumerate(field, 1):
-            if one.is_moving and one.n_outer < most:
+        for k, candidate in enumerate(field, 1):
+            if candidate.is_moving and candidate.n_outer < most:
                 text = f"round {number}: candidate {k} of {len(field)}"
                 report(ProgressEvent("round", text, k))
-                one.advance(here, most)
-                one.descent = one.descent.paused()
-                if late := one.is_late:
-                    for each in field[k:]:
-                        if not each.n_outer:
-                            each.fate = SKIPPED
-                            dropped.append(each)
-                    field = [each for each in field if each.n_outer]
+                candidate.advance(here, most)
+                candidate.descent = candidate.descent.paused()
+                if late := candidate.is_late:
+                    for other in field[k:]:
+                        if not other.n_outer:
+                            other.outcome = SKIPPED
+                            dropped.append(other)
+                    field = [other for other in field if other.n_outer]
                     break
         # States without an iteration may have no plan to compare.
-        left, same = distinct(field) if most else (sorted(field, key=lambda one: one.value), [])
-        for one, each in itertools.product(same, dropped):
-            if each.optimum == one.number:
-                each.optimum = one.optimum
+        left, same = (
+            distinct(field) if most else (sorted(field, key=lambda candidate: candidate.value), [])
+        )
+        for candidate, other in itertools.product(same, dropped):
+            if other.optimum == candidate.number:
+                other.optimum = candidate.optimum
         dropped += same
         is_last, keep = number == len(ROUNDS), len(left)
         if late or is_last:
             keep = 1
         elif exactness is EXACT:  # two that are close race on
-            n_close = sum(one.value <= bound(left[0], 5e-3) for one in left)
+            n_close = sum(candidate.value <= bound(left[0], 5e-3) for candidate in left)
             keep = max(len(left) // 2, min(n_close, 2))
         field = left[:keep]
-        for one in left[keep:]:
-            tie = is_last and one.value <= bound(field[0], TIE)
-            one.fate = SKIPPED if late else TIED if tie else f"dropped in round {number}"
-            dropped.append(one)
+        for candidate in left[keep:]:
+            tie = is_last and candidate.value <= bound(field[0], TIE)
+            candidate.outcome = SKIPPED if late else TIED if tie else f"dropped in round {number}"
+            dropped.append(candidate)
         if late:
             break
     return field, dropped
 
 
-def distinct(field: list[Entrant]) -> tuple[list[Entrant], list[Entrant]]:
-    """Return the entrants on the way to an optimum of their own, the best first, and the others."""
-    kept, same = list[Entrant](), list[Entrant]()
-    for one in sorted(field, key=lambda one: one.value):
-        known = next((other for other in kept if is_same(one, other)), None)
-        if known is None:
-            kept.append(one)
+def distinct(field: list[LiveCandidate]) -> tuple[list[LiveCandidate], list[LiveCandidate]]:
+    """Return candidates on the way to different optima, the best first, and all others."""
+    kept, same = list[LiveCandidate](), list[LiveCandidate]()
+    for candidate in sorted(field, key=lambda candidate: candidate.value):
+        earlier = next((other for other in kept if is_same(candidate, other)), None)
+        if earlier is None:
+            kept.append(candidate)
         else:
-            one.join(known)
-            same.append(one)
+            candidate.join(earlier)
+            same.append(candidate)
     return kept, same
 
 
-def is_same(one: Entrant, other: Entrant) -> bool:
-    """Return whether two entrants are on the way to the same optimum."""
-    size, linearization = max(one.size, other.size), one.descent.linearization
+def is_same(candidate: LiveCandidate, other: LiveCandidate) -> bool:
+    """Return whether two candidates are on the way to the same optimum."""
+    size, linearization = max(candidate.size, other.size), candidate.descent.linearization
     # Smaller distances from the product plan may be rounding. Relative to these, mirror images are
     # .5 to 1.4 apart; of eight pairs of graphs all states within .2 after four iterations end in
     # one optimum.
-    return size <= 1e-5 or linearization.apart(one.descent.state, other.descent.state) < 0.2 * size
+    return (
+        size <= 1e-5
+        or linearization.apart(candidate.descent.state, other.descent.state) < 0.2 * size
+    )
 
 
-def rivals_of(dropped: Iterable[Entrant]) -> tuple[np.ndarray, ...]:
+def rivals_of(dropped: Iterable[LiveCandidate]) -> tuple[np.ndarray, ...]:
     """Return contractions ``X' T Y`` of two clouds on the way to other optima, the lowest first."""
-    others = [one for one in dropped if one.n_outer and not one.has_joined]
-    others.sort(key=lambda one: (-one.descent.problem.shape[0], one.value))
+    rivals = [candidate for candidate in dropped if candidate.n_outer and not candidate.has_joined]
+    rivals.sort(key=lambda candidate: (-candidate.descent.problem.shape[0], candidate.value))
     # Evidence from outside of the problem is asked about these.
-    return tuple(one.descent.state.moments for one in others[:2])
+    return tuple(candidate.descent.state.moments for candidate in rivals[:2])
 
 
-def bound(best: Entrant, fraction: float) -> float:
+def bound(best: LiveCandidate, fraction: float) -> float:
     """Return the objective that exceeds the best one by this fraction, and by rounding."""
     descent = best.descent
     return (
@@ -279,58 +284,61 @@ def bound(best: Entrant, fraction: float) -> float:
     )
 
 
-def ranked(rows: Rows, best: Entrant, fate: str) -> list[Candidate]:
-    """Return the candidates of one level, of which the best one alone has this fate."""
-    lost = {
+def ranked(rows: Rows, best: LiveCandidate, outcome: str) -> list[Candidate]:
+    """Return the candidates of one level, of which the best one alone has this outcome."""
+    demoted = {
         number: row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row
         for number, row in rows.items()
     }
-    return [*(lost | {best.number: best.row(fate)}).values()]
+    return [*(demoted | {best.number: best.row(outcome)}).values()]
 
 
-def without(rows: Rows, one: Entrant) -> Rows:
-    """Return the rows by number but the row of an entrant."""
-    return {number: row for number, row in rows.items() if number != one.number}
+def without(rows: Rows, candidate: LiveCandidate) -> Rows:
+    """Return the rows by number but the row of a candidate."""
+    return {number: row for number, row in rows.items() if number != candidate.number}
 
 
-def noted(rows: Rows, entrants: Iterable[Entrant]) -> Rows:
-    """Return the rows by number, and a row of each entrant. Rows of the optimum of an entrant that
-    has joined another one get the number of the optimum that both have.
+def noted(rows: Rows, candidates: Iterable[LiveCandidate]) -> Rows:
+    """Return the rows by number, and a row of each candidate. Rows of the optimum of a candidate
+    that has joined another one get the number of the optimum that both have.
     """
-    for one in entrants:
-        if one.has_joined:
+    for candidate in candidates:
+        if candidate.has_joined:
             rows = {
-                number: row._replace(optimum=one.optimum) if row.optimum == one.number else row
+                number: row._replace(optimum=candidate.optimum)
+                if row.optimum == candidate.number
+                else row
                 for number, row in rows.items()
             }
-    return rows | {one.number: one.row() for one in entrants}
+    return rows | {candidate.number: candidate.row() for candidate in candidates}
 
 
-def rivalry(one: Entrant, best: Entrant) -> float:
-    """Return by how much an entrant at its end is above the best one, relatively, if their plans
+def rivalry(candidate: LiveCandidate, best: LiveCandidate) -> float:
+    """Return by how much a candidate at its end is above the best one, relatively, if their plans
     match at most half of the mass alike, or four fifths if they are as good, else infinity.
     """
-    left, right = (each.descent.coupling.toarray() for each in (one, best))
+    left, right = (other.descent.coupling.toarray() for other in (candidate, best))
     common = np.minimum(left, right).sum(dtype=np.float64) / best.descent.problem.mass
-    gap = max(one.value - best.value, 0.0) / (abs(best.value) or 1.0)
+    gap = max(candidate.value - best.value, 0.0) / (abs(best.value) or 1.0)
     return math.inf if common > (0.8 if gap <= TIE else 0.5) else gap
 
 
-class Escapes:
-    """The search for an optimum below the best entrant of a race.
+class Restarts:
+    """The search for an optimum below the best candidate of a race, by other starts and by
+    descents that begin again at the best plan (the documentation calls them escapes).
 
     Attributes
     ----------
-    best : Entrant
+    best : LiveCandidate
     rows : dict of Candidate
-        Of the race and of all that was tried, by the number of the entrant.
+        Of the race and of all that was tried, by the number of the candidate.
     rival : float
         The least `rivalry` of another optimum that is as good as the best.
     """
 
     def __init__(
         self,
-        best: Entrant,
+        best: LiveCandidate,
         rows: Rows,
         rival: float,
         kind: str,
@@ -351,40 +359,41 @@ class Escapes:
         self._lead(best.advance(self._limits.within(EXACT)))
         self.rival = rival
 
-    def _lead(self, one: Entrant) -> None:
-        """Take an entrant for the best."""
-        self.best, self.rival = one, math.inf
-        self._plan = one.descent.coupling.toarray().copy()
+    def _lead(self, candidate: LiveCandidate) -> None:
+        """Take a candidate for the best."""
+        self.best, self.rival = candidate, math.inf
+        self._plan = candidate.descent.coupling.toarray().copy()
         if self._patience:
             self._patience.renew()
 
     def run(
         self,
         later: float,
-        dropped: Iterable[Entrant],
+        dropped: Iterable[LiveCandidate],
         fields: Iterable[Callable[[], list[Start]]],
         clusters: bool,
     ) -> None:
         """Search on until the confidence, the budget or the search time ends it. An iteration on
-        all points takes `later` times as long. Some entrants that were `dropped` go on first, then
-        starts of `fields` race, which are functions, and starts from `clusters`, if these help.
+        all points takes `later` times as long. Some candidates that were `dropped` go on first,
+        then starts of `fields` race, which are functions, and starts from `clusters`, if these
+        help.
         """
         # The budget is some solves of the winner, or updates of so many entries if that is more, up
         # to a number of outer iterations, which take longer where marginals are free.
         solves, entries = (5.0, 1.5e8) if self._factored else (1.5, 2.5e7)
-        few = min(
+        least = min(
             entries / max(self._linearization.problem.shape) ** 2, 150.0 if self._free else 1000.0
         )
-        self._left = max(solves * self._n_outer * (1.0 + later), few)
+        self._left = max(solves * self._n_outer * (1.0 + later), least)
         seeds, rng = itertools.count(self._seed), np.random.default_rng(self._seed)
         # At the least epsilon some starts are lost to rounding.
         with contextlib.suppress(OutOfTime, LostToRounding):
-            for one in dropped:
+            for candidate in dropped:
                 if not self._goes_on():
                     break
-                before = one.n_outer
-                self.rows = without(self.rows, one)
-                self._note(one, self._fate_of_descent(one), one.n_outer - before)
+                before = candidate.n_outer
+                self.rows = without(self.rows, candidate)
+                self._note(candidate, self._outcome_at_end(candidate), candidate.n_outer - before)
             for starts in fields:
                 if not self._goes_on():
                     break
@@ -401,7 +410,7 @@ class Escapes:
                     break
                 if clusters and self._patience and number % 16 == 0:
                     self._from_clusters(next(seeds))
-                self._escape(number, rng)
+                self._restart(number, rng)
 
     def _goes_on(self, is_needed: bool = False) -> bool:
         """Return whether to try more, at any confidence if that is needed."""
@@ -429,12 +438,12 @@ class Escapes:
         field = enter(starts, self._linearization, schedule, limits.deadline, self._report)
         if not field:
             return
-        (one,), dropped = race(field, limits, self._report)
+        (winner,), dropped = race(field, limits, self._report)
         for other in dropped:
-            self._note(other, other.fate, other.n_outer)
-        self._note(one, self._fate(one, n_annealed), one.n_outer)
+            self._note(other, other.outcome, other.n_outer)
+        self._note(winner, self._outcome(winner, n_annealed), winner.n_outer)
 
-    def _escape(self, number: int, rng: np.random.Generator) -> None:
+    def _restart(self, number: int, rng: np.random.Generator) -> None:
         """Descend once more from the best plan, with noise, from a larger epsilon."""
         label, began = f"escape {number}", time.perf_counter()
         self._report(ProgressEvent("start", label, number))
@@ -447,42 +456,44 @@ class Escapes:
         plan[plan < _kernels.LEAST_ENTRY[plan.dtype]] = 0.0
         first = max(1.0, np.exp(rng.uniform(-1.0, 2.3))) * self._epsilon
         schedule = annealed_early(Schedule(self._epsilon, first))
-        one = entered(Origin(label, RESTART), self._linearization, schedule, plan, began)
-        self._note(one, self._fate(one, 7), one.n_outer)
+        candidate = begin_candidate(
+            Origin(label, RESTART), self._linearization, schedule, plan, began
+        )
+        self._note(candidate, self._outcome(candidate, 7), candidate.n_outer)
 
-    def _note(self, one: Entrant, fate: str, n_outer: int) -> None:
-        """Note an entrant, and its fate after `n_outer` iterations."""
-        one.fate = fate
-        if fate == WENT_ON:
-            self._lead(one)
+    def _note(self, candidate: LiveCandidate, outcome: str, n_outer: int) -> None:
+        """Note a candidate, and its outcome after `n_outer` iterations."""
+        candidate.outcome = outcome
+        if outcome == WENT_ON:
+            self._lead(candidate)
         self._left -= n_outer
-        if fate == WENT_ON or len(self.rows) < 1000:
-            self.rows = noted(self.rows, [one])
+        if outcome == WENT_ON or len(self.rows) < 1000:
+            self.rows = noted(self.rows, [candidate])
 
-    def _fate(self, one: Entrant, n_annealed: int) -> str:
-        """Advance an entrant as long as it may end below the best; return its fate."""
+    def _outcome(self, candidate: LiveCandidate, n_annealed: int) -> str:
+        """Advance a candidate as long as it may end below the best; return its outcome."""
         limits, best = self._limits, self.best
         # A descent that is 1.5 % above the best soon after annealing is given up.
         most = min(n_annealed + 13, limits.max_outer)
-        if one.is_moving and one.n_outer < most:
-            one.advance(limits.within(FOLLOWED), most)
-        if one.is_late or not one.value <= bound(best, 0.015):
+        if candidate.is_moving and candidate.n_outer < most:
+            candidate.advance(limits.within(FOLLOWED), most)
+        if candidate.is_late or not candidate.value <= bound(best, 0.015):
             return LOST
-        if one.value >= best.value and is_same(one, best):
-            one.join(best)
-            return one.fate
-        return self._fate_of_descent(one)
+        if candidate.value >= best.value and is_same(candidate, best):
+            candidate.join(best)
+            return candidate.outcome
+        return self._outcome_at_end(candidate)
 
-    def _fate_of_descent(self, one: Entrant) -> str:
-        """Advance an entrant to the end; return its fate."""
+    def _outcome_at_end(self, candidate: LiveCandidate) -> str:
+        """Advance a candidate to the end; return its outcome."""
         best = self.best
-        one.advance(self._limits.within(EXACT))
-        if one.value <= bound(best, TIE) and best.value <= bound(one, TIE):
-            if is_same(one, best):
-                one.join(best)
-                return one.fate
+        candidate.advance(self._limits.within(EXACT))
+        if candidate.value <= bound(best, TIE) and best.value <= bound(candidate, TIE):
+            if is_same(candidate, best):
+                candidate.join(best)
+                return candidate.outcome
             # Within one wide optimum plans between clouds may differ by this distance.
             if not self._factored:
-                self.rival = min(self.rival, rivalry(one, best))
+                self.rival = min(self.rival, rivalry(candidate, best))
             return TIED
-        return LOST if one.is_late or one.value > best.value else WENT_ON
+        return LOST if candidate.is_late or candidate.value > best.value else WENT_ON
