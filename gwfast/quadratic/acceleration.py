@@ -8,14 +8,22 @@ from a saddle, and many steps ahead on a plateau. A move is undone if the next s
 than the steps foretold; the length of moves adapts to that.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..kernels._judge import Judge
 from ..utils.blocks import CACHED_BYTES, row_blocks
+from ..utils.types import Float64Array, FloatArray
 from .judge import SLACK
 from .state import State
+
+if TYPE_CHECKING:
+    from .judge import Step
+    from .state import Linearization
 
 # Steps before the last one that are used.
 DEPTH = 5
@@ -53,17 +61,29 @@ class Going(NamedTuple):
 class Anderson(NamedTuple):
     """The steps in memory, and the last move until the next iteration judges it."""
 
-    steps: tuple = ()  # the sample of the state before, and the state after each step
+    steps: tuple[
+        tuple[FloatArray, State], ...
+    ] = ()  # the sample of the state before, and the state after each step
     back: Going | None = None  # what to go back to if the last move fails
     foretold: float = 1.0  # length of the step after that move, in lengths of the last step
     reach: float = FIRST_REACH  # largest length of the next move, likewise
     shrinks: float = SHRINKS  # divisor of the reach after the next move that fails
 
-    def reset(self):
+    def reset(self) -> Anderson:
         """Forget the last move, and all steps."""
         return self._replace(steps=(), back=None)
 
-    def advance(self, linearization, before, after, step, *, may_move=True, slack=1.0, **_):
+    def advance(
+        self,
+        linearization: Linearization,
+        before: State,
+        after: State,
+        step: Step,
+        *,
+        may_move: bool = True,
+        slack: float = 1.0,
+        **_: object,
+    ) -> tuple[Anderson, Going]:
         """Return the `Anderson` after an iteration, and the `Going` of the next iteration, either
         after the plan, after another move, or before a move that failed. Another move is made only
         with `may_move`; for `slack` see `judge.Verdict`.
@@ -96,7 +116,9 @@ class Anderson(NamedTuple):
         return Anderson(steps, back, foretold, reach, shrinks), moved
 
 
-def lead_of(steps, reach=MAX_REACH):
+def lead_of(
+    steps: Sequence[tuple[FloatArray, FloatArray]], reach: float = MAX_REACH
+) -> tuple[list[float], float] | None:
     """Return weights, with sum one, of the states after some steps (pairs ``before, after``, oldest
     first), and the length of the step foretold there; None if the steps say nothing. Lengths are in
     lengths of the last step, and the move is no longer than `reach`.
@@ -111,18 +133,18 @@ def lead_of(steps, reach=MAX_REACH):
     return weights.tolist(), lead[1]
 
 
-def _inner_products(steps):
+def _inner_products(steps: Sequence[tuple[FloatArray, FloatArray]]) -> Float64Array:
     """Return the inner products of the moves (differences of successive `before`), the differences
     of successive steps, and the last step, summed block by block, as these are many copies.
     """
     flat = [(np.ravel(before), np.ravel(after)) for before, after in steps]
-    total = 0.0
+    total: Any = 0.0
     for part in row_blocks(flat[0][0].size, 2 * len(flat), CACHED_BYTES):
         befores, afters = (
             np.array([pair[side][part] for pair in flat], dtype=np.float64) for side in (0, 1)
         )
         residuals = afters - befores
-        vectors = np.diff(befores, axis=0), np.diff(residuals, axis=0), residuals[-1:]
-        vectors = np.concatenate(vectors)
+        moves, differences = np.diff(befores, axis=0), np.diff(residuals, axis=0)
+        vectors = np.concatenate([moves, differences, residuals[-1:]])
         total += vectors @ vectors.T
     return total

@@ -6,16 +6,29 @@ product plan, gradients and tests take their numbers from here. A plan is a func
 rows: costs of point clouds are never formed.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from scipy.special import logsumexp
 
 from ..kernels._transport import Transport
 from ..problems.geometry import PointCloud
 from ..problems.losses import LOSSES
+from ..results.coupling import SparseCoupling
 from ..utils.blocks import SCRATCH_BYTES, row_blocks
 from ..utils.precision import DOUBLE, SINGLE
+from ..utils.types import Float64Array, FloatArray
+
+if TYPE_CHECKING:
+    from ..linear.rules import Balanced
+    from ..problems.losses import Loss
+    from ..problems.quadratic import Geometry, QuadraticProblem
+    from ..results.coupling import Coupling
+    from .methods import Method
 
 # Relative error of a solver's objective from which on it is computed anew from the plan.
 MAX_ERROR = 1e-4
@@ -28,21 +41,27 @@ ROUNDINGS = 16
 MOST_GAP = 0.01
 
 
+# Returns rows of a matrix (n, m).
+PlanRows: TypeAlias = Callable[[slice], FloatArray]
+
+
 class Costs:
     """The quadratic term between two geometries under a loss.
 
     A `shift` of all costs changes nothing but rounding, if the loss allows for one.
     """
 
-    def __init__(self, x, y, loss, shift=0.0):
+    def __init__(self, x: Geometry, y: Geometry, loss: Loss, shift: float = 0.0) -> None:
         self.loss, self._shift = loss, shift
         self.is_factored = _stays_factored(x, y, loss)
-        self.sides, self.slices = (x, y), row_blocks(x.n, y.n)
+        # Point clouds if `is_factored`, else matrices.
+        sides: tuple[Any, Any] = (x, y)
+        self.sides, self.slices = sides, row_blocks(x.n, y.n)
         if self.is_factored:
             self._features = [side.features.astype(np.float64) for side in self.sides]
 
     @classmethod
-    def of(cls, problem, shifts=True):
+    def of(cls, problem: QuadraticProblem, shifts: bool = True) -> Costs:
         """Return the costs of a problem, or raise a ValueError if the loss is not defined for
         them; if it `shifts`, by their mean.
         """
@@ -55,21 +74,22 @@ class Costs:
                 shift = (x.mean_of(problem.p) + y.mean_of(problem.q)) / 2
         return cls(x, y, loss, shift)
 
-    def _part(self, side, rows, cols=slice(None)):
+    def _part(self, side: int, rows: slice, cols: slice = slice(None)) -> Float64Array:
         """Return costs of a side less the shift."""
         return np.subtract(self.sides[side].matrix[rows, cols], self._shift, dtype=np.float64)
 
-    def magnitudes(self):
+    def magnitudes(self) -> tuple[float, float]:
         """Return a bound of entries of the bilinear term of a plan of mass one, and of its part
         that no potentials of the shifted costs can hold.
         """
         if self.is_factored:
-            return 2 * (self.sides[0].scale * self.sides[1].scale,)
+            entry = self.sides[0].scale * self.sides[1].scale
+            return entry, entry
         x, y = (np.subtract(side.extremes, self._shift) for side in self.sides)
         x, y = self.loss.h1(x), self.loss.h2(y)
         return float(np.abs(x).max() * np.abs(y).max()), float(np.ptp(x) * np.ptp(y)) / 4
 
-    def separable(self, row_sums, column_sums):
+    def separable(self, row_sums: Float64Array, column_sums: Float64Array) -> list[Float64Array]:
         """Return the terms that depend on one index, of a plan with these marginals."""
         made, functions = [], (self.loss.f1, self.loss.f2)
         for number, sums in enumerate((row_sums, column_sums)):
@@ -84,7 +104,7 @@ class Costs:
             made.append(term)
         return made
 
-    def mean(self, number, masses):
+    def mean(self, number: int, masses: Float64Array) -> float:
         """Return ``masses' h(C) masses`` of a side."""
         side, h = self.sides[number], (self.loss.h1, self.loss.h2)[number]
         if self.is_factored:
@@ -93,14 +113,14 @@ class Costs:
         blocks = row_blocks(side.n, side.n)
         return sum(masses[rows] @ h(self._part(number, rows)) @ masses for rows in blocks)
 
-    def _moments(self, plan):
+    def _moments(self, plan: PlanRows) -> tuple[Float64Array, Float64Array]:
         """Return ``X' T Y`` of two point clouds, and the core of the bilinear term."""
         (x, y), (left, right) = self._features, self.sides
         moments = sum(x[rows].T @ (plan(rows) @ y) for rows in self.slices)
         core = left.signature @ moments @ right.signature.T
         return moments, -2.0 * left.scale * right.scale * core
 
-    def bilinear(self, plan):
+    def bilinear(self, plan: PlanRows) -> PlanRows:
         """Return a function of rows that makes the bilinear term ``-h1(C1) T h2(C2)'`` of a plan,
         of asymmetric costs the mean of both orientations.
         """
@@ -111,21 +131,21 @@ class Costs:
             return lambda rows: -self._product(plan, rows)
         return lambda rows: (self._product(plan, rows) + self._product(plan, rows, True)) / -2
 
-    def _product(self, plan, rows, turned=False):
-        def part(side, rows, cols=slice(None)):
+    def _product(self, plan: PlanRows, rows: slice, turned: bool = False) -> Float64Array:
+        def part(side: int, rows: slice, cols: slice = slice(None)) -> Float64Array:
             return self._part(side, cols, rows).T if turned else self._part(side, rows, cols)
 
         moved = sum(self.loss.h1(part(0, rows, cols)) @ plan(cols) for cols in self.slices)
         m = self.sides[1].n
         return np.hstack([moved @ self.loss.h2(part(1, cols)).T for cols in row_blocks(m, m)])
 
-    def cost(self, plan):
+    def cost(self, plan: FloatArray) -> Float64Array:
         """Return the linearized cost, half the gradient, at a plan (n, m) of either sign."""
         f, g = self.separable(plan.sum(axis=1), plan.sum(axis=0))
         bilinear = self.bilinear(plan.__getitem__)
         return f[:, None] + g + np.vstack([bilinear(rows) for rows in self.slices])
 
-    def in_costs(self, plan):
+    def in_costs(self, plan: FloatArray) -> tuple[Float64Array, Float64Array]:
         """Return the derivatives of the term in the costs of both sides, at a plan (n, m)."""
         loss, (x, y) = self.loss, (self._part(side, slice(None)) for side in (0, 1))
         rows, cols = plan.sum(axis=1), plan.sum(axis=0)
@@ -133,7 +153,13 @@ class Costs:
         in_y = loss.df2(y) * np.outer(cols, cols) - loss.dh2(y) * (plan.T @ loss.h1(x) @ plan)
         return in_x, in_y
 
-    def value(self, plan, row_sums, column_sums, bilinear=None):
+    def value(
+        self,
+        plan: PlanRows,
+        row_sums: Float64Array,
+        column_sums: Float64Array,
+        bilinear: PlanRows | None = None,
+    ) -> float:
         """Return the term, a mean of losses: negative values are rounding."""
         f, g = self.separable(row_sums, column_sums)
         total = f @ row_sums + g @ column_sums
@@ -154,7 +180,7 @@ class Costs:
         return max(float(total + product), 0.0)
 
 
-def _mean_square(x, y, plan):
+def _mean_square(x: Float64Array, y: Float64Array, plan: FloatArray) -> float:
     """Return the sum of squared differences at a plan without a difference of large terms: a pair
     of points of the first side has a mean cost E(y) of its matches, and the sum is the mean of
     ``(x - E(y))^2`` and of the variance of y, which the two points of the pair add to.
@@ -170,27 +196,28 @@ def _mean_square(x, y, plan):
     return float(total)
 
 
-def _stays_factored(x, y, loss):
+def _stays_factored(x: Geometry, y: Geometry, loss: Loss) -> bool:
     return loss.keeps_factors and isinstance(x, PointCloud) and isinstance(y, PointCloud)
 
 
-def nbytes(problem, dense=False):
+def nbytes(problem: QuadraticProblem, dense: bool = False) -> int:
     """Return the bytes of a `Linearized`, or if `dense` of one with all entries of its cost."""
     n, m = problem.shape
     factored = _stays_factored(problem.x, problem.y, LOSSES[problem.loss]) and not dense
     return 6 * SCRATCH_BYTES + (0 if factored else 8 * (n * n + m * m + 7 * n * m))
 
 
-def objective(problem, coupling, linear=0.0):
+def objective(problem: QuadraticProblem, coupling: Coupling, linear: float = 0.0) -> float:
     """Return the objective of a `Coupling` with any marginals, given ``<linear_cost, plan>``."""
     costs = Costs.of(problem)
-    is_sparse = costs.is_factored and coupling.form == "sparse"
-    plan = coupling.csr.__getitem__ if is_sparse else coupling._rows
+    plan: PlanRows = coupling._rows
+    if costs.is_factored and isinstance(coupling, SparseCoupling):
+        plan = coupling.csr.__getitem__
     value = costs.value(plan, *coupling.marginals)
     return problem.alpha * value + (1 - problem.alpha) * linear if problem.is_fused else value
 
 
-def product_mean(problem):
+def product_mean(problem: QuadraticProblem) -> float:
     """Return the quadratic term of the objective at the product plan, without its weight."""
     costs, (p, q) = Costs.of(problem), problem.rule.product()
     f, g = costs.separable(p, q)
@@ -200,18 +227,19 @@ def product_mean(problem):
     return float(own - common) if abs(own - common) > 1e-13 * abs(common) else 0.0
 
 
-def gradients(problem, plan):
+def gradients(problem: QuadraticProblem, plan: FloatArray) -> dict[str, Any]:
     """Return the partial derivatives of the objective of a problem at a plan (n, m), in its costs
     `x` and `y` and, if it is fused, in `linear_cost` and `alpha`.
     """
     costs = Costs(problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss])
     in_x, in_y = costs.in_costs(plan)
-    if not problem.is_fused:
+    alpha, linear_cost = problem.alpha, problem.linear_cost
+    if linear_cost is None:
         return dict(x=in_x, y=in_y)
-    alpha = problem.alpha
-    value = np.vdot(plan, costs.cost(plan)) - np.vdot(plan, problem.linear_cost)
-    made = dict(x=alpha * in_x, y=alpha * in_y)
-    return made | dict(linear_cost=(1.0 - alpha) * plan, alpha=float(value))
+    value = np.vdot(plan, costs.cost(plan)) - np.vdot(plan, linear_cost)
+    return dict(
+        x=alpha * in_x, y=alpha * in_y, linear_cost=(1.0 - alpha) * plan, alpha=float(value)
+    )
 
 
 class Linearized:
@@ -222,7 +250,13 @@ class Linearized:
     `magnitude` of the terms whose difference the objective is, `largest` of an entry.
     """
 
-    def __init__(self, problem, costs, plan, separable=None):
+    def __init__(
+        self,
+        problem: QuadraticProblem,
+        costs: Costs,
+        plan: PlanRows,
+        separable: Sequence[Float64Array] | None = None,
+    ) -> None:
         self.problem, self.slices = problem, costs.slices
         self.plan = plan(self.slices[0]).__getitem__ if len(self.slices) == 1 else plan
         self.row_sums = np.concatenate([self.plan(s).sum(axis=1) for s in self.slices])
@@ -241,7 +275,7 @@ class Linearized:
         self.linear_cost, self.cost_scale = 0.0, self._weight * (held if is_fixed else entry)
         self.magnitude = self._weight * (sizes + entry * self.mass)
         self.largest = np.abs(own[0]).max() + np.abs(own[1]).max() + entry
-        if problem.is_fused:
+        if self._linear is not None:
             dots = (np.vdot(self.plan(s), self._linear[s]) for s in self.slices)
             self.linear_cost = float(sum(dots))
             self.cost_scale = max(self.cost_scale, rest * float(np.ptp(self._linear)) / 4)
@@ -249,7 +283,7 @@ class Linearized:
         value = costs.value(self.plan, self.row_sums, self.column_sums, self._bilinear)
         self.gw_cost = self._weight * value + rest * self.linear_cost
 
-    def cost(self, rows=slice(None)):
+    def cost(self, rows: slice = slice(None)) -> Float64Array:
         """Return some rows of the linearized cost."""
         f, g = self.separable
         made = self._weight * (f[rows, None] + g + self._bilinear(rows))
@@ -258,7 +292,16 @@ class Linearized:
         return made
 
 
-def after_a_step(at, costs, method, epsilon, dtype, tol, potentials=None, max_iter=1000):
+def after_a_step(
+    at: Linearized,
+    costs: Costs,
+    method: Method,
+    epsilon: float,
+    dtype: DTypeLike,
+    tol: float,
+    potentials: tuple[Float64Array, Float64Array] | None = None,
+    max_iter: int = 1000,
+) -> tuple[Distance, float]:
     """Return the `Distance` of a plan of that dtype from the plan after one more exact iteration of
     a method, and the bound that holds for plans that were solved to a tolerance. The search for
     potentials begins at `potentials`, if these are known.
@@ -287,7 +330,7 @@ class Distance(NamedTuple):
     left_out: float
 
     @property
-    def worst(self):
+    def worst(self) -> float:
         return max(self.total, self.unused)
 
 
@@ -298,7 +341,7 @@ class GibbsPlan:
     Proximal steps have a `least` entry of the plan whose distance epsilon weighs.
     """
 
-    def __init__(self, at, epsilon, least=None):
+    def __init__(self, at: Linearized, epsilon: float, least: float | None = None) -> None:
         self._at, self._epsilon, self._least = at, epsilon, least
         rule = at.problem.rule
         self._unused = np.maximum(rule.p - at.row_sums, 0), np.maximum(rule.q - at.column_sums, 0)
@@ -306,7 +349,9 @@ class GibbsPlan:
         sides = zip(self._unused, (rule.p, rule.q), strict=True)
         self._tied = [rule.takes_mass & (unused > 1e-4 * masses) for unused, masses in sides]
 
-    def nearest(self, potentials, max_iter, enough):
+    def nearest(
+        self, potentials: tuple[Float64Array, Float64Array] | None, max_iter: int, enough: float
+    ) -> Distance:
         """Return the smallest `Distance` on the way of iterations from `potentials` (or None), and
         then from a regression, until it is small enough.
         """
@@ -321,23 +366,25 @@ class GibbsPlan:
             best = self._iterated(best, *self._regressed(), max_iter, enough)
         return best
 
-    def _exponent(self, rows):
+    def _exponent(self, rows: slice) -> Float64Array:
         made = self._at.cost(rows) / -self._epsilon
         if self._least is not None:
             made += np.log(np.maximum(self._at.plan(rows), self._least))
         return made
 
-    def _fit_rows(self, g):
+    def _fit_rows(self, g: Float64Array) -> Float64Array:
         sums = np.concatenate([logsumexp(self._exponent(s) + g, 1) for s in self._at.slices])
         return _fitted(self._at.row_sums, sums, self._tied[0])
 
-    def _fit_columns(self, f):
+    def _fit_columns(self, f: Float64Array) -> Float64Array:
         sums = np.full(len(self._at.column_sums), -np.inf)
         for rows in self._at.slices:
             sums = np.logaddexp(sums, logsumexp(self._exponent(rows) + f[rows, None], 0))
         return _fitted(self._at.column_sums, sums, self._tied[1])
 
-    def _iterated(self, best, f, g, max_iter, enough):
+    def _iterated(
+        self, best: Distance, f: Float64Array, g: Float64Array, max_iter: int, enough: float
+    ) -> Distance:
         """Return the smallest `Distance` on the way from two potentials."""
         settled = False
         for k in range(max_iter + 1):
@@ -354,7 +401,7 @@ class GibbsPlan:
             settled = moved <= 1e-13 * (1.0 + np.abs(f[np.isfinite(f)]).max(initial=0.0))
         return best
 
-    def _distance(self, f, g):
+    def _distance(self, f: Float64Array, g: Float64Array) -> Distance:
         """Return the `Distance` of the plan of two potentials."""
         at, total, unused, left_out = self._at, 0.0, 0.0, 0.0
         for rows in at.slices:
@@ -367,7 +414,7 @@ class GibbsPlan:
             unused = sum(float(masses @ np.minimum(x.max() - x, 1.0)) for masses, x in sides)
         return Distance(total, unused, left_out)
 
-    def _regressed(self):
+    def _regressed(self) -> tuple[Float64Array, Float64Array]:
         """Return potentials by least squares: where logarithms of the other plan can be trusted,
         they are sums of two potentials but for the cost. Proximal steps weigh them by mass.
         """
@@ -389,7 +436,7 @@ class GibbsPlan:
         return f, g
 
 
-def alternation(at, costs, epsilon, least):
+def alternation(at: Linearized, costs: Costs, epsilon: float, least: float) -> float:
     """Return the L1 distance of a plan from the plan after an iteration of alternating projections:
     linearize and fit the rows, linearize and fit the columns.
     """
@@ -404,7 +451,9 @@ def alternation(at, costs, epsilon, least):
     return float(np.abs(made - plan).sum()) / (at.mass or 1.0)
 
 
-def _fitted(masses, log_sums, tied=()):
+def _fitted(
+    masses: Float64Array, log_sums: Float64Array, tied: NDArray[np.bool_] | tuple[()] = ()
+) -> Float64Array:
     """Return potentials with which sums have masses, -inf where a mass or a sum is zero; `tied`
     points have one potential.
     """
@@ -415,7 +464,7 @@ def _fitted(masses, log_sums, tied=()):
     return made
 
 
-def frank_wolfe_gap(at):
+def frank_wolfe_gap(at: Linearized) -> float:
     """Return how far the linearized objective of a plan is above the least of all plans of these
     marginals, at most (Frank and Wolfe, 1956; Jaggi, ICML 2013, equation 2).
 
@@ -438,7 +487,7 @@ def frank_wolfe_gap(at):
     return 2 * float(np.vdot(plan, part - f[:, None] - g))
 
 
-def relative_gap(at):
+def relative_gap(at: Linearized) -> float:
     """Return the Frank-Wolfe gap of a plan over its objective, or over the rounding of that."""
     rounding = at.magnitude * ROUNDINGS * SINGLE.rounding
     return frank_wolfe_gap(at) / (max(abs(at.gw_cost), rounding) or 1.0)
@@ -449,7 +498,7 @@ class LinearProgram:
     a partial plan what is left of either side goes to an end of the other, for nothing.
     """
 
-    def __init__(self, rule):
+    def __init__(self, rule: Balanced) -> None:
         self._has_ends = rule.takes_mass
         self.rows, self.columns = np.flatnonzero(rule.p), np.flatnonzero(rule.q)
         self.is_whole = len(rule.p) == len(self.rows) and len(rule.q) == len(self.columns)
@@ -460,7 +509,7 @@ class LinearProgram:
             p, q = map(np.append, (p, q), ends)
         self.transport = Transport(p, q)
 
-    def part(self, cost):
+    def part(self, cost: FloatArray) -> Any:
         """Return the entries (n, m) between points with mass, and the ends."""
         part = cost if self.is_whole else cost[np.ix_(self.rows, self.columns)]
         if self._has_ends:
@@ -468,7 +517,7 @@ class LinearProgram:
             part[-1, -1] = 4 * np.abs(cost).max()
         return part
 
-    def solve(self, cost):
+    def solve(self, cost: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Go on to the optimum for these costs (n, m); return its potentials."""
         self.transport.solve(self.part(cost))
         return self.transport.potentials()

@@ -4,9 +4,14 @@ An asymmetric cost has two linearized costs, one of its transpose; their mean is
 of the objective. The product is linear in the plan, so that acceleration combines products.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..kernels import _exponentials, _kernels, _products
 from ..kernels._products import Panels
@@ -16,14 +21,32 @@ from ..problems.dense_cost import DenseCost
 from ..problems.losses import LOSSES
 from ..results.coupling import ArrayCoupling, Coupling
 from ..utils.blocks import CACHED_BYTES, row_blocks
-from ..utils.deadline import NEVER
-from ..utils.precision import SINGLE
-from ..utils.tuning import DEFAULT
+from ..utils.deadline import NEVER, Deadline
+from ..utils.precision import SINGLE, FloatPrecision
+from ..utils.tuning import DEFAULT, Tuning
+from ..utils.types import Float32Array, Float64Array, FloatArray, IntArray
 from .acceleration import DEPTH
-from .low_rank import MOST, LeadingFactors, Outer, Product, Reference, multiply, suits
+from .low_rank import (
+    MOST,
+    Factor,
+    LeadingFactors,
+    LowRankPart,
+    Outer,
+    Product,
+    Reference,
+    multiply,
+    suits,
+)
 from .methods import PGD
 from .small_descent import suits_descent
-from .state import Linearization, State, combined, not_negative
+from .state import Linearization, OwnKernel, State, combined, not_negative
+
+if TYPE_CHECKING:
+    from ..linear.log_domain import Potentials
+    from ..linear.sinkhorn_solver import LinearSolution
+    from ..problems.losses import Loss
+    from ..problems.quadratic import QuadraticProblem
+    from .methods import Method
 
 # Rows of a plan that stand for all in acceleration, by the bytes of a number.
 SAMPLE_ROWS = {4: 64, 8: 32}
@@ -50,9 +73,20 @@ class Side:
         ``weight / scale``.
     """
 
-    losses = None
+    matrix: Any
+    losses: Any = None
+    unit: float
 
-    def __init__(self, number, geometry, masses, loss, shift, middle=None, copies=True):
+    def __init__(
+        self,
+        number: int,
+        geometry: DenseCost,
+        masses: Float64Array,
+        loss: Loss,
+        shift: float,
+        middle: float | None = None,
+        copies: bool = True,
+    ) -> None:
         loss.check(geometry.matrix, ("x", "y")[number])
         self._geometry, self.masses, self._shift = geometry, masses, shift
         self._h, self._f = ((loss.h1, loss.f1), (loss.h2, loss.f2))[number]
@@ -61,7 +95,7 @@ class Side:
         self._ends = [float(end) - shift for end in geometry.extremes]
         low, high = (float(self._h(end)) for end in self._ends)
         self.center = 0.0
-        if self._fixed:
+        if middle is not None:
             self.center = float(self._h(middle - shift)) if is_linear else (low + high) / 2
         self.scale = max(high - self.center, self.center - low) or 1.0
         self._slope = slope = float(self._h(1.0) - self._h(0.0))
@@ -73,7 +107,9 @@ class Side:
             self.center = slope * (float(np.float32(shift + self.center / slope)) - shift)
             self.scale = slope / float(np.float32(slope / self.scale))
 
-    def make(self, weight, dtype, n_threads=1, deadline=NEVER):
+    def make(
+        self, weight: float, dtype: DTypeLike, n_threads: int = 1, deadline: Deadline = NEVER
+    ) -> None:
         """Make the matrix and the products. OutOfTime after the deadline."""
         geometry, slope, self.unit = self._geometry, self._slope, weight / self.scale
         if not self._is_simple:
@@ -90,18 +126,20 @@ class Side:
         self._middle, self._factor, self._offset = middle, factor, offset
         self.linear, self.product = self._terms(first, second, self.masses)
 
-    def _terms(self, first, second, masses):
+    def _terms(
+        self, first: Float64Array, second: Float64Array, masses: Float64Array
+    ) -> tuple[Float64Array, Float64Array]:
         offset = self._offset
         linear = second + 2.0 * offset * first + offset**2 * float(masses.sum())
         return linear, self._slope * first
 
-    def terms_of(self, masses):
+    def terms_of(self, masses: Float64Array) -> tuple[Float64Array, Float64Array] | None:
         """Return `linear` and `product` of other masses; None if these take more than one read."""
         if not self._is_simple:
             return None
         return self._terms(*self._geometry.moments(self._middle, masses), masses)
 
-    def _make_by_blocks(self, weight, dtype, deadline):
+    def _make_by_blocks(self, weight: float, dtype: DTypeLike, deadline: Deadline) -> None:
         """The same of any loss, and of costs that are not symmetric."""
         geometry, p, fixed = self._geometry, self.masses, self._fixed
         cost, n = geometry.matrix, geometry.n
@@ -130,11 +168,11 @@ class Side:
                 self.losses = (self.losses + self.losses.T) / 2
         self.product *= fixed
 
-    def losses_times(self, masses):
+    def losses_times(self, masses: Float64Array) -> Float64Array:
         """Return ``f(C - shift) @ masses``, the mean of both orientations."""
         return self.loss_scale * (self.losses @ masses.astype(self.losses.dtype)).astype(np.float64)
 
-    def times(self, masses, n_threads, turned=False):
+    def times(self, masses: Float64Array, n_threads: int, turned: bool = False) -> FloatArray:
         """Return ``matrix @ masses``, with equal results for equal rows, which BLAS does not
         promise; of the transpose if `turned`.
         """
@@ -144,7 +182,7 @@ class Side:
         _products.matmul(matrix, column, made, n_threads=n_threads)
         return made[:, 0]
 
-    def eigenpairs(self, rank, n_threads):
+    def eigenpairs(self, rank: int, n_threads: int) -> tuple[Float32Array, Float64Array]:
         """Return leading eigenvectors (n, rank) and eigenvalues of the matrix, symmetric."""
         cost, shift, factor = self._geometry, 0.0, 1.0
         if self._is_simple:
@@ -175,8 +213,15 @@ class DenseLinearization(Linearization):
     change_is_rounded = True
 
     def __init__(
-        self, problem, n_threads, *, method=PGD, precision=SINGLE, deadline=NEVER, tuning=DEFAULT
-    ):
+        self,
+        problem: QuadraticProblem,
+        n_threads: int,
+        *,
+        method: Method = PGD,
+        precision: FloatPrecision = SINGLE,
+        deadline: Deadline = NEVER,
+        tuning: Tuning = DEFAULT,
+    ) -> None:
         super().__init__(problem, n_threads, precision, tuning)
         self.method, self._deadline, dtype = method, deadline, precision.dtype
         self.tightens = problem.rule.name == "balanced"
@@ -187,12 +232,13 @@ class DenseLinearization(Linearization):
             middles = x.middle_of(problem.p), y.middle_of(problem.q)
             shift = common_shift(x, y, middles, fixed)
         copies = copies_costs(problem, method, precision.itemsize, problem.shape)
-        middles = middles if fixed else (None, None)
-        left = Side(0, x, problem.p, loss, shift, middles[0], copies)
-        right = Side(1, y, problem.q, loss, shift, middles[1], copies)
+        own_middles = middles if fixed else (None, None)
+        left = Side(0, x, problem.p, loss, shift, own_middles[0], copies)
+        right = Side(1, y, problem.q, loss, shift, own_middles[1], copies)
         self.sides, self.alpha = (left, right), problem.alpha if problem.is_fused else 1.0
         quadratic = self.cost_scale = self.alpha * left.scale * right.scale
-        self.fused, self.fused_middle = None, 0.0
+        self.fused: FloatArray | None = None
+        self.fused_middle = 0.0
         if problem.is_fused:
             self._fuse(quadratic)
         # Sign and weight of the quadratic term go into the left matrix.
@@ -201,7 +247,7 @@ class DenseLinearization(Linearization):
         symmetric, panels = x.symmetric and y.symmetric, right.matrix
         if not isinstance(panels, Shifted):
             panels = Panels(panels, True, n_threads=n_threads)
-        self.orientations = [(left.matrix, panels)]
+        self.orientations: list[tuple[Factor, Factor]] = [(left.matrix, panels)]
         if not symmetric:
             turned = np.ascontiguousarray(left.matrix.T), Panels(right.matrix, n_threads=n_threads)
             self.orientations.append(turned)
@@ -215,51 +261,59 @@ class DenseLinearization(Linearization):
         reads = self._updates or isinstance(left.matrix, Shifted)
         self.is_small = not reads and suits_descent(self)
 
-    def _fuse(self, quadratic):
+    def _fuse(self, quadratic: float) -> None:
         """Set the linear term and the unit of both terms."""
-        cost, half = self.problem.linear_cost, (1.0 - self.alpha) / 2
+        cost: Any = self.problem.linear_cost
+        half = (1.0 - self.alpha) / 2
         low, high = float(cost.min()), float(cost.max())
         middle = low + (high - low) / 2
         self.cost_scale = max(quadratic, half * (high - low) / 2) or 1.0
-        self.fused, self.fused_middle = (
-            aligned_empty(cost.shape, self.precision.dtype),
-            half * middle,
-        )
+        self.fused_middle = half * middle
+        self.fused = fused = aligned_empty(cost.shape, self.precision.dtype)
         for rows in row_blocks(*cost.shape):
             block = np.subtract(cost[rows], middle, dtype=np.float64)
-            self.fused[rows] = block * (half / self.cost_scale)
+            fused[rows] = block * (half / self.cost_scale)
 
     @functools.cached_property
-    def _leading(self):
+    def _leading(self) -> LeadingFactors:
         return LeadingFactors(self.sides, self.orientations[0][1], self.n_threads)
 
     # --- states -----------------------------------------------------------------------------------
 
-    def initial(self, plan=None, *, epsilon=0.0):
+    def initial(self, plan: Coupling | FloatArray | None = None, *, epsilon: float = 0.0) -> State:
         problem, dtype = self.problem, self.precision.dtype
         rows, cols = problem.rule.product()
+        value: float | None = None
         if plan is None:
-            plan = Outer(rows.astype(dtype), (cols / problem.mass).astype(dtype))
-            product, value = Product(self._outer_terms(rows, cols)), None
-            if not problem.is_fused:
+            outer = Outer(rows.astype(dtype), (cols / problem.mass).astype(dtype))
+            terms = self._outer_terms(rows, cols)
+            if self.fused is None:
+                product = Product(terms)
                 value = sum(
                     weight * float(rows @ base.rows) * float(cols @ base.cols) / problem.mass
-                    for base, weight in product.terms
+                    for base, weight in terms
                 )
+            else:
+                product = Product((*terms, (self.fused, 1.0)))
             if self._keeps_plans:
-                plan, product = plan[:], Product.of(product.array(dtype, problem.shape))
+                product = Product.of(product.array(dtype, problem.shape))
+            state = self._state(
+                outer[:] if self._keeps_plans else outer, product, value, rows, cols, None
+            )
         else:
             plan = plan.toarray() if isinstance(plan, Coupling) else plan
             plan = np.ascontiguousarray(plan, dtype)
             if not problem.is_balanced:
                 rows, cols = plan.sum(axis=1), plan.sum(axis=0)
             product, value = self._product(plan, None, MOST * epsilon)
-        state = self._state(plan, product, value, rows, cols, None)
+            state = self._state(plan, product, value, rows, cols, None)
         # Callers keep the state while a descent goes on, which can do without its plan.
         return state if self._keeps_plans else state._replace(plan=None)
 
-    def _outer_terms(self, rows, cols):
-        """Return the terms of the `Product` of the product plan with these sums."""
+    def _outer_terms(
+        self, rows: Float64Array, cols: Float64Array
+    ) -> tuple[tuple[Outer, float], ...]:
+        """Return the terms of the `Product` of the product plan with these sums, less `fused`."""
         (left, right), threads = self.sides, self.n_threads
         terms, weight = [], 1.0 / (self.problem.mass * len(self.orientations))
         if self._is_fixed and self.problem.is_balanced and len(self.orientations) == 1:
@@ -270,13 +324,22 @@ class DenseLinearization(Linearization):
             for turned in (False, True)[: len(self.orientations)]:
                 outer = Outer(left.times(rows, threads, turned), right.times(cols, threads, turned))
                 terms.append((outer, weight))
-        return (*terms, (self.fused, 1.0)) if self.problem.is_fused else tuple(terms)
+        return tuple(terms)
 
     @property
-    def _keeps_plans(self):
+    def _keeps_plans(self) -> bool:
         return self.is_small or not self.accelerates
 
-    def _state(self, plan, product, value, rows, cols, potentials, objective=None):
+    def _state(
+        self,
+        plan: FloatArray | Outer,
+        product: Product,
+        value: float | None,
+        rows: Float64Array,
+        cols: Float64Array,
+        potentials: Potentials | None,
+        objective: float | None = None,
+    ) -> State:
         problem = self.problem
         separable = self._fixed if problem.is_balanced else self._separable(rows, cols)
         if objective is None:
@@ -290,26 +353,41 @@ class DenseLinearization(Linearization):
         sample = plan[self._sample].copy() if self.accelerates else None
         return State(product, rows, cols, separable, potentials, objective, plan, sample, entropy)
 
-    def state_from(self, plan, product, rows, cols, potentials, objective):
+    def state_from(
+        self,
+        plan: FloatArray,
+        product: FloatArray | None,
+        rows: Float64Array,
+        cols: Float64Array,
+        potentials: Potentials,
+        objective: float | None,
+    ) -> State:
         """Return the state of a plan whose product is known as an array; None if it is not."""
-        product = self._product(plan, None, 0.0)[0] if product is None else Product.of(product)
-        return self._state(plan, product, None, rows, cols, potentials, objective)
+        own = self._product(plan, None, 0.0)[0] if product is None else Product.of(product)
+        return self._state(plan, own, None, rows, cols, potentials, objective)
 
-    def extended(self, state, coarse, rows, cols, epsilon=0.0):
+    def extended(
+        self,
+        state: State,
+        coarse: Linearization,
+        rows: IntArray,
+        cols: IntArray,
+        epsilon: float = 0.0,
+    ) -> State:
         plan = np.zeros(self.problem.shape, dtype=self.precision.dtype)
         plan[np.ix_(rows, cols)] = state.plan
         return self.initial(plan, epsilon=epsilon)
 
-    def restored_state(self, saved, epsilon):
-        """Return the state of the arrays that `Descent.export` made."""
+    def restored_state(self, saved: Mapping[str, Any], epsilon: float) -> State:
         return self.initial(saved["plan"], epsilon=epsilon)
 
     @property
-    def exported(self):
-        """Return the array that stands for a state in a file: name, shape and dtype."""
+    def exported(self) -> tuple[str, tuple[int, int], DTypeLike]:
         return "plan", self.problem.shape, self.precision.dtype
 
-    def _separable(self, rows, cols):
+    def _separable(
+        self, rows: Float64Array, cols: Float64Array
+    ) -> tuple[Float64Array, Float64Array]:
         """Return the separable terms for these marginals, (n,) and (m,), in units of cost."""
         left, right = self.sides
         linear = left.linear, right.linear
@@ -317,7 +395,9 @@ class DenseLinearization(Linearization):
             linear = left.losses_times(rows), right.losses_times(cols)
         return self._summed((linear[0], left.product), (linear[1], right.product))
 
-    def _summed(self, left, right):
+    def _summed(
+        self, left: tuple[Float64Array, Float64Array], right: tuple[Float64Array, Float64Array]
+    ) -> tuple[Float64Array, Float64Array]:
         """Return the separable terms from `linear` and `product` of both sides."""
         center, other = (side.center for side in self.sides)
         # h = scale * matrix + center: the constant parts of h1 T h2' are separable.
@@ -326,34 +406,43 @@ class DenseLinearization(Linearization):
         column_cost = self.alpha * (right[0] - center * right[1] - constant)
         return row_cost + self.fused_middle, column_cost
 
-    def own_objective(self, state):
+    def own_objective(self, state: State) -> float | None:
         rows, cols = state.row_sums, state.column_sums
-        terms = self.sides[0].terms_of(rows), self.sides[1].terms_of(cols)
-        if None in terms or not self._is_fixed:
+        left, right = self.sides[0].terms_of(rows), self.sides[1].terms_of(cols)
+        if left is None or right is None or not self._is_fixed:
             return None
-        (row_cost, column_cost), (own_rows, own_columns) = state.separable, self._summed(*terms)
+        (row_cost, column_cost), (own_rows, own_columns) = (
+            state.separable,
+            self._summed(left, right),
+        )
         moved = rows @ (own_rows - row_cost) + cols @ (own_columns - column_cost)
         return state.objective + float(moved)
 
-    def _objective(self, plan, value, rows, cols, separable):
+    def _objective(
+        self,
+        plan: FloatArray | Outer,
+        value: float,
+        rows: Float64Array,
+        cols: Float64Array,
+        separable: tuple[Float64Array, Float64Array],
+    ) -> float:
         total = float(rows.dot(separable[0])) + float(cols.dot(separable[1]))
         bilinear, penalty = self.cost_scale * value, self.problem.rule.penalty(rows, cols)
         if self.fused is None:
             return not_negative(total, bilinear) + penalty
         return total + bilinear + self._half(plan, float(rows.sum())) + penalty
 
-    def _half(self, plan, mass):
+    def _half(self, plan: FloatArray | Outer, mass: float) -> float:
         """Return half of the linear term of a plan of this mass, with its weight."""
         return self.cost_scale * self._dot(plan, self.fused) + self.fused_middle * mass
 
-    def linear_value(self, state):
-        """``<linear_cost, T>`` of the plan."""
+    def linear_value(self, state: State) -> float:
         if self.alpha == 1.0:  # nothing is left of the linear costs
             cost = self.problem.linear_cost
             return 0.0 if cost is None else float(np.vdot(cost, state.plan))
         return 2.0 * self._half(state.plan, float(state.row_sums.sum())) / (1.0 - self.alpha)
 
-    def bilinear_value(self, state):
+    def bilinear_value(self, state: State) -> float:
         """``-<h1(C1) T h2(C2)', T>`` with the weight of the quadratic term."""
         product = state.moments.array(self.precision.dtype, self.problem.shape)
         value = self._dot(state.plan, product) - self._dot(state.plan, self.fused)
@@ -361,23 +450,25 @@ class DenseLinearization(Linearization):
 
     # --- products ---------------------------------------------------------------------------------
 
-    def _product(self, plan, known, tolerance):
+    def _product(
+        self, plan: FloatArray, known: Product | None, tolerance: float
+    ) -> tuple[Product, float]:
         """Return the product of a plan and ``<plan, product>``. Its error, divided by epsilon and
         averaged over the plan, is within the tolerance; it is whole if that is zero.
         """
-        found, reference = None, known and known.reference
+        found, reference = None, None if known is None else known.reference
         if self._updates:
             part, projections = found = self._leading.of(plan)
             product = self._leading.updated(found, plan, reference, self.fused, tolerance)
             if product is not None:
-                value = product.part.dot(projections)
+                value = cast(LowRankPart, product.part).dot(projections)
                 if reference is None:
                     return product, value + self._dot(plan, self.fused)
                 # Updates leave out a self-adjoint operator E. With the plan T0 of the reference,
                 # ``2 <T, E T0> - <T0, E T0>`` is ``<T, E T>`` up to second order in ``T - T0``.
                 value += 2.0 * self._dot(plan, reference.base) - self._dot(plan, self.fused)
                 return product, value - reference.part.dot(projections) - reference.offset
-        base = None
+        base: Any = None
         for left, right in self.orientations:
             made = aligned_empty(self.problem.shape, plan.dtype)
             multiply(plan, right, made, self.n_threads, self._deadline)
@@ -393,19 +484,21 @@ class DenseLinearization(Linearization):
             reference = Reference(base, part, offset)
         return Product(((base, 1.0),), None, reference), value
 
-    def _dot(self, plan, matrix):
+    def _dot(self, plan: FloatArray | Outer, matrix: FloatArray | Outer | None) -> float:
         """Return ``<plan, matrix>``, of arrays or `Outer`; None is zero."""
         if matrix is None:
             return 0.0
         blocks = row_blocks(*self.problem.shape)
         return sum(_kernels.dot(plan[rows], matrix[rows], self.n_threads) for rows in blocks)
 
-    def kernel(self, state, epsilon, buffer=None):
+    def kernel(
+        self, state: State, epsilon: float, buffer: FloatArray | None = None
+    ) -> StoredKernel:
         if buffer is None:
             buffer = aligned_empty(self.problem.shape, self.precision.dtype)
         product, separable = state.moments, None
 
-        def fill(out):
+        def fill(out: FloatArray) -> None:
             product.write(out)
             if self.method.proximal:
                 _exponentials.proximal_cost(out, state.plan, epsilon, self.n_threads)
@@ -417,7 +510,9 @@ class DenseLinearization(Linearization):
         cost = None if self.method.proximal else product.matrix
         return StoredKernel(buffer, fill, self.n_threads, separable, cost=cost)
 
-    def state_of(self, kernel, solution, before, *, slack=0.0):
+    def state_of(
+        self, kernel: OwnKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+    ) -> State:
         rows, cols = kernel.scale(solution.scalings)
         plan, epsilon = kernel.rows, kernel.epsilon
         change, _ = self.distances(before, before._replace(plan=plan, row_sums=rows))
@@ -425,10 +520,10 @@ class DenseLinearization(Linearization):
         product, value = self._product(plan, before.moments, tolerance)
         return self._state(plan, product, value, rows, cols, solution.potentials)
 
-    def buffer_of(self, kernel):
+    def buffer_of(self, kernel: OwnKernel) -> FloatArray | None:
         return kernel.rows if kernel and self.accelerates else None
 
-    def distances(self, before, after):
+    def distances(self, before: State, after: State) -> tuple[float, float]:
         problem, threads = self.problem, self.n_threads
         if not self.accelerates:
             change, moved = _kernels.distance(after.plan, before.plan, threads)
@@ -440,7 +535,7 @@ class DenseLinearization(Linearization):
             moved *= np.sqrt(problem.shape[0] / len(plan))
         return float(change / problem.rule.plan_mass(after.row_sums)), moved
 
-    def mixed(self, states, weights):
+    def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:
         last, dtype = states[-1], self.precision.dtype
         sample = combined(weights, [state.sample for state in states]).astype(dtype)
         product = last.moments.mixed([state.moments for state in states], weights)
@@ -456,8 +551,7 @@ class DenseLinearization(Linearization):
             entropy=combined(weights, [state.entropy for state in states]),
         )
 
-    def damped(self, before, after, damping):
-        """Return the mean of two states, with the weight `damping` of the first."""
+    def damped(self, before: State, after: State, damping: float) -> State:
         weights, dtype = (damping, 1.0 - damping), self.precision.dtype
         if before.plan is None:
             return after
@@ -474,31 +568,36 @@ class DenseLinearization(Linearization):
         )
         return self._state(plan, product, None, rows, cols, after.potentials)
 
-    def exactness(self, last, before, after):
+    def exactness(self, last: State, before: State, after: State) -> tuple[bool, bool]:
         return before.moments.is_exact, after.moments.is_whole and not last.moments.is_whole
 
-    def sharpened(self, before, after, epsilon):
+    def sharpened(self, before: State, after: State, epsilon: float) -> State | None:
         if after.moments.is_whole:
             return after
         product, value = self._product(after.plan, None, 0.0)
         sums = after.row_sums, after.column_sums
         return self._state(after.plan, product, value, *sums, after.potentials)
 
-    def n_matrices(self, states):
+    def n_matrices(self, states: Iterable[State]) -> int:
         return len({id(base) for state in states for base, _ in state.moments.terms})
 
-    def apart(self, state, other=None):
+    def apart(self, state: State, other: State | None = None) -> float:
         p, q = self.problem.p, self.problem.q
         plan = np.outer(p, q).astype(self.precision.dtype) if other is None else other.plan
         return _kernels.distance(state.plan, plan, self.n_threads)[1] / np.sqrt(p.max() * q.max())
 
-    def coupling(self, kernel, solution, before, state, epsilon):
+    def coupling(
+        self,
+        kernel: OwnKernel,
+        solution: LinearSolution | None,
+        before: State,
+        state: State,
+        epsilon: float,
+    ) -> Coupling:
         return ArrayCoupling(state.plan, self.n_threads)
 
-    snapshot = coupling
 
-
-def common_shift(x, y, middles, fixed):
+def common_shift(x: DenseCost, y: DenseCost, middles: tuple[float, float], fixed: bool) -> float:
     """Return a number to subtract from both costs under a shift-invariant loss: the mean of both
     middles, or 0.0 if a marginal is not `fixed` and the offset is within the range of the costs.
     """
@@ -506,12 +605,14 @@ def common_shift(x, y, middles, fixed):
     return shift if fixed or abs(shift) > max(ranges) else 0.0
 
 
-def has_fixed_terms(problem, method):
+def has_fixed_terms(problem: QuadraticProblem, method: Method) -> bool:
     """Return whether the separable terms are constant, as with two fixed marginals."""
     return problem.is_balanced and not method.alternating
 
 
-def copies_costs(problem, method, itemsize, shape):
+def copies_costs(
+    problem: QuadraticProblem, method: Method, itemsize: int, shape: tuple[int, int]
+) -> bool:
     """Return whether products of that shape read transformed copies of the costs; otherwise they
     transform the costs of the caller, some rows at a time.
     """
@@ -522,13 +623,13 @@ def copies_costs(problem, method, itemsize, shape):
     return few or itemsize != SINGLE.itemsize or not simple
 
 
-def accelerates(problem, method, tuning=DEFAULT):
+def accelerates(problem: QuadraticProblem, method: Method, tuning: Tuning = DEFAULT) -> bool:
     """Return whether the state is linear in the plan, and acceleration is allowed."""
     linear = problem.is_balanced or problem.rule.is_relaxed
     return tuning.acceleration and linear and not method.proximal
 
 
-def n_kept(shape, itemsize, updates, followed):
+def n_kept(shape: tuple[int, int], itemsize: int, updates: bool, followed: bool) -> int:
     """Return how many matrices the last states keep at most: the reference of `updates`, and the
     last products if acceleration combines them (`followed`).
     """

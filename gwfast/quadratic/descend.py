@@ -7,20 +7,25 @@ linear problem start the next. Early linear problems are solved only as exactly 
 moves (judge.py). And the state may move to where its last steps lead (acceleration.py, samples.py).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..kernels import _kernels
 from ..linear.log_domain import Potentials
-from ..linear.sinkhorn_solver import in_units
+from ..linear.sinkhorn_solver import SinkhornSolver, in_units
 from ..problems.epsilon import Schedule
 from ..results.records import LiveStep, OuterStep
 from ..results.result import GWResult
 from ..results.status import Ending
+from ..utils.types import Float64Array
 from . import certificate
 from .acceleration import Anderson, Going
 from .judge import MAX_ROUNDED, Step, Verdict, verdict_on
@@ -28,6 +33,14 @@ from .methods import Taken, solvers_of, take_step
 from .samples import SampleMoves
 from .small_descent import descend_small
 from .state import Linearization
+
+if TYPE_CHECKING:
+    from ..kernels._descent import Descent as CompiledDescent
+    from ..problems.quadratic import QuadraticProblem
+    from ..results.coupling import Coupling
+    from ..results.records import Callback
+    from .judge import Limits
+    from .state import State
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,10 +56,18 @@ class Descent:
     verdict: Verdict | None = None  # on the last step, if the outer loop made it
     moves: Anderson | SampleMoves | None = None
     taken: Taken | None = None  # the last step of the outer loop, with the state it led to
-    trail: tuple[Potentials, ...] = ()  # of the last two plans
+    trail: tuple[Float64Array, ...] = ()  # potentials of the rows, of the last two plans
 
     @classmethod
-    def at(cls, linearization, state, epsilons, *, after=None, change=1.0):
+    def at(
+        cls,
+        linearization: Linearization,
+        state: State,
+        epsilons: Schedule,
+        *,
+        after: Descent | None = None,
+        change: float = 1.0,
+    ) -> Descent:
         """Return the descent from a state without an iteration, or with the iterations of a warm
         start, the descent `after` which it comes.
         """
@@ -58,50 +79,57 @@ class Descent:
         going = going._replace(change=after.steps[-1].change)
         return cls(linearization, epsilons, going, after.steps, status, after.seconds)
 
-    def after_compiled(self, compiled, state, status, seconds, verdict=None):
+    def after_compiled(
+        self,
+        compiled: CompiledDescent,
+        state: State,
+        status: Ending | None,
+        seconds: float,
+        verdict: Verdict | None = None,
+    ) -> Descent:
         """Return the descent after the iterations of a compiled one, which led to a state; with a
         `verdict` the outer loop goes on.
         """
         steps = CompiledSteps(self, compiled, state, seconds)
         last = steps[-1]
         going = Going(state, last.change, last.gw_cost)
-        trail = () if verdict is None else (Potentials(compiled.former, None), state.potentials)
+        trail = () if verdict is None else (compiled.former, compiled.f)
         return dataclasses.replace(
             self, going=going, steps=steps, status=status, seconds=seconds, verdict=verdict,
             trail=trail,
         )  # fmt: skip
 
     @property
-    def problem(self):
+    def problem(self) -> QuadraticProblem:
         return self.linearization.problem
 
     @property
-    def state(self):
+    def state(self) -> State:
         """`State` of the last plan, without acceleration."""
         return self.going.state if self.taken is None else self.taken.state
 
     @property
-    def update_seconds(self):
+    def update_seconds(self) -> float:
         """Seconds that the last state took, beside inner iterations."""
         return 0.0 if self.taken is None else self.taken.seconds
 
     @functools.cached_property
-    def history(self):
+    def history(self) -> tuple[OuterStep, ...]:
         """An `OuterStep` of each iteration."""
         return tuple(map(outer_step, range(1, len(self.steps) + 1), self.steps))
 
     @property
-    def gw_cost(self):
+    def gw_cost(self) -> float:
         """Objective for the given marginals, with the rounding of the loop."""
         return self.going.gw_cost
 
     @property
-    def marginals(self):
+    def marginals(self) -> tuple[Float64Array, Float64Array]:
         """Row and column sums of the plan."""
         return self.state.row_sums, self.state.column_sums
 
     @property
-    def marginal_error(self):
+    def marginal_error(self) -> float:
         """Error of the marginals of the plan, which damping or acceleration may have changed after
         the last step. For an unbalanced problem, the error of the last linear problem.
         """
@@ -111,45 +139,45 @@ class Descent:
         return rule.error(*self.marginals)
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> float:
         """Epsilon of the last iteration, in units of cost."""
         return self.steps[-1].epsilon
 
-    def paused(self):
+    def paused(self) -> Descent:
         """Return the descent without a stored kernel, which is made anew if it is needed."""
         if self.taken is None or self.linearization.buffer_of(self.taken.kernel) is None:
             return self
         return dataclasses.replace(self, taken=self.taken._replace(kernel=None, solution=None))
 
     @functools.cached_property
-    def coupling(self):
+    def coupling(self) -> Coupling:
         """The plan."""
         return self._coupling(self.linearization.coupling)
 
-    def _coupling(self, make):
+    def _coupling(self, make: Callable[..., Coupling]) -> Coupling:
         units = self.linearization.cost_scale, self.linearization.precision
         last = (None, None, None, self.state) if self.taken is None else self.taken[:4]
         return make(*last, in_units(self.epsilon, *units))
 
     @functools.cached_property
-    def entropy(self):
+    def entropy(self) -> float:
         """Entropy of the plan."""
         return self.coupling.entropy()
 
     @functools.cached_property
-    def kept(self):
+    def kept(self) -> tuple[tuple[float, float], ...]:
         """The least share of a mass that is kept, and the mass that is lost, of either side."""
         rule = self.problem.rule
         return tuple(map(_kernels.kept, self.marginals, (rule.p, rule.q)))
 
     @functools.cached_property
-    def left_out(self):
+    def left_out(self) -> float:
         """See `GWResult`."""
         taken = self.taken
         return 0.0 if taken is None else self.linearization.left_out(taken.kernel, taken.solution)
 
     @property
-    def information(self):
+    def information(self) -> tuple[float, float]:
         """Mutual information of the plan, its Kullback-Leibler divergence from the product of its
         marginals, and its upper bound.
         """
@@ -157,19 +185,19 @@ class Descent:
         return of_rows + of_cols - self.entropy, min(of_rows, of_cols)
 
     @property
-    def potentials(self):
+    def potentials(self) -> Potentials:
         """`Potentials` in units of cost, with the separable terms."""
-        scale, scaled = self.linearization.cost_scale, self.state.potentials
+        scale, scaled = self.linearization.cost_scale, cast(Potentials, self.state.potentials)
         row_cost, column_cost = self.state.separable
         return Potentials(scale * scaled.f + row_cost, scale * scaled.g + column_cost)
 
     @functools.cached_property
-    def linear_value(self):
+    def linear_value(self) -> float:
         """``<linear_cost, plan>``."""
         return self.linearization.linear_value(self.state)
 
     @functools.cached_property
-    def objective(self):
+    def objective(self) -> float:
         """Objective of the plan. If rounding or missed marginals may move `gw_cost` by more than
         `certificate.MAX_ERROR`, it is computed in float64 from the plan.
         """
@@ -184,7 +212,7 @@ class Descent:
             value += problem.rule.penalty(*self.marginals)
         return value
 
-    def _missed(self):
+    def _missed(self) -> float:
         """Return by how much missed marginals may move the objective."""
         problem, missed = self.problem, self.marginal_error
         # Beyond so few multiplications the objective for the given marginals will do.
@@ -192,9 +220,9 @@ class Descent:
         if not problem.is_balanced or (missed <= 1e-5 and n * m * (n + m) > 1e8):
             return 0.0
         sides = zip(self.state.separable, self.marginals, (problem.p, problem.q), strict=True)
-        return 2 * sum(np.abs(c) @ np.abs(sums - masses) for c, sums, masses in sides)
+        return 2 * sum(float(np.abs(c) @ np.abs(sums - masses)) for c, sums, masses in sides)
 
-    def start_for(self, linearization, epsilon=0.0):
+    def start_for(self, linearization: Linearization, epsilon: float = 0.0) -> State:
         """Return plan and potentials as a state of another linearization of nearly equal costs,
         whose first linear problem has this epsilon, in its units.
         """
@@ -204,33 +232,35 @@ class Descent:
         potentials = Potentials((known.f - row_cost) / scale, (known.g - column_cost) / scale)
         return state._replace(potentials=potentials)
 
-    def export(self):
+    def export(self) -> dict[str, Any]:
         """Return the descent as arrays and numbers, for `restored`, without what accelerates it."""
         state, known = self.state, dict(plan=self.state.plan)
+        potentials = cast(Potentials, state.potentials)
         if state.plan is None:
             known = dict(moments=state.moments, entropy=state.entropy)
         return dict(
             known,
             row_sums=state.row_sums,
             column_sums=state.column_sums,
-            f=state.potentials.f,
-            g=state.potentials.g,
+            f=potentials.f,
+            g=potentials.g,
             steps=self.steps,
             schedule=dataclasses.astuple(self.epsilons),
             seconds=self.seconds,
-            inner_limit=self.verdict.inner.limit,
+            inner_limit=cast(Verdict, self.verdict).inner.limit,
         )
 
     @staticmethod
-    def exported(linearization):
+    def exported(linearization: Linearization) -> dict[str, tuple[tuple[int, ...], DTypeLike]]:
         """Return shapes and dtypes of the arrays of `export`, by their names."""
-        name, *kept = linearization.exported
+        name, shape, dtype = linearization.exported
         sides = dict(zip("fg", linearization.problem.shape, strict=True))
         sides |= dict(row_sums=sides["f"], column_sums=sides["g"])
-        return {name: tuple(kept)} | {side: ((n,), np.float64) for side, n in sides.items()}
+        arrays = {side: ((n,), np.float64) for side, n in sides.items()}
+        return {name: (shape, dtype), **arrays}
 
     @classmethod
-    def restored(cls, linearization, saved):
+    def restored(cls, linearization: Linearization, saved: Mapping[str, Any]) -> Descent:
         """Return the descent that `export` described, of the same costs."""
         steps = tuple(Step(*step) for step in saved["steps"])
         epsilons = Schedule(*saved["schedule"])
@@ -246,7 +276,7 @@ class Descent:
             made, steps=steps, seconds=seconds, verdict=verdict._replace(inner=inner)
         )
 
-    def result(self, **more):
+    def result(self, **more: Any) -> GWResult:
         """Return the `GWResult`; `more` are fields to set."""
         last, potentials, marginals = self.steps[-1], self.potentials, self.marginals
         rule = self.problem.rule
@@ -270,18 +300,20 @@ class Descent:
 class CompiledSteps(Sequence):
     """The steps of a `Descent` and later steps of the compiled loop, made when they are read."""
 
-    def __init__(self, descent, compiled, state, seconds):
+    def __init__(
+        self, descent: Descent, compiled: CompiledDescent, state: State, seconds: float
+    ) -> None:
         self._before, self._epsilons = descent.steps, descent.epsilons
         self._rows, self._n_returned = compiled.steps, compiled.returns
         self._gw_before, self._unit = descent.gw_cost, descent.linearization.cost_scale
         self._mass = descent.problem.rule.plan_mass(state.row_sums)
-        self._same = dict(seconds=seconds, magnitude=descent.linearization.magnitude(state))
+        self._seconds, self._magnitude = seconds, descent.linearization.magnitude(state)
         self._last = self._step(len(self._rows) - 1)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._before) + len(self._rows)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return tuple(self)[index]
         if index == -1:
@@ -290,7 +322,7 @@ class CompiledSteps(Sequence):
         k = number - len(self._before)
         return self._before[number] if k < 0 else self._step(k)
 
-    def _step(self, k):
+    def _step(self, k: int) -> Step:
         """Return a step of the compiled loop."""
         value, change, moved, error, n_inner = self._rows[k].tolist()
         return Step(
@@ -302,12 +334,13 @@ class CompiledSteps(Sequence):
             error=error / self._mass,
             marginal_error=error,
             n_inner=int(n_inner),
+            seconds=self._seconds,
+            magnitude=self._magnitude,
             returned=k >= len(self._rows) - self._n_returned,
-            **self._same,
         )
 
 
-def outer_step(number, step):
+def outer_step(number: int, step: Step) -> OuterStep:
     """Return the `OuterStep` of a `Step`."""
     return OuterStep(
         number, step.gw_cost, step.epsilon, step.change, step.marginal_error, step.n_inner,
@@ -315,7 +348,13 @@ def outer_step(number, step):
     )  # fmt: skip
 
 
-def descend(at, limits, *, callback=None, save=None):
+def descend(
+    at: Descent,
+    limits: Limits,
+    *,
+    callback: Callback | None = None,
+    save: Callable[[Descent], object] | None = None,
+) -> Descent:
     """Return the `Descent` after iterations, at least one, until a limit or the tolerances.
 
     After each iteration the callback sees a `LiveStep`, and ends the descent if it returns true;
@@ -327,7 +366,8 @@ def descend(at, limits, *, callback=None, save=None):
     if linearization.is_small and callback is None and save is None and at.verdict is None:
         [at] = descend_small([at], [limits])
     units = linearization.cost_scale, linearization.precision
-    solvers, buffer = [], None
+    solvers: list[SinkhornSolver] = []
+    buffer = None
     while at.status is None:
         solvers = solvers or solvers_of(linearization)
         verdict, going = at.verdict or Verdict.first(linearization), at.going
@@ -350,14 +390,18 @@ def descend(at, limits, *, callback=None, save=None):
     return dataclasses.replace(at, seconds=time.perf_counter() - began)
 
 
-def _step(at, taken, epsilon, thorough, least_error, began):
+def _step(
+    at: Descent, taken: Taken, epsilon: float, thorough: bool, least_error: float, began: float
+) -> Step:
     """Return the `Step` of an iteration."""
-    linearization, state, rule = at.linearization, taken.state, at.problem.rule
+    linearization, before, state = at.linearization, at.going.state, taken.state
+    rule = at.problem.rule
     units = linearization.cost_scale, linearization.precision
-    change, moved = linearization.distances(taken.before, state)
+    change, moved = linearization.distances(before, state)
     floor = linearization.precision.rounding / in_units(epsilon, *units)
-    exact, corrected = linearization.exactness(at.state, taken.before, state)
-    apart = [_distance(potentials, state.potentials) for potentials in at.trail]
+    exact, corrected = linearization.exactness(at.state, before, state)
+    f = taken.solution.potentials.f
+    apart = [_distance(potentials, f) for potentials in at.trail]
     return Step(
         gw_cost=state.objective,
         gw_before=at.going.gw_cost,
@@ -382,11 +426,18 @@ def _step(at, taken, epsilon, thorough, least_error, began):
     )
 
 
-def _follow(at, taken, step, limits, before, callback):
+def _follow(
+    at: Descent,
+    taken: Taken,
+    step: Step,
+    limits: Limits,
+    former: Verdict,
+    callback: Callback | None,
+) -> Descent:
     """Return the descent after a step: judge it, and let the state move to where steps lead."""
-    linearization, state = at.linearization, taken.state
-    if before.cycle.damping:
-        state = linearization.damped(taken.before, state, before.cycle.damping)
+    linearization, before, state = at.linearization, at.going.state, taken.state
+    if former.cycle.damping:
+        state = linearization.damped(before, state, former.cycle.damping)
         step, rule = step._replace(gw_cost=state.objective), at.problem.rule
         if not rule.is_relaxed:
             missed = rule.error(state.row_sums, state.column_sums)
@@ -399,7 +450,7 @@ def _follow(at, taken, step, limits, before, callback):
     ended = None
     if limits.late(max(at.update_seconds, taken.seconds)):
         ended = Ending.TIME_LIMIT
-    trail = (*at.trail, taken.state.potentials)[-2:]
+    trail = (*at.trail, taken.solution.potentials.f)[-2:]
     at = dataclasses.replace(at, steps=(*at.steps, step), taken=known, trail=trail)
     if callback is not None:
         shown = outer_step(len(at.steps), step)
@@ -408,15 +459,15 @@ def _follow(at, taken, step, limits, before, callback):
             ended = Ending.STOPPED
         elif limits.late(taken.seconds):  # a callback takes time as well
             ended = Ending.TIME_LIMIT
-    rest = dict(final=step.epsilon == at.epsilons.last, ended=ended)
-    verdict = verdict_on(at.steps, linearization, limits, before, **rest)
+    final = step.epsilon == at.epsilons.last
+    verdict = verdict_on(at.steps, linearization, limits, former, final=final, ended=ended)
     if verdict.sharpens:
         units = linearization.cost_scale, linearization.precision
-        sharper = linearization.sharpened(taken.before, state, in_units(step.epsilon, *units))
+        sharper = linearization.sharpened(before, state, in_units(step.epsilon, *units))
         if sharper is None:
             exact = (*at.steps[:-1], step._replace(exact=True))
             at = dataclasses.replace(at, steps=exact)
-            verdict = verdict_on(exact, linearization, limits, before, **rest)
+            verdict = verdict_on(exact, linearization, limits, former, final=final, ended=ended)
         else:
             state = sharper
             at = dataclasses.replace(at, taken=known._replace(state=state))
@@ -426,8 +477,8 @@ def _follow(at, taken, step, limits, before, callback):
         moves = moves._replace(back=None)
     elif verdict.accelerates:
         moves, going = moves.advance(
-            linearization, taken.before, state, step, taken=taken, limits=limits,
-            slack=before.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
+            linearization, before, state, step, taken=taken, limits=limits,
+            slack=former.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
             may_move=limits.stopping.n_plain < len(at.steps) < limits.max_outer - 1,
         )  # fmt: skip
@@ -436,15 +487,17 @@ def _follow(at, taken, step, limits, before, callback):
     return dataclasses.replace(at, going=going, status=verdict.status, verdict=verdict, moves=moves)
 
 
-def _distance(one, other):
-    """Return the largest difference of two `Potentials` of points with mass on the first side."""
+def _distance(one: Float64Array, other: Float64Array) -> float:
+    """Return the largest difference of potentials of two plans, of points with mass."""
     with np.errstate(invalid="ignore"):
-        apart = one.f - other.f
+        apart = one - other
     apart = apart[np.isfinite(apart)]
     return float(np.ptp(apart)) if len(apart) else 0.0
 
 
-def _fixed_point(epsilon, linearization, state, limits):
+def _fixed_point(
+    epsilon: float, linearization: Linearization, state: State, limits: Limits
+) -> State:
     """Return the state that a descent from a state leads to."""
     start = Descent.at(linearization, state, Schedule(epsilon, epsilon))
     return descend(start, limits).going.state

@@ -10,10 +10,14 @@ towards products of leading eigenvectors of the centered costs, with either sign
 along these as well.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import itertools
 import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.linalg import lapack
@@ -28,8 +32,13 @@ from ..results.records import LiveStep, OuterStep
 from ..results.result import GWResult
 from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
+from ..utils.types import Float64Array, FloatArray, IntArray
 from .certificate import MAX_ERROR, objective
 from .dense import Side, common_shift
+
+if TYPE_CHECKING:
+    from ..problems.losses import Loss
+    from ..results.records import Callback
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a difference of.
 ROUNDING = 1e-13
@@ -54,7 +63,17 @@ class ExactLimits:
     deadline: Deadline = NEVER
 
 
-def exact_side(number, geometry, points, masses, loss, shift, weight, fixed, one_sided=False):
+def exact_side(
+    number: int,
+    geometry: DenseCost,
+    points: IntArray,
+    masses: Float64Array,
+    loss: Loss,
+    shift: float,
+    weight: float,
+    fixed: bool,
+    one_sided: bool = False,
+) -> Side:
     """Return the `Side` of some points in exact problems, in float64 and without a center; sign and
     weight of the quadratic term go into the first one. Its marginal is `fixed` or not. With
     `one_sided` costs stay as they are.
@@ -76,7 +95,7 @@ def exact_side(number, geometry, points, masses, loss, shift, weight, fixed, one
     return side
 
 
-def has_ties(costs, masses):
+def has_ties(costs: Float64Array, masses: Float64Array) -> bool:
     """Return whether points are equally far from all others."""
     means = costs @ masses
     means.sort()
@@ -84,7 +103,9 @@ def has_ties(costs, masses):
     return bool(least <= 1e-12 * np.abs(costs).max() * masses.sum())
 
 
-def random_plans(rng, product, mass, count):
+def random_plans(
+    rng: np.random.Generator, product: FloatArray, mass: float, count: int
+) -> FloatArray:
     """Return plans (count, n, m) of independent exponential entries times those of the product plan
     (n, m), with its dtype and its mass: they have about its marginals.
     """
@@ -94,7 +115,7 @@ def random_plans(rng, product, mass, count):
     return plans
 
 
-def directions(matrix, masses, k):
+def directions(matrix: Float64Array, masses: Float64Array, k: int) -> Float64Array:
     """Return at most k leading eigenvectors (k, n) of a matrix, minus the costs, centered and of
     positive skewness: products of two eigenvectors, one a side, change the product plan by at most
     a factor.
@@ -120,7 +141,7 @@ class FrankWolfe:
     if it takes costs that are not symmetric for symmetric.
     """
 
-    def __init__(self, problem, n_threads, one_sided=False):
+    def __init__(self, problem: QuadraticProblem, n_threads: int, one_sided: bool = False) -> None:
         self.problem, self.n_threads, self._one_sided = problem, n_threads, one_sided
         rule, loss, shift = problem.rule, LOSSES[problem.loss], 0.0
         alpha, linear = problem.alpha if problem.is_fused else 1.0, None
@@ -135,34 +156,42 @@ class FrankWolfe:
         self._masses = p, q = rule.p[self._points[0]], rule.q[self._points[1]]
         self._constants, self._constant, losses = [], 0.0, []
         fixed = not rule.takes_mass, problem.is_balanced
-        x = exact_side(0, x, self._points[0], p, loss, shift, alpha, fixed[0], one_sided)
-        y = exact_side(1, y, self._points[1], q, loss, shift, alpha, fixed[1], one_sided)
-        self._values = left, right = x.matrix, y.matrix
+        left_side = exact_side(0, x, self._points[0], p, loss, shift, alpha, fixed[0], one_sided)
+        right_side = exact_side(1, y, self._points[1], q, loss, shift, alpha, fixed[1], one_sided)
+        self._values = left, right = left_side.matrix, right_side.matrix
         self._magnitude = float(abs(left).max() * abs(right).max()) * problem.mass**2
         # The losses of a side whose marginal is given are constants.
-        for side, is_fixed in zip((x, y), fixed, strict=True):
+        for side, is_fixed in zip((left_side, right_side), fixed, strict=True):
             constants = alpha * side.linear * is_fixed
             self._constants.append(constants)
             self._constant += float(side.masses @ constants)
             self._magnitude += float(abs(constants).max())
             losses.append(None if is_fixed else alpha * side.loss_scale * side.losses)
         if problem.is_fused:
-            linear = problem.linear_cost[np.ix_(*self._points)].astype(np.float64)
+            linear = cast(FloatArray, problem.linear_cost)[np.ix_(*self._points)].astype(np.float64)
             linear *= (1.0 - alpha) / 2
         self._is_bounded = linear is None or linear.min() >= 0
         turned = [left, right] if self._is_symmetric else [left.T.copy(), right.T.copy()]
         self._steps = _frank_wolfe.FrankWolfe(
-            left, turned[1], p, q, rule.name, problem.mass, linear=linear, losses=losses,
+            left, turned[1], p, q, rule.name, problem.mass, linear=linear,
+            losses=(losses[0], losses[1]),
             others=None if self._is_symmetric or one_sided else (turned[0], right),
             n_threads=n_threads, one_sided=one_sided,
         )  # fmt: skip
 
-    def solve(self, plan, limits, callback=None, n_random=0):
+    def solve(
+        self,
+        plan: FloatArray | None,
+        limits: ExactLimits,
+        callback: Callback | None = None,
+        n_random: int = 0,
+    ) -> ExactSolution:
         """Return the `ExactSolution` from a plan (n, m), whose marginals are mended. None is the
         product plan; where points tie, also the best of the plans along eigenvectors, after a step,
         and with free marginals also of `n_random` plans, after `LOOK` steps.
         """
-        began, best, costs = time.perf_counter(), None, []
+        began, best = time.perf_counter(), None
+        costs: Float64Array = np.empty(0)
         given = self.problem.is_balanced
         if plan is None and self._may_tie and (given or n_random):
             best = self._descend(None, limits, None, began)
@@ -181,11 +210,11 @@ class FrankWolfe:
             best = self._descend(plan, limits, callback, began)
         return best
 
-    def _random(self, count):
+    def _random(self, count: int) -> FloatArray:
         product = np.multiply.outer(*self._masses)
         return random_plans(np.random.default_rng(0), product, self.problem.mass, count)
 
-    def turned(self, k=3):
+    def turned(self, k: int = 3) -> Iterator[tuple[str, FloatArray]]:
         """Yield names and plans: the product plan turned along k leading eigenvectors of either
         side, for each choice of their signs. There are none if costs are not symmetric, or if it
         takes longer than some steps to find eigenvectors.
@@ -199,7 +228,7 @@ class FrankWolfe:
             plan *= self.problem.mass / plan.sum()
             yield f"annealed eigenvectors {label}", self._whole(plan)
 
-    def permutations(self, count):
+    def permutations(self, count: int) -> Float64Array:
         """Return the permutations with the lowest objectives as plans (count, n, n), for few points
         of equal masses; none for more points, with linear costs or free marginals.
         """
@@ -214,7 +243,7 @@ class FrankWolfe:
         return np.eye(n)[best] * p[0]
 
     @functools.cached_property
-    def _directions(self):
+    def _directions(self) -> tuple[Any, Any]:
         """Return leading eigenvectors of minus the costs of both sides."""
         (x, y), (p, q) = self._values, self._masses
         n, m = len(p), len(q)
@@ -224,11 +253,11 @@ class FrankWolfe:
         return directions(x, p, 3), directions(-y, q, 3)
 
     @functools.cached_property
-    def _entries(self):
+    def _entries(self) -> tuple[Any, ...]:
         """Indices of the entries of plans (..., n, m) of points with mass."""
         return (Ellipsis, *np.ix_(*self._points))
 
-    def _whole(self, plan):
+    def _whole(self, plan: FloatArray) -> FloatArray:
         """Return plans (..., n, m) with the points that have no mass."""
         if self._has_all:
             return plan
@@ -236,7 +265,7 @@ class FrankWolfe:
         whole[self._entries] = plan
         return whole
 
-    def is_least(self, cost):
+    def is_least(self, cost: float) -> bool:
         """Return whether no plan can be below this objective, up to rounding: it is a mean of
         losses, and of linear costs, if these are not negative. Or there is one plan alone.
         """
@@ -244,16 +273,18 @@ class FrankWolfe:
             return True
         return self._is_bounded and cost <= ROUNDING * self._magnitude
 
-    def are_equal(self, cost, other):
+    def are_equal(self, cost: float, other: float) -> bool:
         """Return whether objectives differ by rounding."""
         return abs(cost - other) <= 10 * ROUNDING * self._magnitude
 
     @functools.cached_property
-    def _may_tie(self):
+    def _may_tie(self) -> bool:
         plain = self._is_symmetric and not self.problem.is_fused
         return plain and any(map(has_ties, self._values, self._masses))
 
-    def _descend(self, plan, limits, callback, began):
+    def _descend(
+        self, plan: FloatArray | None, limits: ExactLimits, callback: Callback | None, began: float
+    ) -> ExactSolution:
         """Return the `ExactSolution` of one descent."""
         problem, steps, traces, status = self.problem, self._steps, [], None
         rounding = ROUNDING * self._magnitude
@@ -285,22 +316,24 @@ class FrankWolfe:
             elif steps.n_steps >= limits.max_outer:
                 status = Ending.MAX_OUTER
         # From the last linear program, with the separable terms.
-        potentials = tuple(np.full(size, -np.inf) for size in problem.shape)
+        potentials = np.full(problem.shape[0], -np.inf), np.full(problem.shape[1], -np.inf)
         sides = zip(potentials, self._points, steps.potentials(), self._constants, strict=True)
         for whole, points, made, constants in sides:
             whole[points] = made + constants
         coupling, gw_cost = self._coupling(), steps.value + self._constant
         gw_cost = self._not_negative(gw_cost)
         if rounding > MAX_ERROR * abs(gw_cost) and not self._one_sided:
-            linear = problem.linear_cost
-            linear = 0.0 if linear is None else float(np.vdot(linear, coupling.toarray()))
+            cost = problem.linear_cost
+            linear = 0.0 if cost is None else float(np.vdot(cost, coupling.toarray()))
             gw_cost = objective(problem, coupling, linear)
         return ExactSolution(
             problem, coupling.toarray(), potentials, gw_cost, max(steps.gap, 0.0), status, first,
             np.concatenate(traces), time.perf_counter() - began,
         )  # fmt: skip
 
-    def descend_each(self, plans, limits):
+    def descend_each(
+        self, plans: FloatArray, limits: ExactLimits
+    ) -> tuple[FloatArray, Float64Array, IntArray]:
         """Return the plans that descents from some plans (k, n, m) lead to, their objectives with
         the rounding of the loop, and the numbers of steps. There are fewer at the deadline.
         """
@@ -315,7 +348,7 @@ class FrankWolfe:
         costs = self._not_negative(ends[:done, 0] + self._constant)
         return self._whole(starts[:done]), costs, ends[:done, 1].astype(int)
 
-    def _part(self, plans):
+    def _part(self, plans: FloatArray) -> Any:
         """Return plans (..., n, m), of points with mass alone; rows are scaled to their masses if
         only these are given.
         """
@@ -324,16 +357,16 @@ class FrankWolfe:
             plans *= self.problem.p[:, None] / plans.sum(axis=-1, keepdims=True)
         return plans if self._has_all else plans[self._entries]
 
-    def _not_negative(self, costs):
+    def _not_negative(self, costs: Any) -> Any:
         """Return objectives, which are means of losses unless there are linear costs."""
         is_mean = not (self.problem.is_fused or self._one_sided)
         return np.maximum(costs, 0.0) if is_mean else costs
 
-    def _coupling(self):
+    def _coupling(self) -> ArrayCoupling:
         return ArrayCoupling(self._whole(self._steps.plan), self.n_threads)
 
 
-def outer_step(number, step):
+def outer_step(number: int, step: Float64Array) -> OuterStep:
     """Return the `OuterStep` of a row of `ExactSolution.trace`."""
     gw_cost, change, seconds = step.tolist()
     return OuterStep(number, gw_cost, 0.0, change, 0.0, 0, seconds)
@@ -356,7 +389,7 @@ class ExactSolution:
     trace: np.ndarray
     seconds: float
 
-    def result(self, n_threads, **more):
+    def result(self, n_threads: int, **more: Any) -> GWResult:
         """Return the `GWResult`; `more` are fields to set."""
         problem, linear, advice = self.problem, 0.0, self.status.advice
         if self.status == Ending.PRECISION:
@@ -383,7 +416,7 @@ class ExactSolution:
         return GWResult(**fields | more)
 
 
-def nbytes(problem):
+def nbytes(problem: QuadraticProblem) -> int:
     """Return an upper bound of the memory of a solve, less its costs, in bytes."""
     n, m = problem.shape
     squares, plan = n * n + m * m, n * m

@@ -1,6 +1,8 @@
 """The linearization that suits a problem, where its kernels are kept, and what it takes."""
 
-from typing import Literal, TypeAlias, get_args
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..problems.cross_cost import CrossCost
 from ..problems.geometry import PointCloud
@@ -8,9 +10,9 @@ from ..problems.leading import SPAN
 from ..problems.losses import LOSSES
 from ..problems.low_rank import has_low_rank
 from ..utils.blocks import SCRATCH_BYTES
-from ..utils.deadline import NEVER
-from ..utils.precision import SINGLE
-from ..utils.tuning import DEFAULT
+from ..utils.deadline import NEVER, Deadline
+from ..utils.precision import SINGLE, FloatPrecision
+from ..utils.tuning import DEFAULT, Tuning
 from .acceleration import DEPTH
 from .dense import (
     SAMPLE_ROWS,
@@ -20,10 +22,15 @@ from .dense import (
     has_fixed_terms,
     n_kept,
 )
-from .factored import DRAWS, FactoredLinearization, is_sampled
+from .factored import DRAWS, FactoredLinearization, clouds_of, is_sampled
 from .low_rank import MEASURED, PACKED_BYTES, rank_for, suits
 from .methods import PGD
 from .neighbors import NeighborTier
+
+if TYPE_CHECKING:
+    from ..problems.quadratic import QuadraticProblem
+    from .methods import Method
+    from .state import Linearization
 
 # See `gromov_wasserstein`.
 TierName: TypeAlias = Literal["auto", "dense", "tiled", "neighbors"]
@@ -38,69 +45,86 @@ READ = 30
 class Placement:
     """Keeps the kernels of some problems of point clouds elsewhere. `distributed` has one."""
 
-    def takes(self, problem):
+    def takes(self, problem: QuadraticProblem) -> bool:
         """Return whether it keeps the kernels of this problem, which has factors."""
+        raise NotImplementedError
 
-    def linearize(self, problem, n_threads, tier):
+    def linearize(self, problem: QuadraticProblem, n_threads: int, tier: Tier) -> Linearization:
         """Return the `Linearization` of a problem that it takes."""
+        raise NotImplementedError
 
-    def nbytes(self, shape):
+    def nbytes(self, shape: tuple[int, int]) -> int:
         """Return the bytes that a solve of that many points takes in this process."""
+        raise NotImplementedError
 
 
-def is_factored(problem, method=PGD):
+def is_factored(problem: QuadraticProblem, method: Method = PGD) -> bool:
     """Return whether the linearized cost is a product, which need not be formed."""
     clouds = isinstance(problem.x, PointCloud) and isinstance(problem.y, PointCloud)
     factors = problem.between is None or isinstance(problem.between, CrossCost)
     return clouds and factors and LOSSES[problem.loss].keeps_factors and method is PGD
 
 
-def is_placed(problem, placement, method=PGD):
+def is_placed(problem: QuadraticProblem, placement: Placement | None, method: Method = PGD) -> bool:
     """Return whether a `Placement`, if there is one, keeps the kernels of this problem."""
     if placement is None or not (problem.is_plain and is_factored(problem, method)):
         return False
     return placement.takes(problem)
 
 
-def tiers(problem, method=PGD):
+def tiers(problem: QuadraticProblem, method: Method = PGD) -> tuple[TierName, ...]:
     """Return the ways of keeping the kernel in a solve of this problem."""
     return TIERS if is_factored(problem, method) else TIERS[:1]
 
 
 def linearize(
-    problem, n_threads, tier="dense", *, method=PGD, precision=SINGLE, deadline=NEVER,
-    tuning=DEFAULT, placement=None,
-):  # fmt: skip
+    problem: QuadraticProblem,
+    n_threads: int,
+    tier: Tier = "dense",
+    *,
+    method: Method = PGD,
+    precision: FloatPrecision = SINGLE,
+    deadline: Deadline = NEVER,
+    tuning: Tuning = DEFAULT,
+    placement: Placement | None = None,
+) -> Linearization:
     """Return the `Linearization` of a problem for one of its `tiers`. After the deadline OutOfTime
     may be raised, here and where states are made from plans.
     """
-    if is_placed(problem, placement, method):
+    if placement is not None and is_placed(problem, placement, method):
         return placement.linearize(problem, n_threads, tier)
     if is_factored(problem, method):
         return FactoredLinearization(problem, n_threads, tier, tuning)
     return DenseLinearization(
-        problem, n_threads, method=method, precision=precision, deadline=deadline,
-        tuning=tuning,
-    )  # fmt: skip
+        problem, n_threads, method=method, precision=precision, deadline=deadline, tuning=tuning
+    )
 
 
-def work(problem):
+def work(problem: QuadraticProblem) -> int:
     """Return about the multiplications of an outer iteration, and of reading the kernel."""
     n, m = problem.shape
     if is_factored(problem):
         between = problem.between.rank if problem.is_fused else 0
-        return n * m * (problem.y.rank + between + READ)
+        return n * m * (clouds_of(problem)[1].rank + between + READ)
     return n * m * (n + m + READ)
 
 
 def nbytes(
-    problem, tier, n_threads, *, method=PGD, shape=None, itemsize=4, n_states=1, placement=None
-):
+    problem: QuadraticProblem,
+    tier: Tier,
+    n_threads: int,
+    *,
+    method: Method = PGD,
+    shape: tuple[int, int] | None = None,
+    itemsize: int = 4,
+    n_states: int = 1,
+    placement: Placement | None = None,
+) -> int:
     """Return an upper bound of the bytes that a solve of this shape takes with `n_states` descents
     that take turns, less the geometries and the 8 MB that an interpreter and its allocator keep.
     """
     shape = problem.shape if shape is None else shape
-    if is_placed(problem, placement, method):
+    if placement is not None and is_placed(problem, placement, method):
         return placement.nbytes(shape)
     if is_factored(problem, method):
         return factored_nbytes(problem, tier, n_threads, shape)
@@ -116,7 +140,9 @@ def nbytes(
     return size
 
 
-def _dense(problem, shape, itemsize, method, n_states):
+def _dense(
+    problem: QuadraticProblem, shape: tuple[int, int], itemsize: int, method: Method, n_states: int
+) -> int:
     """Return the bytes of matrices with this itemsize."""
     (n, m), larger = shape, max(shape)
     symmetric, followed = problem.x.symmetric and problem.y.symmetric, accelerates(problem, method)
@@ -145,11 +171,13 @@ def _dense(problem, shape, itemsize, method, n_states):
     return itemsize * size
 
 
-def factored_nbytes(problem, tier, n_threads, shape):
+def factored_nbytes(
+    problem: QuadraticProblem, tier: Tier, n_threads: int, shape: tuple[int, int]
+) -> int:
     """Return the bytes of a solve of point clouds of that shape, less its factors."""
     n, m = shape
     between = problem.between.rank if problem.is_fused else 0
-    r, s = problem.x.rank + between, problem.y.rank + between
+    r, s = (cloud.rank + between for cloud in clouds_of(problem))
     # Both features as the kernels read them, products with them in a step (float64 for a moment),
     # and column sums of chunks.
     shared = 4 * (3 * n * (r + s) + 3 * m * s) + 12 * 32 * m + 64 * (n + m)

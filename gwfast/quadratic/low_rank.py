@@ -9,7 +9,10 @@ little while the plan moves along the leading eigenvectors, as it does where it 
 update takes it from a reference plan. What that is wrong by is measured on some rows.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,8 +21,15 @@ from ..kernels._products import Panels
 from ..kernels._rows import Shifted, aligned_empty
 from ..problems.leading import square_lengths
 from ..utils.blocks import row_blocks
-from ..utils.deadline import NEVER
+from ..utils.deadline import NEVER, Deadline
+from ..utils.tuning import Tuning
+from ..utils.types import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from .dense import Side
+
+# A matrix as `multiply` takes it: an ndarray, `Panels`, `Shifted` or other `Rows`.
+Factor: TypeAlias = Any
 # Points of a side for each eigenvector, the bounds of their number, and its divisor, the columns of
 # a packed panel. Of 1000 words 4 products were whole with 32 and 3 with 64, which took as long; of
 # 5000 words 13 with 112 and 4 with 312, which took longer in all.
@@ -34,14 +44,17 @@ MOST = 0.03
 PACKED_BYTES = 8 << 20
 
 
-class Outer(NamedTuple):
+class Outer:
     """The outer product of two vectors; rows are made when they are read."""
 
-    rows: np.ndarray
-    cols: np.ndarray
+    def __init__(self, rows: FloatArray, cols: FloatArray) -> None:
+        self.rows, self.cols = rows, cols
 
-    def __getitem__(self, some):
+    def __getitem__(self, some: slice | IntArray) -> FloatArray:
         return np.multiply.outer(self.rows[some], self.cols)
+
+
+Terms: TypeAlias = tuple[tuple[FloatArray | Outer, float], ...]
 
 
 class Product(NamedTuple):
@@ -57,25 +70,25 @@ class Product(NamedTuple):
         Whether it is no update, and whether it is wrong by rounding only.
     """
 
-    terms: tuple
-    part: "LowRankPart | None" = None
-    reference: "Reference | None" = None
+    terms: Terms
+    part: LowRankPart | None = None
+    reference: Reference | None = None
     is_whole: bool = True
     is_exact: bool = True
 
     @classmethod
-    def of(cls, matrix):
+    def of(cls, matrix: FloatArray) -> Product:
         return cls(((matrix, 1.0),))
 
     @property
-    def matrix(self):
+    def matrix(self) -> FloatArray | None:
         """The one matrix that it is, or None."""
-        (base, weight), *others = self.terms or [(None, 0.0)]
-        if self.part or others or weight != 1.0 or isinstance(base, Outer):
+        if self.part or len(self.terms) != 1:
             return None
-        return base
+        [(base, weight)] = self.terms
+        return None if weight != 1.0 or isinstance(base, Outer) else base
 
-    def write(self, out):
+    def write(self, out: FloatArray) -> None:
         """Write the product to an array."""
         part = self.part
         if part is not None:
@@ -92,7 +105,7 @@ class Product(NamedTuple):
                 left = np.concatenate([factors.vectors[rows], part.left[rows]], axis=1)
                 _products.matmul(left, right, out[rows], plus=made, n_threads=n_threads)
 
-    def array(self, dtype, shape):
+    def array(self, dtype: np.dtype[Any], shape: tuple[int, int]) -> FloatArray:
         """The product as an array, which belongs to others if it is one matrix."""
         made = self.matrix
         if made is None:
@@ -100,9 +113,10 @@ class Product(NamedTuple):
             self.write(made)
         return made
 
-    def mixed(self, others, weights):
+    def mixed(self, others: Iterable[Product], weights: Sequence[float]) -> Product:
         """Return the weighted sum of products; this product is the last."""
-        bases, parts = {}, []
+        bases: dict[int, tuple[FloatArray | Outer, float]] = {}
+        parts = []
         for product, weight in zip(others, weights, strict=True):
             for base, share in product.terms:
                 bases[id(base)] = base, bases.get(id(base), (base, 0.0))[1] + weight * share
@@ -116,8 +130,8 @@ class Product(NamedTuple):
 class Reference(NamedTuple):
     """A whole product, the low-rank part of its plan, and the rest of its value there."""
 
-    base: np.ndarray
-    part: "LowRankPart"
+    base: FloatArray
+    part: LowRankPart
     offset: float
 
 
@@ -126,16 +140,16 @@ class LowRankPart(NamedTuple):
     `vectors` and `others` of its `factors`.
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    factors: "LeadingFactors"
+    left: FloatArray
+    right: FloatArray
+    factors: LeadingFactors
 
-    def rows(self, some):
+    def rows(self, some: slice | IntArray) -> FloatArray:
         """Return a few rows, by their numbers."""
         factors = self.factors
         return factors.vectors[some] @ self.right + self.left[some] @ factors.others.T
 
-    def dot(self, projections):
+    def dot(self, projections: Projections) -> float:
         """Return ``<part, plan>`` of the plan with these `Projections`."""
         rows = projections.rows * self.factors.values[:, None]
         pairs = (self.right, rows), (self.left, projections.cols)
@@ -143,7 +157,7 @@ class LowRankPart(NamedTuple):
         return sum(float(np.einsum("ij,ij->", *pair, dtype=np.float64)) for pair in pairs)
 
 
-def summed(parts):
+def summed(parts: Sequence[tuple[float, LowRankPart]]) -> LowRankPart:
     """Return the weighted sum of parts of the same factors, pairs of a weight and a part."""
     last, number = parts[-1][1], parts[-1][1].left.dtype.type
     left = sum(number(weight) * part.left for weight, part in parts)
@@ -157,9 +171,9 @@ class Projections(NamedTuple):
     and the measured rows of its whole product.
     """
 
-    rows: np.ndarray
-    cols: np.ndarray
-    measured: np.ndarray
+    rows: FloatArray
+    cols: FloatArray
+    measured: FloatArray
 
 
 class LeadingFactors:
@@ -176,7 +190,7 @@ class LeadingFactors:
         The rows in which errors of updates are measured.
     """
 
-    def __init__(self, sides, right, n_threads):
+    def __init__(self, sides: tuple[Side, Side], right: Factor, n_threads: int) -> None:
         left, dtype = sides[0].matrix, sides[0].matrix.dtype
         rank = rank_for((len(left), len(sides[1].matrix)))
         (vectors, values), (others, weights) = (side.eigenpairs(rank, n_threads) for side in sides)
@@ -184,17 +198,17 @@ class LeadingFactors:
         missed = square_lengths(left, n_threads) - vectors**2 @ values**2
         spread = range(0, len(left), max(len(left) // MEASURED, 1))
         self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
-        measured = left[self.measured]
+        measured: Any = left[self.measured]
         if isinstance(left, Shifted):
-            measured = aligned_empty(measured.shape)
-            _kernels.copy_rows(left[self.measured], measured, n_threads)
+            rows, measured = measured, aligned_empty(measured.shape)
+            _kernels.copy_rows(rows, measured, n_threads)
         # Measured rows are multiplied together with the eigenvectors.
         self._rows = np.ascontiguousarray(np.concatenate([vectors.T, measured]), dtype)
         self.vectors = np.ascontiguousarray(vectors * values, dtype)
         self.others = np.ascontiguousarray(others, dtype)
         self.values, self._weights = values.astype(dtype), weights.astype(dtype)
 
-    def of(self, plan):
+    def of(self, plan: FloatArray) -> tuple[LowRankPart, Projections]:
         """Return the `LowRankPart` of the product of a plan, and its `Projections`."""
         rank = len(self.values)
         cols, made = self._times(plan, self.others), self._times(self._rows, plan)
@@ -205,7 +219,14 @@ class LeadingFactors:
         part = LowRankPart(left, product[:rank], self)
         return part, Projections(made[:rank], cols, product[rank:])
 
-    def updated(self, found, plan, reference, constant, tolerance):
+    def updated(
+        self,
+        found: tuple[LowRankPart, Projections],
+        plan: FloatArray,
+        reference: Reference | None,
+        constant: FloatArray | None,
+        tolerance: float,
+    ) -> Product | None:
         """Return the product of a plan as an update of a reference (None is zero), or None if its
         error exceeds the tolerance and rounding. `found` is the result of `of`.
         """
@@ -223,25 +244,25 @@ class LeadingFactors:
         terms = () if base is None else ((base, 1.0),)
         return Product(terms, part, reference, is_whole=False, is_exact=error <= rounding)
 
-    def _times(self, a, b):
+    def _times(self, a: Factor, b: Factor) -> FloatArray:
         columns = b.m if isinstance(b, Panels) else b.shape[1]
         made = aligned_empty((len(a), columns), self._rows.dtype)
         multiply(a, b, made, self.n_threads)
         return made
 
 
-def suits(shape, symmetric, tuning):
+def suits(shape: tuple[int, int], symmetric: bool, tuning: Tuning) -> bool:
     """Return whether low-rank updates are worth it for products of this shape."""
     return tuning.low_rank_updates and symmetric and min(shape) >= tuning.low_rank_from
 
 
-def rank_for(shape):
+def rank_for(shape: tuple[int, int]) -> int:
     """Return the number of eigenvectors of each side."""
     rank = min(shape) // POINTS_PER_VECTOR // PANEL * PANEL
     return int(np.clip(rank, LEAST_RANK, MAX_RANK))
 
 
-def error_over(weights, wrong):
+def error_over(weights: FloatArray, wrong: FloatArray) -> float:
     """Return the mean error of a product over some rows of a plan, the `weights`; `wrong` are the
     errors of these rows, whose constant part in each row moves no plan.
     """
@@ -251,10 +272,12 @@ def error_over(weights, wrong):
     weights = np.divide(weights, mass, where=mass > 0, out=np.zeros_like(weights))
     wrong = wrong - np.einsum("ij,ij->i", weights, wrong)[:, None]
     total = np.einsum("ij,ij->", weights, np.abs(wrong))
-    return float(total) / max(np.count_nonzero(mass), 1)
+    return float(total) / max(int(np.count_nonzero(mass)), 1)
 
 
-def multiply(a, b, out, n_threads, deadline=NEVER):
+def multiply(
+    a: Factor, b: Factor, out: FloatArray, n_threads: int, deadline: Deadline = NEVER
+) -> None:
     """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime after the deadline. `a` may be
     `Rows`, `b` symmetric `Shifted`. No row depends on the rows that are computed with it.
     """

@@ -2,9 +2,12 @@
 state of its plan; one function for each kind of step, and the methods by name.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import time
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -12,9 +15,15 @@ from ..linear.linear_problem import lost_to_rounding
 from ..linear.rules import VANISHED, Relaxation, Semirelaxed
 from ..linear.sinkhorn_solver import SinkhornSolver
 from ..problems.geometry import PointCloud
-from ..utils.precision import SINGLE
+from ..utils.deadline import Deadline
+from ..utils.precision import SINGLE, FloatPrecision
+from ..utils.types import FloatArray
 from ..utils.validation import one_of
-from .state import State
+from .state import OwnKernel, State
+
+if TYPE_CHECKING:
+    from ..problems.quadratic import QuadraticProblem
+    from .state import Linearization
 
 # Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is larger: the
 # rounding of the entropy exceeds all other terms beyond it.
@@ -39,10 +48,11 @@ BAPG = Method("bapg", proximal=True, alternating=True)
 METHODS = {method.name: method for method in (PGD, PPA, BAPG)}
 
 
-def as_method(name, problem, precision):
+def as_method(
+    name: MethodName | Method, problem: QuadraticProblem, precision: FloatPrecision
+) -> Method:
     """Return the `Method` of a name, or a `Method`; ValueError if it does not suit the problem."""
-    is_method = isinstance(name, Method)
-    method = name if is_method else METHODS[one_of(name, "method", tuple(METHODS))]
+    method = name if isinstance(name, Method) else METHODS[one_of(name, "method", METHODS)]
     if method is not PGD and problem.rule.is_relaxed:
         raise ValueError(f"method must be 'pgd' with {problem.marginals} marginals, got {name!r}")
     if method.alternating and not problem.is_balanced:
@@ -61,9 +71,9 @@ def as_method(name, problem, precision):
 class Taken(NamedTuple):
     """A step: kernel and solution of the linear problem, and the states before and after it."""
 
-    kernel: Any
-    solution: Any
-    before: State
+    kernel: OwnKernel
+    solution: Any  # a `LinearSolution`; None where it and the kernel are no longer needed
+    before: State | None  # None where it is no longer needed
     state: State
     n_inner: int
     error: float  # of the marginals that the step fits, as a fraction of the mass
@@ -71,7 +81,7 @@ class Taken(NamedTuple):
     seconds: float  # of the new state
 
 
-def solvers_of(linearization):
+def solvers_of(linearization: Linearization) -> list[SinkhornSolver]:
     """Return the solvers of the linear problems of a descent."""
     rules = [linearization.problem.rule]
     if linearization.method.alternating:
@@ -81,8 +91,17 @@ def solvers_of(linearization):
 
 
 def take_step(
-    linearization, solvers, state, epsilon, *, tol, max_iter, deadline, buffer, slack=0.0
-):
+    linearization: Linearization,
+    solvers: Sequence[SinkhornSolver],
+    state: State,
+    epsilon: float,
+    *,
+    tol: float,
+    max_iter: int,
+    deadline: Deadline,
+    buffer: FloatArray | None,
+    slack: float = 0.0,
+) -> Taken:
     """Return the `Taken` step of the method and the rule from a state.
 
     Of an unbalanced problem it minimizes over one of two plans whose marginals have a price, and
@@ -91,17 +110,25 @@ def take_step(
     gradient (Li et al., ICLR 2023) takes two steps, one for each marginal.
     """
     rule, before, n_inner, seconds = linearization.problem.rule, state, 0, 0.0
-    inner, is_gone = dict(max_iter=max_iter, deadline=deadline), False
+    relaxation, is_gone = None, False
     if rule.is_relaxed:
-        epsilon, tol, inner["relaxation"] = _relaxed(linearization, state, epsilon, tol)
-        is_gone = inner["relaxation"].mass <= VANISHED * rule.mass
+        epsilon, tol, relaxation = _relaxed(linearization, state, epsilon, tol)
+        is_gone = relaxation.mass <= VANISHED * rule.mass
     for solver in solvers:
         at = state
         kernel = linearization.kernel(at, epsilon, buffer)
         if is_gone:
             solution = solver.vanish(kernel)
         else:
-            solution = solver.solve(kernel, epsilon, at.potentials, tol=tol, **inner)
+            solution = solver.solve(
+                kernel,
+                epsilon,
+                at.potentials,
+                tol=tol,
+                max_iter=max_iter,
+                deadline=deadline,
+                relaxation=relaxation,
+            )
         began = time.perf_counter()
         state = linearization.state_of(kernel, solution, at, slack=slack)
         seconds += time.perf_counter() - began
@@ -119,9 +146,12 @@ def take_step(
     return Taken(kernel, solution, before, state, n_inner, fitted, error, seconds)
 
 
-def _relaxed(linearization, state, epsilon, tol):
+def _relaxed(
+    linearization: Linearization, state: State, epsilon: float, tol: float
+) -> tuple[float, float, Relaxation]:
     """Return epsilon, tolerance and `Relaxation` of the linear problem of an unbalanced one."""
-    rule, scale, mass = linearization.problem.rule, linearization.cost_scale, state.row_sums.sum()
+    scale, mass = linearization.cost_scale, state.row_sums.sum()
+    rule: Any = linearization.problem.rule  # an `UnbalancedRule`
     highest = max((rho for rho in rule.rho if rho < np.inf), default=0.0) / scale
     epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
     if highest * tol > epsilon:

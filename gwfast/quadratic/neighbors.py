@@ -2,8 +2,10 @@
 plan moves, or the entries that carry a plan which hardly moves.
 """
 
+from __future__ import annotations
+
 import dataclasses
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -12,6 +14,13 @@ from scipy.special import logsumexp, rel_entr
 from ..kernels import _exponentials
 from ..kernels._products import Product
 from ..linear.support import Support
+from ..utils.types import Float32Array, Float64Array, IntArray
+
+if TYPE_CHECKING:
+    from ..linear.gibbs_kernel import Scalings, SparseKernel, StoredKernel
+    from ..linear.log_domain import Potentials
+    from .factored import Right
+    from .linearize import Tier
 
 # Root mean square by which differences of exponents within rows have moved since a choice of
 # neighbors from which on it is made anew: while the plan moves, and before a solve ends. (Three
@@ -33,11 +42,11 @@ class NeighborTier:
 
     k: int = 32
 
-    def __str__(self):
+    def __str__(self) -> str:
         return "neighbors"
 
     @staticmethod
-    def of(tier):
+    def of(tier: Tier) -> NeighborTier | None:
         """Return the `NeighborTier` that a tier is, or None."""
         if isinstance(tier, NeighborTier):
             return tier
@@ -50,7 +59,13 @@ class Truncation(NamedTuple):
     entries: Support | None = None
     below: float = -1.0
 
-    def after(self, kernel, scalings, masses, change):
+    def after(
+        self,
+        kernel: StoredKernel,
+        scalings: Scalings,
+        masses: tuple[Float64Array, Float64Array],
+        change: float,
+    ) -> Truncation:
         """Return the truncation of the next kernels, if the last change was small."""
         if self.entries is not None or not change < self.below:
             return self
@@ -66,11 +81,19 @@ class Neighborhood(NamedTuple):
 
     entries: Support | None = None
     left_out: float = 0.0
-    probe: tuple = ()
-    differences: np.ndarray | None = None
+    probe: tuple[IntArray, ...] = ()
+    differences: Float64Array | None = None
 
     @classmethod
-    def chosen(cls, left, right, potentials, masses, k, n_threads):
+    def chosen(
+        cls,
+        left: Float32Array,
+        right: Float32Array,
+        potentials: Potentials,
+        masses: tuple[Float64Array, Float64Array],
+        k: int,
+        n_threads: int,
+    ) -> Neighborhood:
         """Choose neighbors in the kernel of a left factor and the features `right`."""
         entries = Support.nearest(left, right, potentials, masses, k, n_threads)
         rng = np.random.default_rng(0)
@@ -82,22 +105,31 @@ class Neighborhood(NamedTuple):
         made = cls(entries, 0.0, (rows, entries.index[some], entries.index[others]))
         return made._replace(differences=made._now(left, right, potentials))
 
-    def _now(self, left, right, potentials):
+    def _now(self, left: Float32Array, right: Float32Array, potentials: Potentials) -> Float64Array:
         rows, cols, others = self.probe
         apart = right[cols] - right[others]
         gaps = potentials.g[cols] - potentials.g[others]
         return gaps - np.einsum("ij,ij->i", left[rows], apart)
 
-    def is_old(self, left, right, potentials, limit):
+    def is_old(
+        self, left: Float32Array, right: Float32Array, potentials: Potentials, limit: float
+    ) -> bool:
         """Return whether exponents times epsilon have moved by more than a limit since a choice."""
-        if self.entries is None:
+        if self.entries is None or self.differences is None:
             return True
         moved = self._now(left, right, potentials) - self.differences
         # Potentials of points that have lost their mass differ by NaN.
         return not float(np.sqrt(np.mean(np.square(moved)))) <= limit
 
 
-def mass_outside(kernel, potentials, right, masses, n_rows, n_threads):
+def mass_outside(
+    kernel: SparseKernel,
+    potentials: Potentials,
+    right: Right,
+    masses: Float64Array,
+    n_rows: int,
+    n_threads: int,
+) -> Float64Array:
     """Return the fraction (n_rows,) of the mass outside of the entries of a kernel of whole rows
     with these potentials, which are chosen at random by their masses.
     """
@@ -118,14 +150,14 @@ def mass_outside(kernel, potentials, right, masses, n_rows, n_threads):
     return np.maximum(-np.expm1(inside - totals), 0.0)[back]
 
 
-def upper_mean(values, chance=0.05):
+def upper_mean(values: Float64Array, chance: float = 0.05) -> float:
     """Return a bound that the mean of a law on [0, 1] with these draws exceeds with at most that
     chance: the largest m with ``n KL(mean | m) <= log(1 / chance)`` (Hoeffding, JASA 1963, theorem
     1), which for small means is far below what their variance allows by other bounds.
     """
     mean, most = float(np.mean(values)), np.log(1.0 / chance) / len(values)
 
-    def beyond(m):
+    def beyond(m: float) -> float:
         return float(rel_entr(mean, m) + rel_entr(1.0 - mean, 1.0 - m)) - most
 
     return brentq(beyond, mean, 1.0 - 1e-12) if mean < 1.0 - 1e-9 else 1.0

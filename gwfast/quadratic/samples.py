@@ -10,8 +10,11 @@ with 128 draws of each row the change becomes a twentieth to a hundredth of the 
 Anderson's acceleration on 10,000 words halves it.
 """
 
+from __future__ import annotations
+
 import functools
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -21,11 +24,21 @@ from ..linear.log_domain import Potentials
 from ..linear.rules import Balanced
 from ..linear.support import Support
 from ..utils.orders import golden_multiples
+from ..utils.types import Float32Array, Float64Array, FloatArray
 from .acceleration import Going
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
 from .methods import PGD
-from .state import Linearization
+from .state import Linearization, OwnKernel, State
+
+if TYPE_CHECKING:
+    from ..linear.gibbs_kernel import SparseCost
+    from ..linear.sinkhorn_solver import LinearSolution
+    from .judge import Step
+    from .methods import Taken
+
+
+FixedPoint: TypeAlias = Callable[[Linearization, State, Limits], State]
 
 
 class Sample(Support):
@@ -37,7 +50,7 @@ class Sample(Support):
         How many entries of the plan each entry stands for; ones before `weigh`.
     """
 
-    def __init__(self, kernel, scalings, draws):
+    def __init__(self, kernel: OwnKernel, scalings: Scalings, draws: int) -> None:
         n, _ = self.shape = kernel.shape
         index, times = (np.empty((n, draws), dtype=np.int32) for _ in range(2))
         offsets, step = golden_multiples(n), np.empty(n)
@@ -50,7 +63,7 @@ class Sample(Support):
         self._mass *= np.repeat(step.astype(np.float32), np.diff(start))
         self.weights = np.ones(len(self.index), dtype=np.float32)
 
-    def weigh(self, plan):
+    def weigh(self, plan: Float32Array) -> None:
         """Set the weights from the entries of the plan, and scale these by them."""
         self.weights = self._mass / np.maximum(plan, np.finfo(np.float32).tiny)
         plan *= self.weights
@@ -60,13 +73,15 @@ class Sample(Support):
 class SampledKernel(SparseKernel):
     """A kernel on a `Sample`, its entries times their weights."""
 
+    support: Sample
+
     @functools.cached_property
-    def _cost(self):
+    def _cost(self) -> SparseCost:
         cost = super()._cost
         cost.values -= np.float32(self.epsilon) * np.log(self.support.weights)
         return cost
 
-    def _make(self, *args):
+    def _make(self, *args: Any) -> float:
         peak = super()._make(*args)
         with np.errstate(over="ignore"):  # the peak tells
             self.rows *= self.support.weights
@@ -81,18 +96,17 @@ class SampledLinearization(Linearization):
     method, inner_fraction, inner_limit = PGD, FactoredLinearization.inner_fraction, MOST_INNER
     accelerates, change_is_rounded = True, False
 
-    def __init__(self, whole, taken):
-        kernel, solution, before, after = taken[:4]
+    def __init__(self, whole: FactoredLinearization, taken: Taken, before: State) -> None:
+        kernel, solution, after = taken.kernel, taken.solution, taken.state
         epsilon, f, g = kernel.epsilon, solution.potentials.f, solution.potentials.g
         self.whole, self.cost_scale, self.n_threads = whole, whole.cost_scale, whole.n_threads
-        self.distances, self.mixed = whole.distances, whole.mixed
-        self.apart, self.is_noise = whole.apart, whole.is_noise
         self.sample = sample = Sample(kernel, solution.scalings, DRAWS)
-        few, scalings = self.kernel(before, epsilon), Scalings(*sample.shape, np.float32)
+        n, m = sample.shape
+        few, scalings = self.kernel(before, epsilon), Scalings(n, m, np.float32)
         few.make(solution.potentials, epsilon, scalings)
         sample.weigh(few.rows)
         moments, rows = whole.contract(few, scalings)
-        cols = np.bincount(sample.index, few.rows, minlength=sample.shape[1])
+        cols: Any = np.bincount(sample.index, few.rows, minlength=m)
         # The marginals of the sampled plan, scaled by the errors of the marginals of the plan.
         mass, rule = rows.sum(), whole.problem.rule
         rows *= _ratio(rule.p, after.row_sums)
@@ -102,11 +116,15 @@ class SampledLinearization(Linearization):
         self.moved = after.moments - moments / mass
         self.start = after._replace(potentials=Potentials(f - epsilon * np.log(mass), g))
 
-    def kernel(self, state, epsilon, buffer=None):
+    def kernel(
+        self, state: State, epsilon: float, buffer: FloatArray | None = None
+    ) -> SampledKernel:
         left = self.whole.left_factor(state.moments)
         return SampledKernel(left, self.whole.right.rows, self.sample, self.n_threads)
 
-    def state_of(self, kernel, solution, before, *, slack=0.0):
+    def state_of(
+        self, kernel: SparseKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+    ) -> State:
         moments, rows = self.whole.contract(kernel, solution.scalings)
         moments, cols = moments + self.moved, solution.scalings.cols
         objective = self.whole.objective_of(moments, rows, cols, before.separable)
@@ -115,8 +133,20 @@ class SampledLinearization(Linearization):
             potentials=solution.potentials, objective=objective,
         )  # fmt: skip
 
+    def distances(self, before: State, after: State) -> tuple[float, float]:
+        return self.whole.distances(before, after)
 
-def _ratio(masses, sums):
+    def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:
+        return self.whole.mixed(states, weights)
+
+    def apart(self, state: State, other: State | None = None) -> float:
+        return self.whole.apart(state, other)
+
+    def is_noise(self, change: float, state: State) -> bool:
+        return self.whole.is_noise(change, state)
+
+
+def _ratio(masses: Float64Array, sums: Float64Array) -> Float64Array:
     """Return how many times the sums the masses are; one where there is neither."""
     return np.divide(masses, sums, out=np.ones(len(sums)), where=sums > 0)
 
@@ -130,11 +160,23 @@ class SampleMoves(NamedTuple):
     pause: int = 0  # iterations without moves, now
     next_pause: int = 2  # and after the next failure
 
-    def reset(self):
+    def reset(self) -> SampleMoves:
         """Forget the last move."""
         return self._replace(back=None)
 
-    def advance(self, linearization, _, after, step, *, taken, limits, fixed_point, may_move, **__):
+    def advance(
+        self,
+        linearization: Linearization,
+        before: State,
+        after: State,
+        step: Step,
+        *,
+        taken: Taken,
+        limits: Limits,
+        fixed_point: FixedPoint,
+        may_move: bool,
+        **_: object,
+    ) -> tuple[SampleMoves, Going]:
         """Judge the last move, and make another, as `Anderson.advance`."""
         # A guess of the change after a move, as a fraction of the change before, from the last.
         going, rate = Going(after, step.change, step.gw_cost), 0.05
@@ -144,7 +186,8 @@ class SampleMoves(NamedTuple):
             rate = min(max(step.change / self.back.change, 0.01), 0.2)
         if self.pause or not may_move:
             return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), going
-        few = SampledLinearization(linearization, taken)
+        whole = cast(FactoredLinearization, linearization)
+        few = SampledLinearization(whole, taken, before)
         # A hundredth of the change of the last iteration on all entries is the noise of the sample.
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)

@@ -2,19 +2,30 @@
 iteration would take longer than all that it does. What that loop cannot solve, the outer loop does.
 """
 
+from __future__ import annotations
+
 import math
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED, Descent
+from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED
+from ..kernels._descent import Descent as CompiledDescent
 from ..kernels._products import Panels
 from ..linear import linear_problem, log_domain, newton, pace, rules
 from ..linear.log_domain import Potentials
 from ..linear.sinkhorn_solver import in_units
 from ..results.status import Ending
-from ..utils.precision import DOUBLE, SINGLE
+from ..utils.precision import DOUBLE, SINGLE, FloatPrecision
+from ..utils.types import Float64Array, FloatArray, IntArray
 from . import acceleration, judge, state
+
+if TYPE_CHECKING:
+    from .dense import DenseLinearization
+    from .descend import Descent
+    from .judge import Limits
 
 # Entries, iterations allowed and tolerance from which on a float64 descent begins in float32:
 # clouds of 20 points take 1.1 of the time with it, of 50 points .7 to .9, of 100 points .8.
@@ -48,17 +59,19 @@ SHARED = dict(
 )
 
 
-def descend_small(descents, limits, n_threads=1):
+def descend_small(
+    descents: list[Descent], limits: Sequence[Limits], n_threads: int = 1
+) -> list[Descent]:
     """Return the descents, each of a small problem, after all iterations that the compiled loop can
     make within the limits of each, `n_threads` at a time; the outer loop goes on without a status.
     """
     for starts_in in (_in_float32, _in_own_type):
-        began, compiled = time.perf_counter(), map(starts_in, descents, limits)
-        compiled = {k: one for k, one in enumerate(compiled) if one is not None}
+        began, begun = time.perf_counter(), map(starts_in, descents, limits)
+        compiled = {k: one for k, one in enumerate(begun) if one is not None}
         ended, left = dict.fromkeys(compiled, MORE), list(compiled)
         while left and not limits[0].deadline.passed():
             ended.update(
-                zip(left, Descent.each([compiled[k] for k in left], n_threads), strict=True)
+                zip(left, CompiledDescent.each([compiled[k] for k in left], n_threads), strict=True)
             )
             left = [k for k in left if ended[k] == MORE and compiled[k].done < compiled[k].most]
         seconds = (time.perf_counter() - began) / max(len(compiled), 1)
@@ -67,7 +80,9 @@ def descend_small(descents, limits, n_threads=1):
     return descents
 
 
-def descend_each(first, plans, limits, n_threads=1):
+def descend_each(
+    first: Descent, plans: FloatArray, limits: Limits, n_threads: int = 1
+) -> tuple[Float64Array, IntArray]:
     """Descend from several plans (k, n, m) in the compiled loop; their last plans replace them. The
     `Descent` `first` is at the first plan and has made no iteration. Return the objective of each,
     NaN where that loop can make no iteration, and the numbers of iterations.
@@ -79,7 +94,7 @@ def descend_each(first, plans, limits, n_threads=1):
     left = several = [compiled.from_plan(plan) for plan in plans]
     while left:
         limits.deadline.check()
-        ended = zip(left, Descent.each(left, n_threads), strict=True)
+        ended = zip(left, CompiledDescent.each(left, n_threads), strict=True)
         left = [one for one, how in ended if how == MORE and one.done < one.most]
     for k, one in enumerate(several):
         if one.done:
@@ -87,7 +102,7 @@ def descend_each(first, plans, limits, n_threads=1):
     return values, done
 
 
-def suits_descent(at):
+def suits_descent(at: DenseLinearization) -> bool:
     """Return whether the compiled loop can make the iterations of a linearization, and pays."""
     (n, m), allowed = at.problem.shape, at.tuning
     if n * m * (n + m) > 2 * allowed.few_points**3 or at.problem.rule.name not in RULES:
@@ -95,7 +110,7 @@ def suits_descent(at):
     return allowed.small_descents and allowed.newton
 
 
-def _in_own_type(descent, limits):
+def _in_own_type(descent: Descent, limits: Limits) -> CompiledDescent | None:
     """Return the compiled descent of a `Descent`, or None if rounding may move the plan by more
     than its verdicts allow for.
     """
@@ -117,7 +132,7 @@ def _in_own_type(descent, limits):
     return _compiled(descent, limits, at.precision, judged)
 
 
-def _in_float32(descent, limits):
+def _in_float32(descent: Descent, limits: Limits) -> CompiledDescent | None:
     """Return the compiled descent in float32 that a float64 descent begins with, or None."""
     at, n_entries = descent.linearization, math.prod(descent.problem.shape)
     few = n_entries < FLOAT32_ENTRIES or limits.max_outer < FLOAT32_OUTER or descent.steps
@@ -136,9 +151,12 @@ def _in_float32(descent, limits):
     return _compiled(descent, limits, SINGLE, judged)
 
 
-def _compiled(descent, limits, precision, judged):
+def _compiled(
+    descent: Descent, limits: Limits, precision: FloatPrecision, judged: dict[str, float]
+) -> CompiledDescent:
     """Return the compiled descent from the state of a `Descent`, with matrices of a precision."""
-    at, start, epsilons = descent.linearization, descent.going.state, descent.epsilons
+    at = cast("DenseLinearization", descent.linearization)
+    start, epsilons = descent.going.state, descent.epsilons
     problem, unit = at.problem, at.cost_scale
     method, rule, dtype, first = at.method, problem.rule, precision.dtype, len(descent.steps)
     epsilon, warm = (
@@ -180,25 +198,31 @@ def _compiled(descent, limits, precision, judged):
         orientations = [(left, Panels(right, True))]
         if at.orientations[1:]:
             orientations.append((np.ascontiguousarray(left.T), Panels(right)))
+    (left, right), *transposed = orientations
+    left_t, right_t = transposed[0] if transposed else (None, None)
+    row_cost, col_cost = (cost / unit for cost in start.separable)
     potentials, losses = start.potentials, None
     if not problem.is_balanced:
-        losses = [(side.losses, at.alpha * side.loss_scale / unit) for side in at.sides]
-    return Descent(
-        *orientations[0], *(orientations[1] if orientations[1:] else (None, None)),
+        of_rows, of_cols = ((side.losses, at.alpha * side.loss_scale / unit) for side in at.sides)
+        losses = of_rows, of_cols
+    return CompiledDescent(
+        left, right, left_t, right_t,
         None if at.fused is None else at.fused.astype(dtype, copy=False),
         start.plan.astype(dtype), start.moments.matrix.astype(dtype), problem.p, problem.q,
-        *(cost / unit for cost in start.separable),
-        potentials and (potentials.f, potentials.g), losses,
+        row_cost, col_cost, potentials and (potentials.f, potentials.g), losses,
         shift=at.fused_middle / unit, stride=at.sample_stride,
         change=descent.going.change, value=descent.gw_cost / unit, limits=SHARED | numbers | judged,
     )  # fmt: skip
 
 
-def _after(descent, compiled, ended, limits, seconds):
+def _after(
+    descent: Descent, compiled: CompiledDescent, ended: int, limits: Limits, seconds: float
+) -> Descent:
     """Return the `Descent` after the iterations of a compiled one."""
     if not compiled.done:
         return descent
-    at, status, verdict = descent.linearization, None, None
+    at = cast("DenseLinearization", descent.linearization)
+    status, verdict = None, None
     dtype, n_done = at.precision.dtype, len(descent.steps) + compiled.done
     own_type = compiled.plan.dtype == dtype
     if ended == SETTLED and own_type:

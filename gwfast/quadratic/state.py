@@ -11,17 +11,28 @@ only see the third, in units of `cost_scale`, where float32 suffices.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ..linear.log_domain import Potentials
 from ..problems.epsilon import Schedule
-from ..utils.types import Float64Array
+from ..utils.precision import FloatPrecision
+from ..utils.tuning import Tuning
+from ..utils.types import Float64Array, FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from ..linear.gibbs_kernel import Kernel
+    from ..linear.sinkhorn_solver import LinearSolution
+    from ..problems.epsilon import Epsilon
+    from ..problems.quadratic import QuadraticProblem
+    from ..results.coupling import Coupling
     from .methods import Method
 
+# The kernel that the same linearization has made, of any subclass of `Kernel`.
+OwnKernel: TypeAlias = Any
 # Rounding of the sum of both terms of a loss, relative to them.
 LOSS_ROUNDING = 1e-5
 
@@ -35,7 +46,7 @@ class State(NamedTuple):
     separable: tuple[Float64Array, Float64Array]  # terms of one index, in units of cost
     potentials: Potentials | None  # of the last linear problem, in units of `cost_scale`
     objective: float  # NaN where acceleration has led to the state
-    plan: Any = None  # of matrices; None where acceleration has led to the state
+    plan: Any = None  # an ndarray, of matrices; None where acceleration has led to the state
     sample: Any = None  # what acceleration extrapolates: the moments, or some rows of the plan
     entropy: float = np.nan  # of the plan, under a rule that needs it
     support: Any = None  # the entries that kernels of point clouds keep, see neighbors.py
@@ -72,105 +83,146 @@ class Linearization:
     accelerates = is_small = samples = is_elsewhere = tightens = False
     n_kept = 6
 
-    def __init__(self, problem, n_threads, precision, tuning):
+    def __init__(
+        self, problem: QuadraticProblem, n_threads: int, precision: FloatPrecision, tuning: Tuning
+    ) -> None:
         self.problem, self.n_threads = problem, n_threads
         self.precision, self.tuning = precision, tuning
 
-    def initial(self, plan=None, *, epsilon=0.0):
+    def initial(self, plan: Coupling | FloatArray | None = None, *, epsilon: float = 0.0) -> State:
         """Return the state of a plan, an array or a `Coupling`; None is the product plan. The
         `epsilon` of the first linear problem, in its units, bounds what products may neglect.
         """
         raise NotImplementedError
 
-    def extended(self, state, coarse, rows, cols, epsilon=0.0):
+    def extended(
+        self,
+        state: State,
+        coarse: Linearization,
+        rows: IntArray,
+        cols: IntArray,
+        epsilon: float = 0.0,
+    ) -> State:
         """Return the state from a state of the same problem on some rows and columns only."""
         raise NotImplementedError
 
-    def kernel(self, state, epsilon, buffer=None):
+    def kernel(self, state: State, epsilon: float, buffer: FloatArray | None = None) -> Kernel:
         """Return the `Kernel` of the linearized cost, in the array `buffer` if it is stored."""
         raise NotImplementedError
 
-    def state_of(self, kernel, solution, before, *, slack=0.0):
+    def state_of(
+        self, kernel: OwnKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+    ) -> State:
         """Return the state of the plan of a solution. What products neglect may move the next
         plan by `slack` times the change from the state `before`.
         """
         raise NotImplementedError
 
-    def distances(self, before, after):
+    def distances(self, before: State, after: State) -> tuple[float, float]:
         """Return the relative change of the state, and the norm of the plan's change or NaN."""
         raise NotImplementedError
 
-    def mixed(self, states, weights):
+    def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:
         """Return the weighted sum of states, with the potentials of the last one."""
         raise NotImplementedError
 
-    def sharpened(self, before, after, epsilon):
+    def sharpened(self, before: State, after: State, epsilon: float) -> State | None:
         """Return the state `after` without approximations, or None if there were none."""
         raise NotImplementedError
 
-    def own_objective(self, state):
+    def own_objective(self, state: State) -> float | None:
         """Return the objective of a plan with its own marginals, which may miss the given ones, up
         to the rounding of the loop; None if it takes as long as from the plan.
         """
         return None
 
-    def coupling(self, kernel, solution, before, state, epsilon):
-        """Return the plan as a `Coupling`; callbacks get a `snapshot`, which keeps the kernel."""
+    def coupling(
+        self,
+        kernel: OwnKernel,
+        solution: LinearSolution | None,
+        before: State,
+        state: State,
+        epsilon: float,
+    ) -> Coupling:
+        """Return the plan as a `Coupling`. Kernel and solution may be None; only then the state
+        before is needed.
+        """
         raise NotImplementedError
 
-    def apart(self, state, other=None):
+    def snapshot(self, kernel: OwnKernel, *others: Any) -> Coupling:
+        """Return the plan for a callback, which leaves the kernel as it is."""
+        return self.coupling(kernel, *others)
+
+    def linear_value(self, state: State) -> float:
+        """Return ``<linear_cost, T>`` of the plan."""
+        raise NotImplementedError
+
+    def damped(self, before: State, after: State, damping: float) -> State:
+        """Return the mean of two states, with the weight `damping` of the first."""
+        raise NotImplementedError
+
+    @property
+    def exported(self) -> tuple[str, tuple[int, int], DTypeLike]:
+        """The array that stands for a state in a file: name, shape and dtype."""
+        raise NotImplementedError
+
+    def restored_state(self, saved: Mapping[str, Any], epsilon: float) -> State:
+        """Return the state of the arrays that `Descent.export` made."""
+        raise NotImplementedError
+
+    def apart(self, state: State, other: State | None = None) -> float:
         """Return the norm of the difference of two states, in units of the largest difference from
         the product plan, which is the second state if there is none.
         """
         raise NotImplementedError
 
-    def exactness(self, last, before, after):
+    def exactness(self, last: State, before: State, after: State) -> tuple[bool, bool]:
         """Return whether nothing is approximate at the state `before`, and whether the product at
         the state `after` corrects an approximate one at the `last` state.
         """
         return True, False
 
-    def is_noise(self, change, state):
+    def is_noise(self, change: float, state: State) -> bool:
         """Return whether a relative change of the state is rounding."""
         return False
 
-    def n_matrices(self, states):
+    def n_matrices(self, states: Iterable[State]) -> int:
         """Return the number of matrices that states keep."""
         return 0
 
-    def least_error(self, state):
+    def least_error(self, state: State) -> float:
         """Return the fraction of the mass that a plan lacks because its kernel keeps few entries:
         an error of the marginals that is none.
         """
         return 0.0
 
-    def left_out(self, kernel, solution):
+    def left_out(self, kernel: OwnKernel, solution: LinearSolution | None) -> float:
         """Return an upper confidence bound of that fraction; see `GWResult`."""
         return 0.0
 
-    def buffer_of(self, kernel):
+    def buffer_of(self, kernel: OwnKernel) -> FloatArray | None:
         """Return the array of a kernel in which the next one can be made, or None."""
         return None
 
-    def bound_prices(self):
+    def bound_prices(self) -> None:
         """Keep the prices of marginals within what is computable for costs of this size."""
         bounded = self.problem.rule.bounded(self.cost_scale, self.precision)
         if bounded is not self.problem.rule:
             self.problem = self.problem.replace(rule=bounded)
 
-    def magnitude(self, state):
+    def magnitude(self, state: State) -> float:
         """Return the size of the terms that cancel in the objective, in units of cost."""
         p, q = self.problem.p, self.problem.q
         row_cost, column_cost = state.separable
         return float(p.dot(np.abs(row_cost)) + q.dot(np.abs(column_cost)))
 
-    def separable_potentials(self, state, unit):
+    def separable_potentials(self, state: State, unit: float) -> Potentials:
         """Return `Potentials` that cancel the separable terms, in this unit."""
         row_cost, column_cost = state.separable
         return Potentials(row_cost / -unit, column_cost / -unit)
 
     @functools.cached_property
-    def product_cost(self):
+    def product_cost(self) -> float:
         """Objective of the product plan, the mean linearized cost, with the least linear cost taken
         for zero if it is negative; 0.0 if that is rounding.
         """
@@ -179,22 +231,22 @@ class Linearization:
         # The rounding is relative to the terms that cancel.
         return cost if cost > 1e-7 * self.magnitude(state) else 0.0
 
-    def schedule(self, epsilon):
+    def schedule(self, epsilon: Epsilon) -> Schedule:
         """Return the `Schedule` of an `Epsilon`."""
         last, rule = epsilon.value, self.problem.rule
         if last is None:
-            last = epsilon.relative * self.product_cost / (rule.mass * rule.entropy_weight)
+            last = (epsilon.relative or 0.0) * self.product_cost / (rule.mass * rule.entropy_weight)
             # If all costs are equal, any epsilon that is not refused gives the product plan.
             last = max(last, self.precision.min_epsilon * self.cost_scale)
         return Schedule(last, last * epsilon.anneal_from, epsilon.anneal_by)
 
 
-def combined(weights, arrays):
+def combined(weights: Iterable[Any], arrays: Iterable[Any]) -> Any:
     """Return the weighted sum of arrays."""
     return sum(weight * array for weight, array in zip(weights, arrays, strict=True))
 
 
-def not_negative(separable, bilinear):
+def not_negative(separable: float, bilinear: float) -> float:
     """Return the sum of both terms, a mean of losses: negative values are rounding."""
     total = float(separable + bilinear)
     rounding = LOSS_ROUNDING * (abs(separable) + abs(bilinear))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -77,6 +77,9 @@ class LiveStep(OuterStep):
             coupling.array = coupling.array.view()
             coupling.array.flags.writeable = False
         return coupling
+
+
+Callback: TypeAlias = Callable[[LiveStep], object]
 
 
 class Masses(NamedTuple):
