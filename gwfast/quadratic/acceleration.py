@@ -46,7 +46,7 @@ JUDGE = Judge(
 )  # fmt: skip
 
 
-class Going(NamedTuple):
+class NextIterate(NamedTuple):
     """The start of the next iteration: a state, the change and the objective before it, the change
     that is expected next as a fraction of that, and whether acceleration led there.
     """
@@ -55,7 +55,7 @@ class Going(NamedTuple):
     change: float
     gw_cost: float
     expected: float = 1.0
-    led: bool = False
+    extrapolated: bool = False
 
 
 class Anderson(NamedTuple):
@@ -64,7 +64,7 @@ class Anderson(NamedTuple):
     steps: tuple[
         tuple[FloatArray, State], ...
     ] = ()  # the sample of the state before, and the state after each step
-    back: Going | None = None  # what to go back to if the last move fails
+    back: NextIterate | None = None  # what to go back to if the last move fails
     foretold: float = 1.0  # length of the step after that move, in lengths of the last step
     reach: float = FIRST_REACH  # largest length of the next move, likewise
     shrinks: float = SHRINKS  # divisor of the reach after the next move that fails
@@ -83,13 +83,13 @@ class Anderson(NamedTuple):
         may_move: bool = True,
         slack: float = 1.0,
         **_: object,
-    ) -> tuple[Anderson, Going]:
-        """Return the `Anderson` after an iteration, and the `Going` of the next iteration, either
-        after the plan, after another move, or before a move that failed. Another move is made only
-        with `may_move`; for `slack` see `judge.Verdict`.
+    ) -> tuple[Anderson, NextIterate]:
+        """Return the `Anderson` after an iteration, and the `NextIterate`: after the plan, after
+        another move, or before a move that failed. Another move is made only with `may_move`; for
+        `slack` see `judge.Verdict`.
         """
         reach, shrinks, back = self.reach, self.shrinks, self.back
-        going = Going(after, step.change, step.gw_cost)
+        iterate = NextIterate(after, step.change, step.gw_cost)
         if back is not None:
             grown = step.change / (back.change * max(self.foretold, 1.0))
             fails, reach, shrinks = JUDGE.fails(grown, reach, shrinks)
@@ -99,20 +99,20 @@ class Anderson(NamedTuple):
         # A correction of a rough product makes earlier steps belong to another map.
         other = step.corrected and slack > SLACK
         if other or not (clear and linearization.accelerates):
-            return Anderson(reach=reach, shrinks=shrinks), going
+            return Anderson(reach=reach, shrinks=shrinks), iterate
         steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))
         while linearization.n_matrices(state for _, state in steps) > linearization.n_kept:
             steps = steps[1:]
         if not may_move:
-            return Anderson(steps, reach=reach, shrinks=shrinks), going
+            return Anderson(steps, reach=reach, shrinks=shrinks), iterate
         lead = lead_of([(sample, state.sample) for sample, state in steps], reach)
         if lead is None:
             reach = reach if reach >= 1.0 else 2.0 * reach
-            return Anderson(steps, reach=reach, shrinks=shrinks), going
+            return Anderson(steps, reach=reach, shrinks=shrinks), iterate
         weights, foretold = lead
         states = [state for _, state in steps]
-        moved = going._replace(state=linearization.mixed(states, weights), led=True)
-        back = going._replace(state=states[-1])
+        moved = iterate._replace(state=linearization.mixed(states, weights), extrapolated=True)
+        back = iterate._replace(state=states[-1])
         return Anderson(steps, back, foretold, reach, shrinks), moved
 
 

@@ -27,7 +27,7 @@ from ..results.result import GWResult
 from ..results.status import Ending
 from ..utils.types import Float64Array
 from . import certificate
-from .acceleration import Anderson, Going
+from .acceleration import Anderson, NextIterate
 from .judge import MAX_ROUNDED, Step, Verdict, verdict_on
 from .methods import Taken, solvers_of, take_step
 from .samples import SampleMoves
@@ -49,7 +49,7 @@ class Descent:
 
     linearization: Linearization
     epsilons: Schedule
-    going: Going  # the start of the next iteration
+    iterate: NextIterate  # the start of the next iteration
     steps: Sequence[Step] = ()
     status: Ending | None = None  # why it ended; None before the first iteration
     seconds: float = 0.0  # of all iterations
@@ -71,13 +71,13 @@ class Descent:
         """Return the descent from a state without an iteration, or with the iterations of a warm
         start, the descent `after` which it comes.
         """
-        going = Going(state, change, state.objective)
+        iterate = NextIterate(state, change, state.objective)
         if after is None:
-            return cls(linearization, epsilons, going)
+            return cls(linearization, epsilons, iterate)
         # A callback may have stopped the warm start.
         status = after.status if after.status == Ending.STOPPED else None
-        going = going._replace(change=after.steps[-1].change)
-        return cls(linearization, epsilons, going, after.steps, status, after.seconds)
+        iterate = iterate._replace(change=after.steps[-1].change)
+        return cls(linearization, epsilons, iterate, after.steps, status, after.seconds)
 
     def after_compiled(
         self,
@@ -92,10 +92,10 @@ class Descent:
         """
         steps = CompiledSteps(self, compiled, state, seconds)
         last = steps[-1]
-        going = Going(state, last.change, last.gw_cost)
+        iterate = NextIterate(state, last.change, last.gw_cost)
         trail = () if verdict is None else (compiled.former, compiled.f)
         return dataclasses.replace(
-            self, going=going, steps=steps, status=status, seconds=seconds, verdict=verdict,
+            self, iterate=iterate, steps=steps, status=status, seconds=seconds, verdict=verdict,
             trail=trail,
         )  # fmt: skip
 
@@ -106,7 +106,7 @@ class Descent:
     @property
     def state(self) -> State:
         """`State` of the last plan, without acceleration."""
-        return self.going.state if self.taken is None else self.taken.state
+        return self.iterate.state if self.taken is None else self.taken.state
 
     @property
     def update_seconds(self) -> float:
@@ -121,7 +121,7 @@ class Descent:
     @property
     def gw_cost(self) -> float:
         """Objective for the given marginals, with the rounding of the loop."""
-        return self.going.gw_cost
+        return self.iterate.gw_cost
 
     @property
     def marginals(self) -> tuple[Float64Array, Float64Array]:
@@ -370,21 +370,24 @@ def descend(
     buffer = None
     while at.status is None:
         solvers = solvers or solvers_of(linearization)
-        verdict, going = at.verdict or Verdict.first(linearization), at.going
+        verdict, iterate = at.verdict or Verdict.first(linearization), at.iterate
         epsilon = epsilons.at(len(at.steps))
         thorough = verdict.is_thorough(len(at.steps), limits)
-        least_error, change = linearization.least_error(going.state), going.expected * going.change
+        least_error, change = (
+            linearization.least_error(iterate.state),
+            iterate.expected * iterate.change,
+        )
         tol, most = verdict.inner_goal(linearization, limits, change, thorough, least_error)
         taken = take_step(
-            linearization, solvers, going.state, in_units(epsilon, *units), tol=tol, max_iter=most,
-            deadline=limits.clock(at.update_seconds),
+            linearization, solvers, iterate.state, in_units(epsilon, *units), tol=tol,
+            max_iter=most, deadline=limits.clock(at.update_seconds),
             # Damping needs the last plan.
             buffer=None if verdict.cycle.damping else buffer, slack=verdict.slack,
         )  # fmt: skip
         step = _step(at, taken, epsilon, thorough, least_error, began)
         at = _follow(at, taken, step, limits, verdict, callback)
         buffer = linearization.buffer_of(taken.kernel)
-        del taken, going  # the state before
+        del taken, iterate  # the state before
         if save is not None and at.status is None:
             save(at)
     return dataclasses.replace(at, seconds=time.perf_counter() - began)
@@ -394,7 +397,7 @@ def _step(
     at: Descent, taken: Taken, epsilon: float, thorough: bool, least_error: float, began: float
 ) -> Step:
     """Return the `Step` of an iteration."""
-    linearization, before, state = at.linearization, at.going.state, taken.state
+    linearization, before, state = at.linearization, at.iterate.state, taken.state
     rule = at.problem.rule
     units = linearization.cost_scale, linearization.precision
     change, moved = linearization.distances(before, state)
@@ -404,7 +407,7 @@ def _step(
     apart = [_distance(potentials, f) for potentials in at.trail]
     return Step(
         gw_cost=state.objective,
-        gw_before=at.going.gw_cost,
+        gw_before=at.iterate.gw_cost,
         epsilon=epsilon,
         change=change,
         moved=moved,
@@ -415,7 +418,7 @@ def _step(
         mass=float(state.row_sums.sum()) / rule.mass if rule.is_relaxed else 1.0,
         magnitude=linearization.magnitude(state),
         floor=floor,
-        led=at.going.led,
+        extrapolated=at.iterate.extrapolated,
         thorough=thorough,
         least_error=least_error,
         returned=len(apart) == 2 and apart[0] < apart[1],
@@ -435,7 +438,7 @@ def _follow(
     callback: Callback | None,
 ) -> Descent:
     """Return the descent after a step: judge it, and let the state move to where steps lead."""
-    linearization, before, state = at.linearization, at.going.state, taken.state
+    linearization, before, state = at.linearization, at.iterate.state, taken.state
     if former.cycle.damping:
         state = linearization.damped(before, state, former.cycle.damping)
         step, rule = step._replace(gw_cost=state.objective), at.problem.rule
@@ -472,11 +475,11 @@ def _follow(
             state = sharper
             at = dataclasses.replace(at, taken=known._replace(state=state))
     moves = at.moves or (SampleMoves() if linearization.samples else Anderson())
-    going = Going(state, step.change, step.gw_cost)
+    iterate = NextIterate(state, step.change, step.gw_cost)
     if verdict.status is not None:
         moves = moves._replace(back=None)
     elif verdict.accelerates:
-        moves, going = moves.advance(
+        moves, iterate = moves.advance(
             linearization, before, state, step, taken=taken, limits=limits,
             slack=former.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
@@ -484,7 +487,9 @@ def _follow(
         )  # fmt: skip
     else:
         moves = moves.reset()
-    return dataclasses.replace(at, going=going, status=verdict.status, verdict=verdict, moves=moves)
+    return dataclasses.replace(
+        at, iterate=iterate, status=verdict.status, verdict=verdict, moves=moves
+    )
 
 
 def _distance(one: Float64Array, other: Float64Array) -> float:
@@ -500,4 +505,4 @@ def _fixed_point(
 ) -> State:
     """Return the state that a descent from a state leads to."""
     start = Descent.at(linearization, state, Schedule(epsilon, epsilon))
-    return descend(start, limits).going.state
+    return descend(start, limits).iterate.state

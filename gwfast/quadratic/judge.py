@@ -53,7 +53,7 @@ class Step(NamedTuple):
     mass: float = 1.0  # of the plan, as a fraction of the mass of the product plan
     magnitude: float = 1.0  # of the terms that cancel in the objective
     floor: float = 0.0  # change that may be rounding
-    led: bool = False  # whether acceleration had moved the state before
+    extrapolated: bool = False  # whether acceleration had moved the state before
     thorough: bool = False  # whether its linear problem was to be exact
     least_error: float = 0.0  # of marginals, as kernels lack entries
     returned: bool = False  # whether the plan is nearer to the plan before the last than to that
@@ -261,9 +261,9 @@ def verdict_on(
     stalled = final and has_stalled(history, max(precision.stall_change, last.floor))
     # A step after acceleration may be small by chance, approximate products may settle where exact
     # ones would not, and rounding may grow: one more iteration confirms.
-    sharpens = not last.exact and ((settled and not last.led) or stalled)
+    sharpens = not last.exact and ((settled and not last.extrapolated) or stalled)
     may_leave = rounds and _may_leave(history, before, limits.tol)
-    confirms = settled and (last.led or sharpens or may_leave)
+    confirms = settled and (last.extrapolated or sharpens or may_leave)
     slack = before.slack
     if (last.corrected or sharpens) and linearization.n_kept > 1:
         # On plateaus approximate products and corrections would take turns.

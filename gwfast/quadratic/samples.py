@@ -25,7 +25,7 @@ from ..linear.rules import Balanced
 from ..linear.support import Support
 from ..utils.orders import golden_multiples
 from ..utils.types import Float32Array, Float64Array, FloatArray
-from .acceleration import Going
+from .acceleration import NextIterate
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
 from .judge import Limits
 from .methods import PGD
@@ -156,7 +156,7 @@ class SampleMoves(NamedTuple):
     to where the last steps lead.
     """
 
-    back: Going | None = None  # what to go back to if the last move fails
+    back: NextIterate | None = None  # what to go back to if the last move fails
     pause: int = 0  # iterations without moves, now
     next_pause: int = 2  # and after the next failure
 
@@ -176,25 +176,25 @@ class SampleMoves(NamedTuple):
         fixed_point: FixedPoint,
         may_move: bool,
         **_: object,
-    ) -> tuple[SampleMoves, Going]:
+    ) -> tuple[SampleMoves, NextIterate]:
         """Judge the last move, and make another, as `Anderson.advance`."""
         # A guess of the change after a move, as a fraction of the change before, from the last.
-        going, rate = Going(after, step.change, step.gw_cost), 0.05
+        iterate, rate = NextIterate(after, step.change, step.gw_cost), 0.05
         if self.back is not None:
             if step.change > self.back.change:
                 return SampleMoves(None, self.next_pause, 2 * self.next_pause), self.back
             rate = min(max(step.change / self.back.change, 0.01), 0.2)
         if self.pause or not may_move:
-            return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), going
+            return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), iterate
         whole = cast(FactoredLinearization, linearization)
         few = SampledLinearization(whole, taken, before)
         # A hundredth of the change of the last iteration on all entries is the noise of the sample.
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)
-        led = fixed_point(few, few.start, within)
-        back = going._replace(gw_cost=np.nan)
+        end = fixed_point(few, few.start, within)
+        back = iterate._replace(gw_cost=np.nan)
         state = after._replace(
-            moments=led.moments, sample=led.moments, objective=np.nan, potentials=led.potentials
+            moments=end.moments, sample=end.moments, objective=np.nan, potentials=end.potentials
         )
-        moved = Going(state, step.change, np.nan, expected=rate)
+        moved = NextIterate(state, step.change, np.nan, expected=rate)
         return SampleMoves(back, 0, self.next_pause), moved

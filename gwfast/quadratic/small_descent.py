@@ -156,7 +156,7 @@ def _compiled(
 ) -> CompiledDescent:
     """Return the compiled descent from the state of a `Descent`, with matrices of a precision."""
     at = cast("DenseLinearization", descent.linearization)
-    start, epsilons = descent.going.state, descent.epsilons
+    start, epsilons = descent.iterate.state, descent.epsilons
     problem, unit = at.problem, at.cost_scale
     method, rule, dtype, first = at.method, problem.rule, precision.dtype, len(descent.steps)
     epsilon, warm = (
@@ -211,7 +211,8 @@ def _compiled(
         start.plan.astype(dtype), start.moments.matrix.astype(dtype), problem.p, problem.q,
         row_cost, col_cost, potentials and (potentials.f, potentials.g), losses,
         shift=at.fused_middle / unit, stride=at.sample_stride,
-        change=descent.going.change, value=descent.gw_cost / unit, limits=SHARED | numbers | judged,
+        change=descent.iterate.change, value=descent.gw_cost / unit,
+        limits=SHARED | numbers | judged,
     )  # fmt: skip
 
 

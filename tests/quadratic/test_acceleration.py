@@ -37,12 +37,12 @@ def advanced(moves, before, after, change, error=0.0, **more):
 
 def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
     moves, _ = advanced(Anderson(), FIRST, SECOND, 1e-3)
-    moves, going = advanced(moves, SECOND, THIRD, 9e-4)
-    assert going.led and going.state.moments[0] < 6e-3
-    good, _ = advanced(moves, going.state, state(going.state.moments / 2), 1e-5)
+    moves, iterate = advanced(moves, SECOND, THIRD, 9e-4)
+    assert iterate.extrapolated and iterate.state.moments[0] < 6e-3
+    good, _ = advanced(moves, iterate.state, state(iterate.state.moments / 2), 1e-5)
     assert good.reach == 2 * moves.reach
-    bad, back = advanced(moves, going.state, state(np.ones(1)), 1.0)
-    assert back.state.moments is THIRD.moments and not back.led and bad.back is None
+    bad, back = advanced(moves, iterate.state, state(np.ones(1)), 1.0)
+    assert back.state.moments is THIRD.moments and not back.extrapolated and bad.back is None
     assert bad.reach == moves.reach / moves.shrinks and bad.shrinks == 2 * moves.shrinks
 
 
@@ -51,8 +51,8 @@ def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
 )
 def test_no_move_after_large_or_noisy_steps_or_unless_allowed(change, error, may_move):
     begun, _ = advanced(Anderson(), FIRST, SECOND, 1e-3)
-    moves, going = advanced(begun, SECOND, THIRD, change, error, may_move=may_move)
-    assert going.state is THIRD and not going.led
+    moves, iterate = advanced(begun, SECOND, THIRD, change, error, may_move=may_move)
+    assert iterate.state is THIRD and not iterate.extrapolated
     # Steps that may not lead yet are kept.
     assert len(moves.steps) == (0 if may_move else 2)
 

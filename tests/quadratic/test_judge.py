@@ -91,8 +91,12 @@ def test_what_explains_a_change_of_the_objective_and_what_is_confirmed():
     known = judged([step(), step(1e-6, gw_before=1.1, error=0.2, marginal_error=0.2)])[-1]
     assert known.settled and not moves.settled and known.status is None
     # Steps after acceleration or of approximations are confirmed.
-    led = judged([step(), step(1e-6, led=True)])[-1]
-    assert led.confirms and led.status is None and not (led.sharpens or led.accelerates)
+    extrapolated = judged([step(), step(1e-6, extrapolated=True)])[-1]
+    assert (
+        extrapolated.confirms
+        and extrapolated.status is None
+        and not (extrapolated.sharpens or extrapolated.accelerates)
+    )
     rough = judged([step(), step(1e-6, exact=False)])[-1]
     assert rough.confirms and rough.sharpens and rough.status is None
     begun = Verdict(slack=2.0)
