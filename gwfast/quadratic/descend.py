@@ -29,7 +29,7 @@ from ..utils.types import Float64Array
 from . import certificate
 from .acceleration import Anderson, NextIterate
 from .judge import MAX_ROUNDED, Step, Verdict, verdict_on
-from .methods import Taken, solvers_of, take_step
+from .methods import StepResult, solvers_of, take_step
 from .samples import SampleMoves
 from .small_descent import descend_small
 from .state import Linearization
@@ -55,7 +55,7 @@ class Descent:
     seconds: float = 0.0  # of all iterations
     verdict: Verdict | None = None  # on the last step, if the outer loop made it
     moves: Anderson | SampleMoves | None = None
-    taken: Taken | None = None  # the last step of the outer loop, with the state it led to
+    step_result: StepResult | None = None  # of the outer loop's last step, if it made one
     trail: tuple[Float64Array, ...] = ()  # potentials of the rows, of the last two plans
 
     @classmethod
@@ -106,12 +106,12 @@ class Descent:
     @property
     def state(self) -> State:
         """`State` of the last plan, without acceleration."""
-        return self.iterate.state if self.taken is None else self.taken.state
+        return self.iterate.state if self.step_result is None else self.step_result.state
 
     @property
     def update_seconds(self) -> float:
         """Seconds that the last state took, beside inner iterations."""
-        return 0.0 if self.taken is None else self.taken.seconds
+        return 0.0 if self.step_result is None else self.step_result.seconds
 
     @functools.cached_property
     def history(self) -> tuple[OuterStep, ...]:
@@ -133,7 +133,7 @@ class Descent:
         """Error of the marginals of the plan, which damping or acceleration may have changed after
         the last step. For an unbalanced problem, the error of the last linear problem.
         """
-        rule, is_last = self.problem.rule, self.taken is None and self.steps
+        rule, is_last = self.problem.rule, self.step_result is None and self.steps
         if rule.is_relaxed or is_last:
             return self.steps[-1].marginal_error
         return rule.error(*self.marginals)
@@ -145,9 +145,10 @@ class Descent:
 
     def paused(self) -> Descent:
         """Return the descent without a stored kernel, which is made anew if it is needed."""
-        if self.taken is None or self.linearization.buffer_of(self.taken.kernel) is None:
+        result = self.step_result
+        if result is None or self.linearization.buffer_of(result.kernel) is None:
             return self
-        return dataclasses.replace(self, taken=self.taken._replace(kernel=None, solution=None))
+        return dataclasses.replace(self, step_result=result._replace(kernel=None, solution=None))
 
     @functools.cached_property
     def coupling(self) -> Coupling:
@@ -156,7 +157,7 @@ class Descent:
 
     def _coupling(self, make: Callable[..., Coupling]) -> Coupling:
         units = self.linearization.cost_scale, self.linearization.precision
-        last = (None, None, None, self.state) if self.taken is None else self.taken[:4]
+        last = (None, None, None, self.state) if self.step_result is None else self.step_result[:4]
         return make(*last, in_units(self.epsilon, *units))
 
     @functools.cached_property
@@ -173,8 +174,10 @@ class Descent:
     @functools.cached_property
     def left_out(self) -> float:
         """See `GWResult`."""
-        taken = self.taken
-        return 0.0 if taken is None else self.linearization.left_out(taken.kernel, taken.solution)
+        result = self.step_result
+        if result is None:
+            return 0.0
+        return self.linearization.left_out(result.kernel, result.solution)
 
     @property
     def information(self) -> tuple[float, float]:
@@ -378,32 +381,37 @@ def descend(
             iterate.expected * iterate.change,
         )
         tol, most = verdict.inner_goal(linearization, limits, change, thorough, least_error)
-        taken = take_step(
+        result = take_step(
             linearization, solvers, iterate.state, in_units(epsilon, *units), tol=tol,
             max_iter=most, deadline=limits.clock(at.update_seconds),
             # Damping needs the last plan.
             buffer=None if verdict.cycle.damping else buffer, slack=verdict.slack,
         )  # fmt: skip
-        step = _step(at, taken, epsilon, thorough, least_error, began)
-        at = _follow(at, taken, step, limits, verdict, callback)
-        buffer = linearization.buffer_of(taken.kernel)
-        del taken, iterate  # the state before
+        step = _step(at, result, epsilon, thorough, least_error, began)
+        at = _follow(at, result, step, limits, verdict, callback)
+        buffer = linearization.buffer_of(result.kernel)
+        del result, iterate  # the state before
         if save is not None and at.status is None:
             save(at)
     return dataclasses.replace(at, seconds=time.perf_counter() - began)
 
 
 def _step(
-    at: Descent, taken: Taken, epsilon: float, thorough: bool, least_error: float, began: float
+    at: Descent,
+    result: StepResult,
+    epsilon: float,
+    thorough: bool,
+    least_error: float,
+    began: float,
 ) -> Step:
     """Return the `Step` of an iteration."""
-    linearization, before, state = at.linearization, at.iterate.state, taken.state
+    linearization, before, state = at.linearization, at.iterate.state, result.state
     rule = at.problem.rule
     units = linearization.cost_scale, linearization.precision
     change, moved = linearization.distances(before, state)
     floor = linearization.precision.rounding / in_units(epsilon, *units)
     exact, corrected = linearization.exactness(at.state, before, state)
-    f = taken.solution.potentials.f
+    f = result.solution.potentials.f
     apart = [_distance(potentials, f) for potentials in at.trail]
     return Step(
         gw_cost=state.objective,
@@ -411,9 +419,9 @@ def _step(
         epsilon=epsilon,
         change=change,
         moved=moved,
-        error=taken.error,
-        marginal_error=taken.marginal_error,
-        n_inner=taken.n_inner,
+        error=result.error,
+        marginal_error=result.marginal_error,
+        n_inner=result.n_inner,
         seconds=time.perf_counter() - began,
         mass=float(state.row_sums.sum()) / rule.mass if rule.is_relaxed else 1.0,
         magnitude=linearization.magnitude(state),
@@ -431,14 +439,14 @@ def _step(
 
 def _follow(
     at: Descent,
-    taken: Taken,
+    result: StepResult,
     step: Step,
     limits: Limits,
     former: Verdict,
     callback: Callback | None,
 ) -> Descent:
     """Return the descent after a step: judge it, and let the state move to where steps lead."""
-    linearization, before, state = at.linearization, at.iterate.state, taken.state
+    linearization, before, state = at.linearization, at.iterate.state, result.state
     if former.cycle.damping:
         state = linearization.damped(before, state, former.cycle.damping)
         step, rule = step._replace(gw_cost=state.objective), at.problem.rule
@@ -446,21 +454,21 @@ def _follow(
             missed = rule.error(state.row_sums, state.column_sums)
             error = missed / rule.plan_mass(state.row_sums)
             step = step._replace(error=error, marginal_error=missed)
-    known = taken._replace(state=state, before=None)
+    known = result._replace(state=state, before=None)
     if state.plan is None:  # the plan is made from the state before, without damping
-        known = taken
+        known = result
     # A linear problem that was cut short ends the loop.
     ended = None
-    if limits.late(max(at.update_seconds, taken.seconds)):
+    if limits.late(max(at.update_seconds, result.seconds)):
         ended = Ending.TIME_LIMIT
-    trail = (*at.trail, taken.solution.potentials.f)[-2:]
-    at = dataclasses.replace(at, steps=(*at.steps, step), taken=known, trail=trail)
+    trail = (*at.trail, result.solution.potentials.f)[-2:]
+    at = dataclasses.replace(at, steps=(*at.steps, step), step_result=known, trail=trail)
     if callback is not None:
         shown = outer_step(len(at.steps), step)
         snapshot = functools.partial(at._coupling, linearization.snapshot)
         if LiveStep.stops(callback, shown, snapshot, step.moved):
             ended = Ending.STOPPED
-        elif limits.late(taken.seconds):  # a callback takes time as well
+        elif limits.late(result.seconds):  # a callback takes time as well
             ended = Ending.TIME_LIMIT
     final = step.epsilon == at.epsilons.last
     verdict = verdict_on(at.steps, linearization, limits, former, final=final, ended=ended)
@@ -473,14 +481,14 @@ def _follow(
             verdict = verdict_on(exact, linearization, limits, former, final=final, ended=ended)
         else:
             state = sharper
-            at = dataclasses.replace(at, taken=known._replace(state=state))
+            at = dataclasses.replace(at, step_result=known._replace(state=state))
     moves = at.moves or (SampleMoves() if linearization.samples else Anderson())
     iterate = NextIterate(state, step.change, step.gw_cost)
     if verdict.status is not None:
         moves = moves._replace(back=None)
     elif verdict.accelerates:
         moves, iterate = moves.advance(
-            linearization, before, state, step, taken=taken, limits=limits,
+            linearization, before, state, step, result=result, limits=limits,
             slack=former.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
             may_move=limits.stopping.n_plain < len(at.steps) < limits.max_outer - 1,

@@ -68,7 +68,7 @@ def as_method(
     return method
 
 
-class Taken(NamedTuple):
+class StepResult(NamedTuple):
     """A step: kernel and solution of the linear problem, and the states before and after it."""
 
     kernel: OwnKernel
@@ -101,8 +101,8 @@ def take_step(
     deadline: Deadline,
     buffer: FloatArray | None,
     slack: float = 0.0,
-) -> Taken:
-    """Return the `Taken` step of the method and the rule from a state.
+) -> StepResult:
+    """Return the `StepResult` of the method and the rule from a state.
 
     Of an unbalanced problem it minimizes over one of two plans whose marginals have a price, and
     scales it to the geometric mean of both masses; it is the fixed plan of the next step
@@ -143,7 +143,7 @@ def take_step(
     if linearization.method.alternating:
         fitted = float(np.abs(state.column_sums - rule.q).sum())
     fitted /= rule.plan_mass(state.row_sums)
-    return Taken(kernel, solution, before, state, n_inner, fitted, error, seconds)
+    return StepResult(kernel, solution, before, state, n_inner, fitted, error, seconds)
 
 
 def _relaxed(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..linear.gibbs_kernel import SparseCost
     from ..linear.sinkhorn_solver import LinearSolution
     from .judge import Step
-    from .methods import Taken
+    from .methods import StepResult
 
 
 FixedPoint: TypeAlias = Callable[[Linearization, State, Limits], State]
@@ -96,8 +96,8 @@ class SampledLinearization(Linearization):
     method, inner_fraction, inner_limit = PGD, FactoredLinearization.inner_fraction, MOST_INNER
     accelerates, change_is_rounded = True, False
 
-    def __init__(self, whole: FactoredLinearization, taken: Taken, before: State) -> None:
-        kernel, solution, after = taken.kernel, taken.solution, taken.state
+    def __init__(self, whole: FactoredLinearization, result: StepResult, before: State) -> None:
+        kernel, solution, after = result.kernel, result.solution, result.state
         epsilon, f, g = kernel.epsilon, solution.potentials.f, solution.potentials.g
         self.whole, self.cost_scale, self.n_threads = whole, whole.cost_scale, whole.n_threads
         self.sample = sample = Sample(kernel, solution.scalings, DRAWS)
@@ -171,7 +171,7 @@ class SampleMoves(NamedTuple):
         after: State,
         step: Step,
         *,
-        taken: Taken,
+        result: StepResult,
         limits: Limits,
         fixed_point: FixedPoint,
         may_move: bool,
@@ -187,7 +187,7 @@ class SampleMoves(NamedTuple):
         if self.pause or not may_move:
             return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), iterate
         whole = cast(FactoredLinearization, linearization)
-        few = SampledLinearization(whole, taken, before)
+        few = SampledLinearization(whole, result, before)
         # A hundredth of the change of the last iteration on all entries is the noise of the sample.
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)
