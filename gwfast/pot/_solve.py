@@ -90,7 +90,11 @@ class Answer:
     def errors(self) -> list[float]:
         """Changes (Frobenius norm) by all outer iterations that made a plan."""
         total = self.problem.total
-        return [total * step.moved for step in self.steps if not math.isnan(step.moved)]
+        return [
+            total * step.frobenius_change
+            for step in self.steps
+            if not math.isnan(step.frobenius_change)
+        ]
 
     @property
     def value(self) -> float:

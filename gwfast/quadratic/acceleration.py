@@ -111,9 +111,11 @@ class Anderson(NamedTuple):
             return Anderson(steps, reach=reach, shrinks=shrinks), iterate
         weights, foretold = lead
         states = [state for _, state in steps]
-        moved = iterate._replace(state=linearization.mixed(states, weights), extrapolated=True)
+        extrapolated = iterate._replace(
+            state=linearization.mixed(states, weights), extrapolated=True
+        )
         back = iterate._replace(state=states[-1])
-        return Anderson(steps, back, foretold, reach, shrinks), moved
+        return Anderson(steps, back, foretold, reach, shrinks), extrapolated
 
 
 def lead_of(

@@ -135,9 +135,9 @@ class Costs:
         def part(side: int, rows: slice, cols: slice = slice(None)) -> Float64Array:
             return self._part(side, cols, rows).T if turned else self._part(side, rows, cols)
 
-        moved = sum(self.loss.h1(part(0, rows, cols)) @ plan(cols) for cols in self.slices)
+        product = sum(self.loss.h1(part(0, rows, cols)) @ plan(cols) for cols in self.slices)
         m = self.sides[1].n
-        return np.hstack([moved @ self.loss.h2(part(1, cols)).T for cols in row_blocks(m, m)])
+        return np.hstack([product @ self.loss.h2(part(1, cols)).T for cols in row_blocks(m, m)])
 
     def cost(self, plan: FloatArray) -> Float64Array:
         """Return the linearized cost, half the gradient, at a plan (n, m) of either sign."""
@@ -396,9 +396,9 @@ class GibbsPlan:
             before, f = f, self._fit_rows(g)
             g = self._fit_columns(f)
             with np.errstate(invalid="ignore"):
-                moved = np.nan_to_num(np.abs(f - before), nan=0.0).max()
+                change = np.nan_to_num(np.abs(f - before), nan=0.0).max()
             # Potentials that move by some hundred roundings have converged.
-            settled = moved <= 1e-13 * (1.0 + np.abs(f[np.isfinite(f)]).max(initial=0.0))
+            settled = change <= 1e-13 * (1.0 + np.abs(f[np.isfinite(f)]).max(initial=0.0))
         return best
 
     def _distance(self, f: Float64Array, g: Float64Array) -> Distance:

@@ -415,8 +415,8 @@ class DenseLinearization(Linearization):
             state.separable,
             self._summed(left, right),
         )
-        moved = rows @ (own_rows - row_cost) + cols @ (own_columns - column_cost)
-        return state.objective + float(moved)
+        difference = rows @ (own_rows - row_cost) + cols @ (own_columns - column_cost)
+        return state.objective + float(difference)
 
     def _objective(
         self,
@@ -526,14 +526,14 @@ class DenseLinearization(Linearization):
     def distances(self, before: State, after: State) -> tuple[float, float]:
         problem, threads = self.problem, self.n_threads
         if not self.accelerates:
-            change, moved = _kernels.distance(after.plan, before.plan, threads)
+            change, frobenius_change = _kernels.distance(after.plan, before.plan, threads)
         else:
             # Only these rows of the last plan are kept.
             plan = np.ascontiguousarray(after.plan[self._sample])
-            change, moved = _kernels.distance(plan, before.sample, threads)
+            change, frobenius_change = _kernels.distance(plan, before.sample, threads)
             change *= problem.mass / problem.p[self._sample].sum()
-            moved *= np.sqrt(problem.shape[0] / len(plan))
-        return float(change / problem.rule.plan_mass(after.row_sums)), moved
+            frobenius_change *= np.sqrt(problem.shape[0] / len(plan))
+        return float(change / problem.rule.plan_mass(after.row_sums)), frobenius_change
 
     def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:
         last, dtype = states[-1], self.precision.dtype

@@ -327,13 +327,13 @@ class CompiledSteps(Sequence):
 
     def _step(self, k: int) -> Step:
         """Return a step of the compiled loop."""
-        value, change, moved, error, n_inner = self._rows[k].tolist()
+        value, change, frobenius_change, error, n_inner = self._rows[k].tolist()
         return Step(
             gw_cost=self._unit * value,
             gw_before=self._unit * float(self._rows[k - 1, 0]) if k else self._gw_before,
             epsilon=self._epsilons.at(len(self._before) + k),
             change=change,
-            moved=moved,
+            frobenius_change=frobenius_change,
             error=error / self._mass,
             marginal_error=error,
             n_inner=int(n_inner),
@@ -408,7 +408,7 @@ def _step(
     linearization, before, state = at.linearization, at.iterate.state, result.state
     rule = at.problem.rule
     units = linearization.cost_scale, linearization.precision
-    change, moved = linearization.distances(before, state)
+    change, frobenius_change = linearization.distances(before, state)
     floor = linearization.precision.rounding / in_units(epsilon, *units)
     exact, corrected = linearization.exactness(at.state, before, state)
     f = result.solution.potentials.f
@@ -418,7 +418,7 @@ def _step(
         gw_before=at.iterate.gw_cost,
         epsilon=epsilon,
         change=change,
-        moved=moved,
+        frobenius_change=frobenius_change,
         error=result.error,
         marginal_error=result.marginal_error,
         n_inner=result.n_inner,
@@ -466,7 +466,7 @@ def _follow(
     if callback is not None:
         shown = outer_step(len(at.steps), step)
         snapshot = functools.partial(at._coupling, linearization.snapshot)
-        if LiveStep.stops(callback, shown, snapshot, step.moved):
+        if LiveStep.stops(callback, shown, snapshot, step.frobenius_change):
             ended = Ending.STOPPED
         elif limits.late(result.seconds):  # a callback takes time as well
             ended = Ending.TIME_LIMIT

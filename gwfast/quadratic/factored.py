@@ -193,8 +193,8 @@ class FactoredLinearization(Linearization):
         return self._needed * np.outer(x_mean, y_mean)
 
     def _moments_of(self, coupling: Coupling) -> Float64Array:
-        moved, made = coupling.apply(self.right.features), np.empty(self.ranks)
-        _products.gram(self.left_features, moved, made, self.n_threads)
+        rows, made = coupling.apply(self.right.features), np.empty(self.ranks)
+        _products.gram(self.left_features, rows, made, self.n_threads)
         return made
 
     def extended(
@@ -399,8 +399,8 @@ class FactoredLinearization(Linearization):
         change = np.linalg.norm(after.moments - before.moments) / size if size > 0 else 0.0
         if not self.problem.is_balanced:
             pairs = (after.row_sums, before.row_sums), (after.column_sums, before.column_sums)
-            moved = max(np.abs(now - old).sum() for now, old in pairs)
-            change = max(change, moved / self.problem.rule.plan_mass(after.row_sums))
+            of_sums = max(np.abs(now - old).sum() for now, old in pairs)
+            change = max(change, of_sums / self.problem.rule.plan_mass(after.row_sums))
         return float(change), np.nan
 
     def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:

@@ -45,7 +45,7 @@ class Step(NamedTuple):
     gw_before: float  # NaN if that is not known
     epsilon: float
     change: float  # of the state, relatively
-    moved: float  # of the plan, in the Frobenius norm
+    frobenius_change: float  # of the plan
     error: float  # of the marginals that the step fits, as a fraction of the mass
     marginal_error: float  # of all
     n_inner: int
@@ -318,11 +318,11 @@ def _has_settled(judge: Judge, history: Sequence[Step], before: Verdict) -> tupl
     # The moments of centered points are nearly zero under the product plan.
     noise = all(step.is_noise for step in history[-STALLED_AFTER:])
     # A damped move is small because it is damped.
-    former = last.moved if before.cycle.damping else history[-2:][0].moved
+    former = last.frobenius_change if before.cycle.damping else history[-2:][0].frobenius_change
     return judge.settles(
         len(history),
         0.0 if noise else last.change,
-        last.moved,
+        last.frobenius_change,
         former,
         last.gw_cost,
         last.gw_before,

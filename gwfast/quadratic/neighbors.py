@@ -117,9 +117,9 @@ class Neighborhood(NamedTuple):
         """Return whether exponents times epsilon have moved by more than a limit since a choice."""
         if self.entries is None or self.differences is None:
             return True
-        moved = self._now(left, right, potentials) - self.differences
+        change = self._now(left, right, potentials) - self.differences
         # Potentials of points that have lost their mass differ by NaN.
-        return not float(np.sqrt(np.mean(np.square(moved)))) <= limit
+        return not float(np.sqrt(np.mean(np.square(change)))) <= limit
 
 
 def mass_outside(

@@ -89,8 +89,8 @@ class SampledKernel(SparseKernel):
 
 
 class SampledLinearization(Linearization):
-    """The iteration of the `whole` linearization on a sample of its last plan, moved so that it
-    goes from the state before that plan to the state after it. It begins at `start`.
+    """The iteration of the `whole` linearization on a sample of its last plan, plus the
+    `correction` that takes the state before that plan to the state after it. It begins at `start`.
     """
 
     method, inner_fraction, inner_limit = PGD, FactoredLinearization.inner_fraction, MOST_INNER
@@ -113,7 +113,7 @@ class SampledLinearization(Linearization):
         cols *= _ratio(rule.q, after.column_sums)
         problem = whole.problem.replace(rule=Balanced(rows / rows.sum(), cols / cols.sum()))
         super().__init__(problem, whole.n_threads, whole.precision, whole.tuning)
-        self.moved = after.moments - moments / mass
+        self.correction = after.moments - moments / mass
         self.start = after._replace(potentials=Potentials(f - epsilon * np.log(mass), g))
 
     def kernel(
@@ -126,7 +126,7 @@ class SampledLinearization(Linearization):
         self, kernel: SparseKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
     ) -> State:
         moments, rows = self.whole.contract(kernel, solution.scalings)
-        moments, cols = moments + self.moved, solution.scalings.cols
+        moments, cols = moments + self.correction, solution.scalings.cols
         objective = self.whole.objective_of(moments, rows, cols, before.separable)
         return before._replace(
             moments=moments, sample=moments, row_sums=rows, column_sums=cols,
@@ -196,5 +196,5 @@ class SampleMoves(NamedTuple):
         state = after._replace(
             moments=end.moments, sample=end.moments, objective=np.nan, potentials=end.potentials
         )
-        moved = NextIterate(state, step.change, np.nan, expected=rate)
-        return SampleMoves(back, 0, self.next_pause), moved
+        extrapolated = NextIterate(state, step.change, np.nan, expected=rate)
+        return SampleMoves(back, 0, self.next_pause), extrapolated

@@ -31,7 +31,7 @@ FACTS |= dict(inner_limit=200, inner_fraction=0.01, tightens=False, is_small=Fal
 
 
 def step(change=0.1, gw_cost=1.0, **others):
-    fields = dict(gw_before=1.0, epsilon=0.1, moved=change, n_inner=5)
+    fields = dict(gw_before=1.0, epsilon=0.1, frobenius_change=change, n_inner=5)
     fields |= dict(error=0.0, marginal_error=0.0)
     return Step(gw_cost=gw_cost, change=change, **{**fields, **others})
 
