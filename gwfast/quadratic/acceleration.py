@@ -18,7 +18,7 @@ import numpy as np
 from ..kernels._judge import Judge
 from ..utils.blocks import CACHED_BYTES, row_blocks
 from ..utils.types import Float64Array, FloatArray
-from .judge import SLACK
+from .judge import PRODUCT_TOL
 from .state import State
 
 if TYPE_CHECKING:
@@ -81,12 +81,12 @@ class Anderson(NamedTuple):
         step: Step,
         *,
         may_move: bool = True,
-        slack: float = 1.0,
+        product_tol: float = 1.0,
         **_: object,
     ) -> tuple[Anderson, NextIterate]:
         """Return the `Anderson` after an iteration, and the `NextIterate`: after the plan, after
         another move, or before a move that failed. Another move is made only with `may_move`; for
-        `slack` see `judge.Verdict`.
+        `product_tol` see `judge.Verdict`.
         """
         reach, shrinks, back = self.reach, self.shrinks, self.back
         iterate = NextIterate(after, step.change, step.gw_cost)
@@ -97,7 +97,7 @@ class Anderson(NamedTuple):
                 return Anderson(self.steps, reach=reach, shrinks=shrinks), back
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
         # A correction of a rough product makes earlier steps belong to another map.
-        other = step.corrected and slack > SLACK
+        other = step.corrected and product_tol > PRODUCT_TOL
         if other or not (clear and linearization.accelerates):
             return Anderson(reach=reach, shrinks=shrinks), iterate
         steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))

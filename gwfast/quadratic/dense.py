@@ -511,12 +511,17 @@ class DenseLinearization(Linearization):
         return StoredKernel(buffer, fill, self.n_threads, separable, cost=cost)
 
     def state_of(
-        self, kernel: OwnKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+        self,
+        kernel: OwnKernel,
+        solution: LinearSolution,
+        before: State,
+        *,
+        product_tol: float = 0.0,
     ) -> State:
         rows, cols = kernel.scale(solution.scalings)
         plan, epsilon = kernel.rows, kernel.epsilon
         change, _ = self.distances(before, before._replace(plan=plan, row_sums=rows))
-        tolerance = min(slack * change, MOST) * epsilon
+        tolerance = min(product_tol * change, MOST) * epsilon
         product, value = self._product(plan, before.moments, tolerance)
         return self._state(plan, product, value, rows, cols, solution.potentials)
 

@@ -385,7 +385,7 @@ def descend(
             linearization, solvers, iterate.state, in_units(epsilon, *units), tol=tol,
             max_iter=most, deadline=limits.clock(at.update_seconds),
             # Damping needs the last plan.
-            buffer=None if verdict.cycle.damping else buffer, slack=verdict.slack,
+            buffer=None if verdict.cycle.damping else buffer, product_tol=verdict.product_tol,
         )  # fmt: skip
         step = _step(at, result, epsilon, thorough, least_error, began)
         at = _follow(at, result, step, limits, verdict, callback)
@@ -489,7 +489,8 @@ def _follow(
     elif verdict.accelerates:
         moves, iterate = moves.advance(
             linearization, before, state, step, result=result, limits=limits,
-            slack=former.slack, fixed_point=functools.partial(_fixed_point, at.epsilons.last),
+            product_tol=former.product_tol,
+            fixed_point=functools.partial(_fixed_point, at.epsilons.last),
             # A move before the last iteration could not be undone.
             may_move=limits.stopping.n_plain < len(at.steps) < limits.max_outer - 1,
         )  # fmt: skip

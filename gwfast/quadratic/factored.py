@@ -359,7 +359,12 @@ class FactoredLinearization(Linearization):
         return self._needed * moments, rows
 
     def state_of(
-        self, kernel: OwnKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+        self,
+        kernel: OwnKernel,
+        solution: LinearSolution,
+        before: State,
+        *,
+        product_tol: float = 0.0,
     ) -> State:
         problem, scalings, support = self.problem, solution.scalings, kernel.selection
         moments, rows = self.contract(kernel, scalings)

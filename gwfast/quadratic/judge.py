@@ -34,8 +34,8 @@ MAX_ROUNDED = 0.01
 MOST_DAMPED = 8
 # Factor by which inner solutions may get tighter because the objective rose.
 MAX_TIGHTENING = 16
-# Largest slack of products near known ones, as a fraction of the last change, in the end.
-SLACK = 0.2
+# Largest `product_tol` in the end: the error of products, as a fraction of the last change.
+PRODUCT_TOL = 0.2
 
 
 class Step(NamedTuple):
@@ -202,7 +202,7 @@ class Verdict(NamedTuple):
     accelerates: bool = False  # whether acceleration may move the state
     sharpens: bool = False  # whether the next products and kernels are exact
     inner: Inner = Inner()
-    slack: float = SLACK  # of the next products, as a fraction of the last change
+    product_tol: float = PRODUCT_TOL  # of the next products, as a fraction of the last change
     cycle: Cycle = Cycle()
 
     @classmethod
@@ -212,7 +212,7 @@ class Verdict(NamedTuple):
         # product, then a whole product corrects the rest.
         single = linearization.accelerates and linearization.precision.itemsize <= 4
         inner = Inner(linearization.inner_limit, linearization.inner_fraction)
-        return cls(inner=inner, slack=2.0 if single else SLACK)
+        return cls(inner=inner, product_tol=2.0 if single else PRODUCT_TOL)
 
     def is_thorough(self, n_done: int, limits: Limits) -> bool:
         """Return whether the next plan may be the last, whose marginals have to be exact."""
@@ -264,10 +264,10 @@ def verdict_on(
     sharpens = not last.exact and ((settled and not last.extrapolated) or stalled)
     may_leave = rounds and _may_leave(history, before, limits.tol)
     confirms = settled and (last.extrapolated or sharpens or may_leave)
-    slack = before.slack
+    product_tol = before.product_tol
     if (last.corrected or sharpens) and linearization.n_kept > 1:
         # On plateaus approximate products and corrections would take turns.
-        slack = max(slack / 2, min(slack, SLACK))
+        product_tol = max(product_tol / 2, min(product_tol, PRODUCT_TOL))
 
     ends, stands = settled and not confirms, stalled and last.exact
     status = _status(history, linearization, limits, ended, ends, stands)
@@ -288,7 +288,7 @@ def verdict_on(
         accelerates=final and not (confirms or hidden or damps),
         sharpens=sharpens and status is None,
         inner=Inner(*inner),
-        slack=slack,
+        product_tol=product_tol,
         cycle=cycle,
     )
 

@@ -100,7 +100,7 @@ def take_step(
     max_iter: int,
     deadline: Deadline,
     buffer: FloatArray | None,
-    slack: float = 0.0,
+    product_tol: float = 0.0,
 ) -> StepResult:
     """Return the `StepResult` of the method and the rule from a state.
 
@@ -130,7 +130,7 @@ def take_step(
                 relaxation=relaxation,
             )
         began = time.perf_counter()
-        state = linearization.state_of(kernel, solution, at, slack=slack)
+        state = linearization.state_of(kernel, solution, at, product_tol=product_tol)
         seconds += time.perf_counter() - began
         n_inner, buffer = n_inner + solution.n_iter, None
     if rule.is_relaxed:

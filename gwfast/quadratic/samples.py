@@ -123,7 +123,12 @@ class SampledLinearization(Linearization):
         return SampledKernel(left, self.whole.right.rows, self.sample, self.n_threads)
 
     def state_of(
-        self, kernel: SparseKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+        self,
+        kernel: SparseKernel,
+        solution: LinearSolution,
+        before: State,
+        *,
+        product_tol: float = 0.0,
     ) -> State:
         moments, rows = self.whole.contract(kernel, solution.scalings)
         moments, cols = moments + self.correction, solution.scalings.cols

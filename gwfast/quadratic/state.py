@@ -111,10 +111,15 @@ class Linearization:
         raise NotImplementedError
 
     def state_of(
-        self, kernel: OwnKernel, solution: LinearSolution, before: State, *, slack: float = 0.0
+        self,
+        kernel: OwnKernel,
+        solution: LinearSolution,
+        before: State,
+        *,
+        product_tol: float = 0.0,
     ) -> State:
         """Return the state of the plan of a solution. What products neglect may move the next
-        plan by `slack` times the change from the state `before`.
+        plan by `product_tol` times the change from the state `before`.
         """
         raise NotImplementedError
 

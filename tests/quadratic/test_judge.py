@@ -10,7 +10,7 @@ import pytest
 
 from gwfast.quadratic.judge import (
     MOST_DAMPED,
-    SLACK,
+    PRODUCT_TOL,
     STALLED_AFTER,
     UNJUDGED,
     Limits,
@@ -99,10 +99,11 @@ def test_what_explains_a_change_of_the_objective_and_what_is_confirmed():
     )
     rough = judged([step(), step(1e-6, exact=False)])[-1]
     assert rough.confirms and rough.sharpens and rough.status is None
-    begun = Verdict(slack=2.0)
-    assert verdict_on([step(1e-6, exact=False)], at(), LIMITS, begun).slack == 1.0
-    assert verdict_on([step(1e-6, exact=False)], at(n_kept=1), LIMITS, begun).slack == 2.0
-    assert verdict_on([step(1e-6, corrected=True)], at(), LIMITS, Verdict()).slack == SLACK
+    begun = Verdict(product_tol=2.0)
+    assert verdict_on([step(1e-6, exact=False)], at(), LIMITS, begun).product_tol == 1.0
+    assert verdict_on([step(1e-6, exact=False)], at(n_kept=1), LIMITS, begun).product_tol == 2.0
+    corrected = verdict_on([step(1e-6, corrected=True)], at(), LIMITS, Verdict())
+    assert corrected.product_tol == PRODUCT_TOL
 
 
 def test_inner_solutions_are_rough_while_the_plan_moves_but_for_the_last():
