@@ -105,11 +105,11 @@ class Anderson(NamedTuple):
             steps = steps[1:]
         if not may_move:
             return Anderson(steps, reach=reach, shrinks=shrinks), iterate
-        lead = lead_of([(sample, state.sample) for sample, state in steps], reach)
-        if lead is None:
+        ahead = anderson_weights([(sample, state.sample) for sample, state in steps], reach)
+        if ahead is None:
             reach = reach if reach >= 1.0 else 2.0 * reach
             return Anderson(steps, reach=reach, shrinks=shrinks), iterate
-        weights, foretold = lead
+        weights, foretold = ahead
         states = [state for _, state in steps]
         extrapolated = iterate._replace(
             state=linearization.mixed(states, weights), extrapolated=True
@@ -118,7 +118,7 @@ class Anderson(NamedTuple):
         return Anderson(steps, back, foretold, reach, shrinks), extrapolated
 
 
-def lead_of(
+def anderson_weights(
     steps: Sequence[tuple[FloatArray, FloatArray]], reach: float = MAX_REACH
 ) -> tuple[list[float], float] | None:
     """Return weights, with sum one, of the states after some steps (pairs ``before, after``, oldest
@@ -127,12 +127,12 @@ def lead_of(
     """
     if len(steps) < 2 or reach < 1.0:
         return None
-    lead = JUDGE.lead(_inner_products(steps), reach)
-    if lead is None:
+    ahead = JUDGE.lead(_inner_products(steps), reach)
+    if ahead is None:
         return None
-    weights = np.diff(lead[0], prepend=0.0, append=0.0)
+    weights = np.diff(ahead[0], prepend=0.0, append=0.0)
     weights[-1] += 1.0
-    return weights.tolist(), lead[1]
+    return weights.tolist(), ahead[1]
 
 
 def _inner_products(steps: Sequence[tuple[FloatArray, FloatArray]]) -> Float64Array:
