@@ -64,14 +64,14 @@ class Anderson(NamedTuple):
     steps: tuple[
         tuple[FloatArray, State], ...
     ] = ()  # the sample of the state before, and the state after each step
-    back: NextIterate | None = None  # what to go back to if the last move fails
+    fallback: NextIterate | None = None  # what to go back to if the last move fails
     foretold: float = 1.0  # length of the step after that move, in lengths of the last step
     reach: float = FIRST_REACH  # largest length of the next move, likewise
     shrinks: float = SHRINKS  # divisor of the reach after the next move that fails
 
     def reset(self) -> Anderson:
         """Forget the last move, and all steps."""
-        return self._replace(steps=(), back=None)
+        return self._replace(steps=(), fallback=None)
 
     def advance(
         self,
@@ -88,13 +88,13 @@ class Anderson(NamedTuple):
         another move, or before a move that failed. Another move is made only with `may_move`; for
         `product_tol` see `judge.Verdict`.
         """
-        reach, shrinks, back = self.reach, self.shrinks, self.back
+        reach, shrinks, fallback = self.reach, self.shrinks, self.fallback
         iterate = NextIterate(after, step.change, step.gw_cost)
-        if back is not None:
-            grown = step.change / (back.change * max(self.foretold, 1.0))
+        if fallback is not None:
+            grown = step.change / (fallback.change * max(self.foretold, 1.0))
             fails, reach, shrinks = JUDGE.fails(grown, reach, shrinks)
             if fails:
-                return Anderson(self.steps, reach=reach, shrinks=shrinks), back
+                return Anderson(self.steps, reach=reach, shrinks=shrinks), fallback
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
         # A correction of a rough product makes earlier steps belong to another map.
         other = step.corrected and product_tol > PRODUCT_TOL
@@ -114,8 +114,8 @@ class Anderson(NamedTuple):
         extrapolated = iterate._replace(
             state=linearization.mixed(states, weights), extrapolated=True
         )
-        back = iterate._replace(state=states[-1])
-        return Anderson(steps, back, foretold, reach, shrinks), extrapolated
+        fallback = iterate._replace(state=states[-1])
+        return Anderson(steps, fallback, foretold, reach, shrinks), extrapolated
 
 
 def anderson_weights(

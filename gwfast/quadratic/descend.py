@@ -485,7 +485,7 @@ def _follow(
     moves = at.moves or (SampleMoves() if linearization.samples else Anderson())
     iterate = NextIterate(state, step.change, step.gw_cost)
     if verdict.status is not None:
-        moves = moves._replace(back=None)
+        moves = moves._replace(fallback=None)
     elif verdict.accelerates:
         moves, iterate = moves.advance(
             linearization, before, state, step, result=result, limits=limits,

@@ -161,13 +161,13 @@ class SampleMoves(NamedTuple):
     to where the last steps lead.
     """
 
-    back: NextIterate | None = None  # what to go back to if the last move fails
+    fallback: NextIterate | None = None  # what to go back to if the last move fails
     pause: int = 0  # iterations without moves, now
     next_pause: int = 2  # and after the next failure
 
     def reset(self) -> SampleMoves:
         """Forget the last move."""
-        return self._replace(back=None)
+        return self._replace(fallback=None)
 
     def advance(
         self,
@@ -185,10 +185,10 @@ class SampleMoves(NamedTuple):
         """Judge the last move, and make another, as `Anderson.advance`."""
         # A guess of the change after a move, as a fraction of the change before, from the last.
         iterate, rate = NextIterate(after, step.change, step.gw_cost), 0.05
-        if self.back is not None:
-            if step.change > self.back.change:
-                return SampleMoves(None, self.next_pause, 2 * self.next_pause), self.back
-            rate = min(max(step.change / self.back.change, 0.01), 0.2)
+        if self.fallback is not None:
+            if step.change > self.fallback.change:
+                return SampleMoves(None, self.next_pause, 2 * self.next_pause), self.fallback
+            rate = min(max(step.change / self.fallback.change, 0.01), 0.2)
         if self.pause or not may_move:
             return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), iterate
         whole = cast(FactoredLinearization, linearization)
@@ -197,9 +197,9 @@ class SampleMoves(NamedTuple):
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)
         end = fixed_point(few, few.start, within)
-        back = iterate._replace(gw_cost=np.nan)
+        fallback = iterate._replace(gw_cost=np.nan)
         state = after._replace(
             moments=end.moments, sample=end.moments, objective=np.nan, potentials=end.potentials
         )
         extrapolated = NextIterate(state, step.change, np.nan, expected=rate)
-        return SampleMoves(back, 0, self.next_pause), extrapolated
+        return SampleMoves(fallback, 0, self.next_pause), extrapolated

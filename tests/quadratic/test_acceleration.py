@@ -41,8 +41,12 @@ def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
     assert iterate.extrapolated and iterate.state.moments[0] < 6e-3
     good, _ = advanced(moves, iterate.state, state(iterate.state.moments / 2), 1e-5)
     assert good.reach == 2 * moves.reach
-    bad, back = advanced(moves, iterate.state, state(np.ones(1)), 1.0)
-    assert back.state.moments is THIRD.moments and not back.extrapolated and bad.back is None
+    bad, fallback = advanced(moves, iterate.state, state(np.ones(1)), 1.0)
+    assert (
+        fallback.state.moments is THIRD.moments
+        and not fallback.extrapolated
+        and bad.fallback is None
+    )
     assert bad.reach == moves.reach / moves.shrinks and bad.shrinks == 2 * moves.shrinks
 
 
