@@ -5,7 +5,7 @@ fixed point takes a component of the step with the eigenvalue ``1 - mu`` times `
 ``mu`` is a plateau, and with a negative one, past a saddle, Newton's method returns to the saddle.
 Here the factor is ``1 / sqrt(mu^2 + FLOOR^2)`` (Dauphin et al., NeurIPS 2014): the state moves on
 from a saddle, and many steps ahead on a plateau. A move is undone if the next step is much longer
-than the steps foretold; the length of moves adapts to that.
+than predicted; the length of moves adapts to that.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SINGULAR = 1e-6
 # Relative change of an outer iteration below which steps are trusted, and largest error of the
 # marginals, as a fraction of the change, with which a step is not noise.
 MAX_CHANGE, CLEAR = 0.03, 0.5
-# Largest length of a foretold step in lengths of the last step, and largest factor by which the
-# change may exceed what is foretold.
-MAX_FORETOLD, MAX_GROWTH = 2.0, 1.5
+# Largest predicted length of a step in lengths of the last step, and largest factor by which the
+# change may exceed the prediction.
+MAX_PREDICTED, MAX_GROWTH = 2.0, 1.5
 # Largest length of a move in lengths of the last step, of the first move and of any. A move that
 # failed divides it, by a factor that doubles with each failure; a move that succeeded doubles it.
 FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
 JUDGE = Judge(
-    turn_floor=FLOOR, singular=SINGULAR, max_foretold=MAX_FORETOLD, max_growth=MAX_GROWTH,
+    turn_floor=FLOOR, singular=SINGULAR, max_foretold=MAX_PREDICTED, max_growth=MAX_GROWTH,
     max_reach=MAX_REACH, shrinks=SHRINKS,
 )  # fmt: skip
 
@@ -65,7 +65,9 @@ class Anderson(NamedTuple):
         tuple[FloatArray, State], ...
     ] = ()  # the sample of the state before, and the state after each step
     fallback: NextIterate | None = None  # what to go back to if the last move fails
-    foretold: float = 1.0  # length of the step after that move, in lengths of the last step
+    predicted_residual: float = (
+        1.0  # length of the step after that move, in lengths of the last step
+    )
     reach: float = FIRST_REACH  # largest length of the next move, likewise
     shrinks: float = SHRINKS  # divisor of the reach after the next move that fails
 
@@ -91,7 +93,7 @@ class Anderson(NamedTuple):
         reach, shrinks, fallback = self.reach, self.shrinks, self.fallback
         iterate = NextIterate(after, step.change, step.gw_cost)
         if fallback is not None:
-            grown = step.change / (fallback.change * max(self.foretold, 1.0))
+            grown = step.change / (fallback.change * max(self.predicted_residual, 1.0))
             fails, reach, shrinks = JUDGE.fails(grown, reach, shrinks)
             if fails:
                 return Anderson(self.steps, reach=reach, shrinks=shrinks), fallback
@@ -109,21 +111,21 @@ class Anderson(NamedTuple):
         if ahead is None:
             reach = reach if reach >= 1.0 else 2.0 * reach
             return Anderson(steps, reach=reach, shrinks=shrinks), iterate
-        weights, foretold = ahead
+        weights, predicted_residual = ahead
         states = [state for _, state in steps]
         extrapolated = iterate._replace(
             state=linearization.mixed(states, weights), extrapolated=True
         )
         fallback = iterate._replace(state=states[-1])
-        return Anderson(steps, fallback, foretold, reach, shrinks), extrapolated
+        return Anderson(steps, fallback, predicted_residual, reach, shrinks), extrapolated
 
 
 def anderson_weights(
     steps: Sequence[tuple[FloatArray, FloatArray]], reach: float = MAX_REACH
 ) -> tuple[list[float], float] | None:
     """Return weights, with sum one, of the states after some steps (pairs ``before, after``, oldest
-    first), and the length of the step foretold there; None if the steps say nothing. Lengths are in
-    lengths of the last step, and the move is no longer than `reach`.
+    first), and the predicted residual there; None if the steps say nothing. Lengths are in lengths
+    of the last step, and the move is no longer than `reach`.
     """
     if len(steps) < 2 or reach < 1.0:
         return None
