@@ -37,12 +37,12 @@ MAX_CHANGE, CLEAR = 0.03, 0.5
 # Largest predicted length of a step in lengths of the last step, and largest factor by which the
 # change may exceed the prediction.
 MAX_PREDICTED, MAX_GROWTH = 2.0, 1.5
-# Largest length of a move in lengths of the last step, of the first move and of any. A move that
-# failed divides it, by a factor that doubles with each failure; a move that succeeded doubles it.
-FIRST_REACH, MAX_REACH, SHRINKS = 4.0, 64.0, 4.0
+# Trust-region radius in units of the last step: initial, and maximum. A move that failed divides it,
+# by a factor that doubles with each failure; a move that succeeded doubles it.
+FIRST_TRUST_RADIUS, MAX_TRUST_RADIUS, SHRINKS = 4.0, 64.0, 4.0
 JUDGE = Judge(
     turn_floor=FLOOR, singular=SINGULAR, max_foretold=MAX_PREDICTED, max_growth=MAX_GROWTH,
-    max_reach=MAX_REACH, shrinks=SHRINKS,
+    max_reach=MAX_TRUST_RADIUS, shrinks=SHRINKS,
 )  # fmt: skip
 
 
@@ -68,8 +68,8 @@ class Anderson(NamedTuple):
     predicted_residual: float = (
         1.0  # length of the step after that move, in lengths of the last step
     )
-    reach: float = FIRST_REACH  # largest length of the next move, likewise
-    shrinks: float = SHRINKS  # divisor of the reach after the next move that fails
+    trust_radius: float = FIRST_TRUST_RADIUS  # largest length of the next move, likewise
+    shrinks: float = SHRINKS  # divisor of the trust_radius after the next move that fails
 
     def reset(self) -> Anderson:
         """Forget the last move, and all steps."""
@@ -90,46 +90,46 @@ class Anderson(NamedTuple):
         another move, or before a move that failed. Another move is made only with `may_move`; for
         `product_tol` see `judge.Verdict`.
         """
-        reach, shrinks, fallback = self.reach, self.shrinks, self.fallback
+        trust_radius, shrinks, fallback = self.trust_radius, self.shrinks, self.fallback
         iterate = NextIterate(after, step.change, step.gw_cost)
         if fallback is not None:
             grown = step.change / (fallback.change * max(self.predicted_residual, 1.0))
-            fails, reach, shrinks = JUDGE.fails(grown, reach, shrinks)
+            fails, trust_radius, shrinks = JUDGE.fails(grown, trust_radius, shrinks)
             if fails:
-                return Anderson(self.steps, reach=reach, shrinks=shrinks), fallback
+                return Anderson(self.steps, trust_radius=trust_radius, shrinks=shrinks), fallback
         clear = step.change <= MAX_CHANGE and step.error <= CLEAR * step.change
         # A correction of a rough product makes earlier steps belong to another map.
         other = step.corrected and product_tol > PRODUCT_TOL
         if other or not (clear and linearization.accelerates):
-            return Anderson(reach=reach, shrinks=shrinks), iterate
+            return Anderson(trust_radius=trust_radius, shrinks=shrinks), iterate
         steps = (*self.steps[-DEPTH:], (before.sample, after._replace(plan=None)))
         while linearization.n_matrices(state for _, state in steps) > linearization.n_kept:
             steps = steps[1:]
         if not may_move:
-            return Anderson(steps, reach=reach, shrinks=shrinks), iterate
-        ahead = anderson_weights([(sample, state.sample) for sample, state in steps], reach)
+            return Anderson(steps, trust_radius=trust_radius, shrinks=shrinks), iterate
+        ahead = anderson_weights([(sample, state.sample) for sample, state in steps], trust_radius)
         if ahead is None:
-            reach = reach if reach >= 1.0 else 2.0 * reach
-            return Anderson(steps, reach=reach, shrinks=shrinks), iterate
+            trust_radius = trust_radius if trust_radius >= 1.0 else 2.0 * trust_radius
+            return Anderson(steps, trust_radius=trust_radius, shrinks=shrinks), iterate
         weights, predicted_residual = ahead
         states = [state for _, state in steps]
         extrapolated = iterate._replace(
             state=linearization.mixed(states, weights), extrapolated=True
         )
         fallback = iterate._replace(state=states[-1])
-        return Anderson(steps, fallback, predicted_residual, reach, shrinks), extrapolated
+        return Anderson(steps, fallback, predicted_residual, trust_radius, shrinks), extrapolated
 
 
 def anderson_weights(
-    steps: Sequence[tuple[FloatArray, FloatArray]], reach: float = MAX_REACH
+    steps: Sequence[tuple[FloatArray, FloatArray]], trust_radius: float = MAX_TRUST_RADIUS
 ) -> tuple[list[float], float] | None:
     """Return weights, with sum one, of the states after some steps (pairs ``before, after``, oldest
     first), and the predicted residual there; None if the steps say nothing. Lengths are in lengths
-    of the last step, and the move is no longer than `reach`.
+    of the last step, and the move is no longer than `trust_radius`.
     """
-    if len(steps) < 2 or reach < 1.0:
+    if len(steps) < 2 or trust_radius < 1.0:
         return None
-    ahead = JUDGE.lead(_inner_products(steps), reach)
+    ahead = JUDGE.lead(_inner_products(steps), trust_radius)
     if ahead is None:
         return None
     weights = np.diff(ahead[0], prepend=0.0, append=0.0)

@@ -53,8 +53,8 @@ SHARED = dict(
     clear=acceleration.CLEAR,
     max_foretold=acceleration.MAX_PREDICTED,
     max_growth=acceleration.MAX_GROWTH,
-    first_reach=acceleration.FIRST_REACH,
-    max_reach=acceleration.MAX_REACH,
+    first_reach=acceleration.FIRST_TRUST_RADIUS,
+    max_reach=acceleration.MAX_TRUST_RADIUS,
     shrinks=acceleration.SHRINKS,
 )
 
