@@ -59,7 +59,7 @@ class Descent:
     trail: tuple[Float64Array, ...] = ()  # potentials of the rows, of the last two plans
 
     @classmethod
-    def at(
+    def begin(
         cls,
         linearization: Linearization,
         state: State,
@@ -270,7 +270,7 @@ class Descent:
         units = linearization.cost_scale, linearization.precision
         state = linearization.restored_state(saved, in_units(epsilons.at(len(steps)), *units))
         state = state._replace(potentials=Potentials(saved["f"], saved["g"]))
-        made = cls.at(linearization, state, epsilons, change=steps[-1].change)
+        made = cls.begin(linearization, state, epsilons, change=steps[-1].change)
         # Rougher inner solutions would lead away from the plan.
         verdict = Verdict.first(linearization)
         inner = verdict.inner._replace(limit=int(saved["inner_limit"]))
@@ -513,5 +513,5 @@ def _fixed_point(
     epsilon: float, linearization: Linearization, state: State, limits: Limits
 ) -> State:
     """Return the state that a descent from a state leads to."""
-    start = Descent.at(linearization, state, Schedule(epsilon, epsilon))
+    start = Descent.begin(linearization, state, Schedule(epsilon, epsilon))
     return descend(start, limits).iterate.state

@@ -109,7 +109,7 @@ def test_a_stack_of_plans_descends_as_each_plan_alone(rule):
     schedule = at.schedule(gwfast.Epsilon(relative=0.05))
     plans = np.random.default_rng(0).standard_exponential((4, 40, 30), dtype=np.float32)
     plans /= plans.sum(axis=(1, 2), keepdims=True)
-    starts = [Descent.at(at, at.initial(plan.copy()), schedule) for plan in plans]
+    starts = [Descent.begin(at, at.initial(plan.copy()), schedule) for plan in plans]
     values, counts = descend_each(starts[0], plans, limits, 2)
     assert (counts == 2).all() and len({*values}) > 1
     for start, plan, value in zip(starts, plans, values, strict=True):
