@@ -72,7 +72,7 @@ class Schedule:
     first: float
     factor: float = 0.9
 
-    def at(self, iteration: int) -> float:
+    def epsilon_at(self, iteration: int) -> float:
         """Return epsilon of an iteration, counted from 0."""
         return max(self.last, self.first * self.factor**iteration)
 

@@ -37,8 +37,8 @@ MAX_CHANGE, CLEAR = 0.03, 0.5
 # Largest predicted length of a step in lengths of the last step, and largest factor by which the
 # change may exceed the prediction.
 MAX_PREDICTED, MAX_GROWTH = 2.0, 1.5
-# Trust-region radius in units of the last step: initial, and maximum. A move that failed divides it,
-# by a factor that doubles with each failure; a move that succeeded doubles it.
+# Trust-region radius in units of the last step: initial, and maximum. A move that failed divides
+# it, by a factor that doubles with each failure; a move that succeeded doubles it.
 FIRST_TRUST_RADIUS, MAX_TRUST_RADIUS, SHRINKS = 4.0, 64.0, 4.0
 JUDGE = Judge(
     turn_floor=FLOOR, singular=SINGULAR, max_foretold=MAX_PREDICTED, max_growth=MAX_GROWTH,

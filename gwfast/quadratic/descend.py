@@ -268,7 +268,8 @@ class Descent:
         steps = tuple(Step(*step) for step in saved["steps"])
         epsilons = Schedule(*saved["schedule"])
         units = linearization.cost_scale, linearization.precision
-        state = linearization.restored_state(saved, in_units(epsilons.at(len(steps)), *units))
+        epsilon = in_units(epsilons.epsilon_at(len(steps)), *units)
+        state = linearization.restored_state(saved, epsilon)
         state = state._replace(potentials=Potentials(saved["f"], saved["g"]))
         made = cls.begin(linearization, state, epsilons, change=steps[-1].change)
         # Rougher inner solutions would lead away from the plan.
@@ -331,7 +332,7 @@ class CompiledSteps(Sequence):
         return Step(
             gw_cost=self._unit * value,
             gw_before=self._unit * float(self._rows[k - 1, 0]) if k else self._gw_before,
-            epsilon=self._epsilons.at(len(self._before) + k),
+            epsilon=self._epsilons.epsilon_at(len(self._before) + k),
             change=change,
             frobenius_change=frobenius_change,
             error=error / self._mass,
@@ -374,7 +375,7 @@ def descend(
     while at.status is None:
         solvers = solvers or solvers_of(linearization)
         verdict, iterate = at.verdict or Verdict.first(linearization), at.iterate
-        epsilon = epsilons.at(len(at.steps))
+        epsilon = epsilons.epsilon_at(len(at.steps))
         thorough = verdict.is_thorough(len(at.steps), limits)
         least_error, change = (
             linearization.least_error(iterate.state),

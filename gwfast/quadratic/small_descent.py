@@ -160,7 +160,7 @@ def _compiled(
     problem, unit = at.problem, at.cost_scale
     method, rule, dtype, first = at.method, problem.rule, precision.dtype, len(descent.steps)
     epsilon, warm = (
-        in_units(each, unit, precision) for each in (epsilons.last, epsilons.at(first))
+        in_units(each, unit, precision) for each in (epsilons.last, epsilons.epsilon_at(first))
     )
     # Caps are not needed if all mass of a side moves.
     is_partial, all_moves = rule.name == "partial", (1.0 + rules.ALL_MOVES) * rule.mass
