@@ -586,7 +586,7 @@ class DenseLinearization(Linearization):
     def n_matrices(self, states: Iterable[State]) -> int:
         return len({id(base) for state in states for base, _ in state.moments.terms})
 
-    def apart(self, state: State, other: State | None = None) -> float:
+    def relative_distance(self, state: State, other: State | None = None) -> float:
         p, q = self.problem.p, self.problem.q
         plan = np.outer(p, q).astype(self.precision.dtype) if other is None else other.plan
         return _kernels.distance(state.plan, plan, self.n_threads)[1] / np.sqrt(p.max() * q.max())

@@ -413,7 +413,7 @@ def _step(
     floor = linearization.precision.rounding / in_units(epsilon, *units)
     exact, corrected = linearization.exactness(at.state, before, state)
     f = result.solution.potentials.f
-    apart = [_distance(potentials, f) for potentials in at.trail]
+    distances = [_distance(potentials, f) for potentials in at.trail]
     return Step(
         gw_cost=state.objective,
         gw_before=at.iterate.gw_cost,
@@ -430,11 +430,11 @@ def _step(
         extrapolated=at.iterate.extrapolated,
         thorough=thorough,
         least_error=least_error,
-        returned=len(apart) == 2 and apart[0] < apart[1],
+        returned=len(distances) == 2 and distances[0] < distances[1],
         exact=exact,
         corrected=corrected,
         is_noise=linearization.is_noise(change, state),
-        deviates=floor < 1.0 or linearization.apart(state) > MAX_ROUNDED,
+        deviates=floor < 1.0 or linearization.relative_distance(state) > MAX_ROUNDED,
     )
 
 
@@ -505,9 +505,9 @@ def _follow(
 def _distance(one: Float64Array, other: Float64Array) -> float:
     """Return the largest difference of potentials of two plans, of points with mass."""
     with np.errstate(invalid="ignore"):
-        apart = one - other
-    apart = apart[np.isfinite(apart)]
-    return float(np.ptp(apart)) if len(apart) else 0.0
+        differences = one - other
+    differences = differences[np.isfinite(differences)]
+    return float(np.ptp(differences)) if len(differences) else 0.0
 
 
 def _fixed_point(

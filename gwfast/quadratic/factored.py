@@ -443,7 +443,7 @@ class FactoredLinearization(Linearization):
             product *= float(masses @ np.square(cloud.points).sum(axis=1))
         return float(np.sqrt(product))
 
-    def apart(self, state: State, other: State | None = None) -> float:
+    def relative_distance(self, state: State, other: State | None = None) -> float:
         if other is None:
             moments = self._product_moments(self.problem.p, self.problem.q)
         else:

@@ -107,9 +107,9 @@ class Neighborhood(NamedTuple):
 
     def _now(self, left: Float32Array, right: Float32Array, potentials: Potentials) -> Float64Array:
         rows, cols, others = self.probe
-        apart = right[cols] - right[others]
+        difference = right[cols] - right[others]
         gaps = potentials.g[cols] - potentials.g[others]
-        return gaps - np.einsum("ij,ij->i", left[rows], apart)
+        return gaps - np.einsum("ij,ij->i", left[rows], difference)
 
     def is_old(
         self, left: Float32Array, right: Float32Array, potentials: Potentials, limit: float

@@ -144,8 +144,8 @@ class SampledLinearization(Linearization):
     def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:
         return self.whole.mixed(states, weights)
 
-    def apart(self, state: State, other: State | None = None) -> float:
-        return self.whole.apart(state, other)
+    def relative_distance(self, state: State, other: State | None = None) -> float:
+        return self.whole.relative_distance(state, other)
 
     def is_noise(self, change: float, state: State) -> bool:
         return self.whole.is_noise(change, state)

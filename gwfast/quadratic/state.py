@@ -175,7 +175,7 @@ class Linearization:
         """Return the state of the arrays that `Descent.export` made."""
         raise NotImplementedError
 
-    def apart(self, state: State, other: State | None = None) -> float:
+    def relative_distance(self, state: State, other: State | None = None) -> float:
         """Return the norm of the difference of two states, in units of the largest difference from
         the product plan, which is the second state if there is none.
         """
