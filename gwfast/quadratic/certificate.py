@@ -327,7 +327,7 @@ class Distance(NamedTuple):
 
     total: float
     unused: float
-    left_out: float
+    truncated_mass: float
 
     @property
     def worst(self) -> float:
@@ -403,16 +403,16 @@ class GibbsPlan:
 
     def _distance(self, f: Float64Array, g: Float64Array) -> Distance:
         """Return the `Distance` of the plan of two potentials."""
-        at, total, unused, left_out = self._at, 0.0, 0.0, 0.0
+        at, total, unused, truncated_mass = self._at, 0.0, 0.0, 0.0
         for rows in at.slices:
             plan = at.plan(rows)
             made = np.exp(self._exponent(rows) + f[rows, None] + g)
             total += float(np.abs(made - plan).sum()) / (at.mass or 1.0)
-            left_out += float(made[plan <= 0].sum()) / (at.mass or 1.0)
+            truncated_mass += float(made[plan <= 0].sum()) / (at.mass or 1.0)
         if at.problem.rule.takes_mass:
             sides = zip(self._unused, (f, g), strict=True)
             unused = sum(float(masses @ np.minimum(x.max() - x, 1.0)) for masses, x in sides)
-        return Distance(total, unused, left_out)
+        return Distance(total, unused, truncated_mass)
 
     def _regressed(self) -> tuple[Float64Array, Float64Array]:
         """Return potentials by least squares: where logarithms of the other plan can be trusted,

@@ -172,12 +172,12 @@ class Descent:
         return tuple(map(_kernels.kept, self.marginals, (rule.p, rule.q)))
 
     @functools.cached_property
-    def left_out(self) -> float:
+    def truncated_mass(self) -> float:
         """See `GWResult`."""
         result = self.step_result
         if result is None:
             return 0.0
-        return self.linearization.left_out(result.kernel, result.solution)
+        return self.linearization.truncated_mass(result.kernel, result.solution)
 
     @property
     def information(self) -> tuple[float, float]:
@@ -285,7 +285,7 @@ class Descent:
         last, potentials, marginals = self.steps[-1], self.potentials, self.marginals
         rule = self.problem.rule
         fields = dict(
-            coupling=self.coupling.replace(left_out=self.left_out),
+            coupling=self.coupling.replace(left_out=self.truncated_mass),
             potentials=(potentials.f, potentials.g),
             gw_cost=self.objective,
             reg_cost=rule.regularized(self.objective, last.epsilon, self.entropy, *marginals),

@@ -372,7 +372,7 @@ class FactoredLinearization(Linearization):
         if self._k:
             # Marginals that are met more exactly than that take mass to where it does not belong.
             outside = self._outside(kernel, solution, rows, LOOKED_AT)
-            support = support._replace(left_out=float(outside.mean()))
+            support = support._replace(truncated_mass=float(outside.mean()))
         after = self._state(moments, rows, cols, solution.potentials, support=support)
         if problem.rule.is_relaxed:
             return after._replace(
@@ -453,9 +453,9 @@ class FactoredLinearization(Linearization):
         return float(np.linalg.norm((state.moments - moments)[:r, :s])) / (self._largest or 1.0)
 
     def least_error(self, state: State) -> float:
-        return state.support.left_out if self._k else 0.0
+        return state.support.truncated_mass if self._k else 0.0
 
-    def left_out(self, kernel: OwnKernel, solution: LinearSolution | None) -> float:
+    def truncated_mass(self, kernel: OwnKernel, solution: LinearSolution | None) -> float:
         if not self._k or solution is None:
             return 0.0
         rows = kernel.row_sums(solution.scalings)

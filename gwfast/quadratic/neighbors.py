@@ -80,7 +80,7 @@ class Neighborhood(NamedTuple):
     """
 
     entries: Support | None = None
-    left_out: float = 0.0
+    truncated_mass: float = 0.0
     probe: tuple[IntArray, ...] = ()
     differences: Float64Array | None = None
 

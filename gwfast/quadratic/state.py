@@ -201,7 +201,7 @@ class Linearization:
         """
         return 0.0
 
-    def left_out(self, kernel: OwnKernel, solution: LinearSolution | None) -> float:
+    def truncated_mass(self, kernel: OwnKernel, solution: LinearSolution | None) -> float:
         """Return an upper confidence bound of that fraction; see `GWResult`."""
         return 0.0
 

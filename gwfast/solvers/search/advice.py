@@ -53,9 +53,9 @@ def conclude(
     if ending in (Ending.CONVERGED, Ending.TIE, Ending.RIVAL):
         ending, advice = _looked_at(descent, limits.tol, ending, advice)
     # On noisy rotations of 30,000 points this moves the objective by 1 %, and no match.
-    if descent.left_out > 0.01:
+    if descent.truncated_mass > 0.01:
         outside_of = (
-            f"up to {descent.left_out:.2g} of the mass is outside of the neighbors "
+            f"up to {descent.truncated_mass:.2g} of the mass is outside of the neighbors "
             "that are kept; try SolverOptions with a larger n_neighbors or tier='tiled', or an "
             f"epsilon smaller than {descent.epsilon:.3g}"
         )
