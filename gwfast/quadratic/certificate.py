@@ -131,9 +131,9 @@ class Costs:
             return lambda rows: -self._product(plan, rows)
         return lambda rows: (self._product(plan, rows) + self._product(plan, rows, True)) / -2
 
-    def _product(self, plan: PlanRows, rows: slice, turned: bool = False) -> Float64Array:
+    def _product(self, plan: PlanRows, rows: slice, transposed: bool = False) -> Float64Array:
         def part(side: int, rows: slice, cols: slice = slice(None)) -> Float64Array:
-            return self._part(side, cols, rows).T if turned else self._part(side, rows, cols)
+            return self._part(side, cols, rows).T if transposed else self._part(side, rows, cols)
 
         product = sum(self.loss.h1(part(0, rows, cols)) @ plan(cols) for cols in self.slices)
         m = self.sides[1].n

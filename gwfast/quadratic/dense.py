@@ -172,13 +172,13 @@ class Side:
         """Return ``f(C - shift) @ masses``, the mean of both orientations."""
         return self.loss_scale * (self.losses @ masses.astype(self.losses.dtype)).astype(np.float64)
 
-    def times(self, masses: Float64Array, n_threads: int, turned: bool = False) -> FloatArray:
+    def times(self, masses: Float64Array, n_threads: int, transposed: bool = False) -> FloatArray:
         """Return ``matrix @ masses``, with equal results for equal rows, which BLAS does not
-        promise; of the transpose if `turned`.
+        promise; of the transpose if `transposed`.
         """
         made = aligned_empty((len(masses), 1), self.matrix.dtype)
         column = Panels(masses.astype(made.dtype)[:, None], n_threads=n_threads)
-        matrix = np.ascontiguousarray(self.matrix.T) if turned else self.matrix
+        matrix = np.ascontiguousarray(self.matrix.T) if transposed else self.matrix
         _products.matmul(matrix, column, made, n_threads=n_threads)
         return made[:, 0]
 
@@ -249,8 +249,11 @@ class DenseLinearization(Linearization):
             panels = Panels(panels, True, n_threads=n_threads)
         self.orientations: list[tuple[Factor, Factor]] = [(left.matrix, panels)]
         if not symmetric:
-            turned = np.ascontiguousarray(left.matrix.T), Panels(right.matrix, n_threads=n_threads)
-            self.orientations.append(turned)
+            transposed = (
+                np.ascontiguousarray(left.matrix.T),
+                Panels(right.matrix, n_threads=n_threads),
+            )
+            self.orientations.append(transposed)
         self.bound_prices()
         self.accelerates = accelerates(problem, method, tuning)
         self._updates = suits(problem.shape, symmetric, tuning)
@@ -321,8 +324,10 @@ class DenseLinearization(Linearization):
             known = ((side.unit * side.product).astype(dtype) for side in self.sides)
             terms.append((Outer(*known), weight))
         else:
-            for turned in (False, True)[: len(self.orientations)]:
-                outer = Outer(left.times(rows, threads, turned), right.times(cols, threads, turned))
+            for transposed in (False, True)[: len(self.orientations)]:
+                outer = Outer(
+                    left.times(rows, threads, transposed), right.times(cols, threads, transposed)
+                )
                 terms.append((outer, weight))
         return tuple(terms)
 

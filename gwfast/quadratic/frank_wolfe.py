@@ -171,11 +171,11 @@ class FrankWolfe:
             linear = cast(FloatArray, problem.linear_cost)[np.ix_(*self._points)].astype(np.float64)
             linear *= (1.0 - alpha) / 2
         self._is_bounded = linear is None or linear.min() >= 0
-        turned = [left, right] if self._is_symmetric else [left.T.copy(), right.T.copy()]
+        transposed = [left, right] if self._is_symmetric else [left.T.copy(), right.T.copy()]
         self._steps = _frank_wolfe.FrankWolfe(
-            left, turned[1], p, q, rule.name, problem.mass, linear=linear,
+            left, transposed[1], p, q, rule.name, problem.mass, linear=linear,
             losses=(losses[0], losses[1]),
-            others=None if self._is_symmetric or one_sided else (turned[0], right),
+            others=None if self._is_symmetric or one_sided else (transposed[0], right),
             n_threads=n_threads, one_sided=one_sided,
         )  # fmt: skip
 
@@ -195,7 +195,7 @@ class FrankWolfe:
         given = self.problem.is_balanced
         if plan is None and self._may_tie and (given or n_random):
             best = self._descend(None, limits, None, began)
-            starts = [turned for _, turned in self.turned(2)]
+            starts = [plan for _, plan in self.perturbed(2)]
             if not given:
                 starts += [*self._whole(self._random(n_random))]
             if starts and not (limits.deadline.passed() or self.is_least(best.gw_cost)):
@@ -214,8 +214,8 @@ class FrankWolfe:
         product = np.multiply.outer(*self._masses)
         return random_plans(np.random.default_rng(0), product, self.problem.mass, count)
 
-    def turned(self, k: int = 3) -> Iterator[tuple[str, FloatArray]]:
-        """Yield names and plans: the product plan turned along k leading eigenvectors of either
+    def perturbed(self, k: int = 3) -> Iterator[tuple[str, FloatArray]]:
+        """Yield names and plans: the product plan perturbed along k leading eigenvectors of either
         side, for each choice of their signs. There are none if costs are not symmetric, or if it
         takes longer than some steps to find eigenvectors.
         """

@@ -281,11 +281,11 @@ def multiply(
     """Write ``a @ b`` to `out`, which may be `b` itself; OutOfTime after the deadline. `a` may be
     `Rows`, `b` symmetric `Shifted`. No row depends on the rows that are computed with it.
     """
-    is_packed, turned = isinstance(b, Panels), isinstance(b, Shifted)  # symmetric
+    is_packed, transposed = isinstance(b, Panels), isinstance(b, Shifted)  # symmetric
     # For few rows of the left factor the right factor is packed while it is read.
     if not is_packed and out is not b and isinstance(a, np.ndarray) and len(a) <= 256:
         deadline.check()
-        _products.matmul_few(a, b, out, turned, n_threads=n_threads)
+        _products.matmul_few(a, b, out, transposed, n_threads=n_threads)
         return
     k, m = (b.k, b.m) if is_packed else b.shape
     width = max(PACKED_BYTES // (out.dtype.itemsize * k * PANEL), 2) * PANEL
@@ -293,7 +293,7 @@ def multiply(
         cols = slice(j, m if is_packed else min(j + width, m))
         panels = b
         if not is_packed:
-            panels = Panels(b[cols] if turned else b[:, cols], turned, n_threads=n_threads)
+            panels = Panels(b[cols] if transposed else b[:, cols], transposed, n_threads=n_threads)
         # 1e10 multiplications, half a second of one thread, between two looks at the deadline.
         step = max(10**10 // (k * panels.m), 1)
         for i in range(0, len(a), step):
