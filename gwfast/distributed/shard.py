@@ -18,7 +18,7 @@ from ..linear.gibbs_kernel import ProductKernel, contract
 from ..linear.log_domain import Potentials
 from ..linear.rules import Balanced
 from ..linear.sinkhorn_solver import LinearSolution, SinkhornSolver
-from ..quadratic.factored import Right, whole_kernel
+from ..quadratic.factored import Right, full_kernel
 from ..results.coupling import FactoredCoupling
 
 
@@ -126,7 +126,7 @@ class Shard:
         if self._buffer is None:
             return Product(self._left(core), self._right.panels)
         if self._filled is None or not np.array_equal(self._filled[0], core):
-            self._filled = core, whole_kernel(self._left(core), self._right, self._buffer)
+            self._filled = core, full_kernel(self._left(core), self._right, self._buffer)
             self._number = self._planned = None
         return self._filled[1].cost()
 
@@ -137,7 +137,7 @@ class Shard:
         or None.
         """
         solver, potentials = self._solver, Potentials(spec.f, spec.g)
-        self._kernel = whole_kernel(self._left(spec.core), self._right, self._buffer)
+        self._kernel = full_kernel(self._left(spec.core), self._right, self._buffer)
         peak = self._kernel.make(potentials, spec.epsilon, solver.scalings, solver.q)
         self._number, self._planned, self._filled = spec.number, None, None
         left_sums = isinstance(self._kernel, ProductKernel)

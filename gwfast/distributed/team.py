@@ -5,7 +5,7 @@ import uuid
 
 import numpy as np
 
-from ..quadratic.linearize import WHOLE_TIERS, factored_nbytes
+from ..quadratic.linearize import FULL_TIERS, factored_nbytes
 from .shard import Missing, Shared
 
 # Fraction of a worker's memory that shards may take: Dask stops a worker that takes more than 95 %.
@@ -112,7 +112,7 @@ class Team:
                 # Shards of lost workers may have made the worker too narrow for a stored kernel.
                 size = size_of(problem, self.tier, len(self.rows))
                 fits = self._addresses.count(fewest) * size <= USABLE * places[fewest]
-                tier = self.tier if fits else WHOLE_TIERS[-1]
+                tier = self.tier if fits else FULL_TIERS[-1]
                 parts.append((fewest, problem.x.features[rows], problem.p[rows], tier))
             handles = self._engine.start(parts, self._shared)
             for k, handle in zip(missing, handles, strict=True):
@@ -139,7 +139,7 @@ def choose_tier(problem, tier, places, n_shards):
     MemoryError with the sizes if there is none.
     """
     each, least, takes = -(-n_shards // len(places)), min(places.values()), {}
-    for name in WHOLE_TIERS[WHOLE_TIERS.index(tier) :]:
+    for name in FULL_TIERS[FULL_TIERS.index(tier) :]:
         takes[name] = each * size_of(problem, name, n_shards)
         if takes[name] <= USABLE * least:
             return name

@@ -42,7 +42,7 @@ def least_plan(program, cost):
 def potentials_of(program, shape):
     """Return the last potentials of a `LinearProgram`, minus infinity at points without mass."""
     u, v = program.transport.potentials()
-    if program.is_whole:
+    if program.is_full:
         return u, v
     f, g = (np.full(size, -np.inf) for size in shape)
     f[program.rows], g[program.columns] = u, v

@@ -171,12 +171,12 @@ class Costs:
         if abs(total + product) < rounding and self.loss.keeps_factors:
             # Add up differences, of few entries or of few points.
             x, y = (self._part(side, slice(None)) for side in (0, 1))
-            whole = np.vstack([plan(rows) for rows in self.slices]).astype(np.float64)
-            i, j = np.nonzero(whole)
-            if len(i) ** 2 <= 4 * whole.size:
-                return float(whole[i, j] @ np.square(x[i][:, i] - y[j][:, j]) @ whole[i, j])
-            if whole.size * sum(whole.shape) <= 1e8:
-                return _mean_square(x, y, whole)
+            full = np.vstack([plan(rows) for rows in self.slices]).astype(np.float64)
+            i, j = np.nonzero(full)
+            if len(i) ** 2 <= 4 * full.size:
+                return float(full[i, j] @ np.square(x[i][:, i] - y[j][:, j]) @ full[i, j])
+            if full.size * sum(full.shape) <= 1e8:
+                return _mean_square(x, y, full)
         return max(float(total + product), 0.0)
 
 
@@ -188,10 +188,10 @@ def _mean_square(x: Float64Array, y: Float64Array, plan: FloatArray) -> float:
     rows, cols = plan.sum(axis=1), plan.sum(axis=0)
     share = np.divide(plan, rows[:, None], out=np.zeros(plan.shape), where=plan > 0)
     half = share @ y
-    whole = half @ share.T
-    total = rows @ np.square(x - whole) @ rows
+    full = half @ share.T
+    total = rows @ np.square(x - full) @ rows
     for i in np.flatnonzero(rows):
-        variance = np.square(y - half[i]) @ cols + rows @ np.square(half - whole[:, i, None])
+        variance = np.square(y - half[i]) @ cols + rows @ np.square(half - full[:, i, None])
         total += rows[i] * share[i] @ variance
     return float(total)
 
@@ -501,7 +501,7 @@ class LinearProgram:
     def __init__(self, rule: Balanced) -> None:
         self._has_ends = rule.takes_mass
         self.rows, self.columns = np.flatnonzero(rule.p), np.flatnonzero(rule.q)
-        self.is_whole = len(rule.p) == len(self.rows) and len(rule.q) == len(self.columns)
+        self.is_full = len(rule.p) == len(self.rows) and len(rule.q) == len(self.columns)
         p, q = rule.p[self.rows], rule.q[self.columns]
         if self._has_ends:
             least = np.finfo(np.float64).eps * rule.mass
@@ -511,7 +511,7 @@ class LinearProgram:
 
     def part(self, cost: FloatArray) -> Any:
         """Return the entries (n, m) between points with mass, and the ends."""
-        part = cost if self.is_whole else cost[np.ix_(self.rows, self.columns)]
+        part = cost if self.is_full else cost[np.ix_(self.rows, self.columns)]
         if self._has_ends:
             part = np.pad(part, ((0, 1), (0, 1)))
             part[-1, -1] = 4 * np.abs(cost).max()

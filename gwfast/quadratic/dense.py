@@ -459,7 +459,7 @@ class DenseLinearization(Linearization):
         self, plan: FloatArray, known: Product | None, tolerance: float
     ) -> tuple[Product, float]:
         """Return the product of a plan and ``<plan, product>``. Its error, divided by epsilon and
-        averaged over the plan, is within the tolerance; it is whole if that is zero.
+        averaged over the plan, is within the tolerance; it is full if that is zero.
         """
         found, reference = None, None if known is None else known.reference
         if self._updates:
@@ -573,16 +573,16 @@ class DenseLinearization(Linearization):
         product = Product(
             ((base, 1.0),),
             reference=after.moments.reference,
-            is_whole=all(one.is_whole for one in products),
+            is_full=all(one.is_full for one in products),
             is_exact=all(one.is_exact for one in products),
         )
         return self._state(plan, product, None, rows, cols, after.potentials)
 
     def exactness(self, last: State, before: State, after: State) -> tuple[bool, bool]:
-        return before.moments.is_exact, after.moments.is_whole and not last.moments.is_whole
+        return before.moments.is_exact, after.moments.is_full and not last.moments.is_full
 
     def sharpened(self, before: State, after: State, epsilon: float) -> State | None:
-        if after.moments.is_whole:
+        if after.moments.is_full:
             return after
         product, value = self._product(after.plan, None, 0.0)
         sums = after.row_sums, after.column_sums

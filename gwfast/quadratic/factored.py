@@ -67,7 +67,7 @@ class Right:
         return padded(self.features)
 
 
-def whole_kernel(left: Float32Array, right: Right, buffer: FloatArray | None, *more: Any) -> Kernel:
+def full_kernel(left: Float32Array, right: Right, buffer: FloatArray | None, *more: Any) -> Kernel:
     """Return the kernel of the product of `left` and a `Right` in a buffer. Without a buffer the
     kernel is made anew in each iteration. `more` are the last arguments of `Kernel`.
     """
@@ -346,7 +346,7 @@ class FactoredLinearization(Linearization):
             return SparseKernel(left, right.rows, entries, n_threads, separable, support)
         if self.tier == "dense" and buffer is None:
             buffer = aligned_empty(problem.shape)
-        return whole_kernel(left, right, buffer, separable, support)
+        return full_kernel(left, right, buffer, separable, support)
 
     def buffer_of(self, kernel: OwnKernel) -> FloatArray | None:
         return kernel.rows if isinstance(kernel, ProductKernel) else None

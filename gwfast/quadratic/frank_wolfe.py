@@ -197,7 +197,7 @@ class FrankWolfe:
             best = self._descend(None, limits, None, began)
             starts = [plan for _, plan in self.perturbed(2)]
             if not given:
-                starts += [*self._whole(self._random(n_random))]
+                starts += [*self._full(self._random(n_random))]
             if starts and not (limits.deadline.passed() or self.is_least(best.gw_cost)):
                 few = dataclasses.replace(limits, max_outer=1 if given else LOOK)
                 _, costs, _ = self.descend_each(np.array(starts), few)
@@ -226,7 +226,7 @@ class FrankWolfe:
             plan *= np.multiply.outer(*self._masses)
             label = "".join("+" if sign > 0 else "-" for sign in signs)
             plan *= self.problem.mass / plan.sum()
-            yield f"annealed eigenvectors {label}", self._whole(plan)
+            yield f"annealed eigenvectors {label}", self._full(plan)
 
     def permutations(self, count: int) -> Float64Array:
         """Return the permutations with the lowest objectives as plans (count, n, n), for few points
@@ -257,13 +257,13 @@ class FrankWolfe:
         """Indices of the entries of plans (..., n, m) of points with mass."""
         return (Ellipsis, *np.ix_(*self._points))
 
-    def _whole(self, plan: FloatArray) -> FloatArray:
+    def _full(self, plan: FloatArray) -> FloatArray:
         """Return plans (..., n, m) with the points that have no mass."""
         if self._has_all:
             return plan
-        whole = np.zeros(plan.shape[:-2] + self.problem.shape)
-        whole[self._entries] = plan
-        return whole
+        full = np.zeros(plan.shape[:-2] + self.problem.shape)
+        full[self._entries] = plan
+        return full
 
     def is_least(self, cost: float) -> bool:
         """Return whether no plan can be below this objective, up to rounding: it is a mean of
@@ -318,8 +318,8 @@ class FrankWolfe:
         # From the last linear program, with the separable terms.
         potentials = np.full(problem.shape[0], -np.inf), np.full(problem.shape[1], -np.inf)
         sides = zip(potentials, self._points, steps.potentials(), self._constants, strict=True)
-        for whole, points, made, constants in sides:
-            whole[points] = made + constants
+        for full, points, made, constants in sides:
+            full[points] = made + constants
         coupling, gw_cost = self._coupling(), steps.value + self._constant
         gw_cost = self._not_negative(gw_cost)
         if rounding > MAX_ERROR * abs(gw_cost) and not self._one_sided:
@@ -346,7 +346,7 @@ class FrankWolfe:
                 limits.min_change, limits.min_relative, self._constant, SLICE,
             )  # fmt: skip
         costs = self._not_negative(ends[:done, 0] + self._constant)
-        return self._whole(starts[:done]), costs, ends[:done, 1].astype(int)
+        return self._full(starts[:done]), costs, ends[:done, 1].astype(int)
 
     def _part(self, plans: FloatArray) -> Any:
         """Return plans (..., n, m), of points with mass alone; rows are scaled to their masses if
@@ -363,7 +363,7 @@ class FrankWolfe:
         return np.maximum(costs, 0.0) if is_mean else costs
 
     def _coupling(self) -> ArrayCoupling:
-        return ArrayCoupling(self._whole(self._steps.plan), self.n_threads)
+        return ArrayCoupling(self._full(self._steps.plan), self.n_threads)
 
 
 def outer_step(number: int, step: Float64Array) -> OuterStep:

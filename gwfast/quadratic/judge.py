@@ -209,7 +209,7 @@ class Verdict(NamedTuple):
     def first(cls, linearization: Linearization) -> Verdict:
         """Return how a descent begins."""
         # In float32 with acceleration the plan first converges for the low-rank part of the
-        # product, then a whole product corrects the rest.
+        # product, then a full product corrects the rest.
         single = linearization.accelerates and linearization.precision.itemsize <= 4
         inner = Inner(linearization.inner_limit, linearization.inner_fraction)
         return cls(inner=inner, product_tol=2.0 if single else PRODUCT_TOL)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TierName: TypeAlias = Literal["auto", "dense", "tiled", "neighbors"]
 Tier: TypeAlias = TierName | NeighborTier
 # The tier "auto" takes one of these, as "neighbors" is an approximation.
-WHOLE_TIERS: tuple[TierName, ...] = get_args(TierName)[1:-1]
+FULL_TIERS: tuple[TierName, ...] = get_args(TierName)[1:-1]
 TIERS: tuple[TierName, ...] = get_args(TierName)[1:]
 # Multiplications that take about as long as all else that is done with an entry.
 READ = 30

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # A matrix as `multiply` takes it: an ndarray, `Panels`, `Shifted` or other `Rows`.
 Factor: TypeAlias = Any
 # Points of a side for each eigenvector, the bounds of their number, and its divisor, the columns of
-# a packed panel. Of 1000 words 4 products were whole with 32 and 3 with 64, which took as long; of
+# a packed panel. Of 1000 words 4 products were full with 32 and 3 with 64, which took as long; of
 # 5000 words 13 with 112 and 4 with 312, which took longer in all.
 POINTS_PER_VECTOR, LEAST_RANK, MAX_RANK, PANEL = 32, 32, 96, 32
 # The error of an update is measured in this number of rows that are evenly spread, and of rows with
@@ -66,14 +66,14 @@ class Product(NamedTuple):
     part : LowRankPart or None
     reference : Reference or None
         What updates refer to.
-    is_whole, is_exact : bool
+    is_full, is_exact : bool
         Whether it is no update, and whether it is wrong by rounding only.
     """
 
     terms: Terms
     part: LowRankPart | None = None
     reference: Reference | None = None
-    is_whole: bool = True
+    is_full: bool = True
     is_exact: bool = True
 
     @classmethod
@@ -128,7 +128,7 @@ class Product(NamedTuple):
 
 
 class Reference(NamedTuple):
-    """A whole product, the low-rank part of its plan, and the rest of its value there."""
+    """A full product, the low-rank part of its plan, and the rest of its value there."""
 
     base: FloatArray
     part: LowRankPart
@@ -168,7 +168,7 @@ def summed(parts: Sequence[tuple[float, LowRankPart]]) -> LowRankPart:
 
 class Projections(NamedTuple):
     """A plan times the leading eigenvectors of the left matrix (r, m) and of the right one (n, r);
-    and the measured rows of its whole product.
+    and the measured rows of its full product.
     """
 
     rows: FloatArray
@@ -237,12 +237,12 @@ class LeadingFactors:
             wrong = wrong - base[rows] + (0.0 if constant is None else constant[rows])
         error = error_over(plan[rows], wrong - part.rows(rows))
         # The rounding of measured rows, reference and update: an update without a larger error
-        # is as good as a whole product.
+        # is as good as a full product.
         rounding = 0.6 * float(np.finfo(plan.dtype).eps)
         if not (tolerance > 0.0 and error <= max(tolerance, rounding)):
             return None
         terms = () if base is None else ((base, 1.0),)
-        return Product(terms, part, reference, is_whole=False, is_exact=error <= rounding)
+        return Product(terms, part, reference, is_full=False, is_exact=error <= rounding)
 
     def _times(self, a: Factor, b: Factor) -> FloatArray:
         columns = b.m if isinstance(b, Panels) else b.shape[1]

@@ -30,7 +30,7 @@ RENEW, SETTLED = 4.0, 0.5
 # that is kept, as a fraction of the mass of its row or column; and the largest fraction of all
 # entries with which that is faster.
 TRUNCATED_BELOW, LEAST_ENTRY, MAX_DENSITY = 0.02, 1e-8, 0.05
-# Whole rows that say what a plan on few entries lacks: at the end, and in between.
+# Full rows that say what a plan on few entries lacks: at the end, and in between.
 MEASURED, LOOKED_AT = 1 << 12, 1 << 9
 
 
@@ -130,7 +130,7 @@ def mass_outside(
     n_rows: int,
     n_threads: int,
 ) -> Float64Array:
-    """Return the fraction (n_rows,) of the mass outside of the entries of a kernel of whole rows
+    """Return the fraction (n_rows,) of the mass outside of the entries of a kernel of full rows
     with these potentials, which are chosen at random by their masses.
     """
     if not masses.sum() > 0:
@@ -140,8 +140,8 @@ def mass_outside(
     rows, back = np.unique(drawn, return_inverse=True)
     left, start = np.ascontiguousarray(kernel.left[rows]), kernel.support.start
     totals, inside = np.empty(len(rows)), np.empty(len(rows))
-    whole = Product(left, right.panels), np.zeros(len(rows)), g, epsilon
-    _exponentials.logsumexp_rows(*whole, totals, n_threads)
+    full = Product(left, right.panels), np.zeros(len(rows)), g, epsilon
+    _exponentials.logsumexp_rows(*full, totals, n_threads)
     for k, (row, features) in enumerate(zip(rows, left, strict=True)):
         kept = kernel.support.index[start[row] : start[row + 1]]
         # OpenBLAS's product with five float32 columns may report an invalid value that is none.

@@ -89,38 +89,38 @@ class SampledKernel(SparseKernel):
 
 
 class SampledLinearization(Linearization):
-    """The iteration of the `whole` linearization on a sample of its last plan, plus the
+    """The iteration of the `full` linearization on a sample of its last plan, plus the
     `correction` that takes the state before that plan to the state after it. It begins at `start`.
     """
 
     method, inner_fraction, inner_limit = PGD, FactoredLinearization.inner_fraction, MOST_INNER
     accelerates, change_is_rounded = True, False
 
-    def __init__(self, whole: FactoredLinearization, result: StepResult, before: State) -> None:
+    def __init__(self, full: FactoredLinearization, result: StepResult, before: State) -> None:
         kernel, solution, after = result.kernel, result.solution, result.state
         epsilon, f, g = kernel.epsilon, solution.potentials.f, solution.potentials.g
-        self.whole, self.cost_scale, self.n_threads = whole, whole.cost_scale, whole.n_threads
+        self.full, self.cost_scale, self.n_threads = full, full.cost_scale, full.n_threads
         self.sample = sample = Sample(kernel, solution.scalings, DRAWS)
         n, m = sample.shape
         few, scalings = self.kernel(before, epsilon), Scalings(n, m, np.float32)
         few.make(solution.potentials, epsilon, scalings)
         sample.weigh(few.rows)
-        moments, rows = whole.contract(few, scalings)
+        moments, rows = full.contract(few, scalings)
         cols: Any = np.bincount(sample.index, few.rows, minlength=m)
         # The marginals of the sampled plan, scaled by the errors of the marginals of the plan.
-        mass, rule = rows.sum(), whole.problem.rule
+        mass, rule = rows.sum(), full.problem.rule
         rows *= _ratio(rule.p, after.row_sums)
         cols *= _ratio(rule.q, after.column_sums)
-        problem = whole.problem.replace(rule=Balanced(rows / rows.sum(), cols / cols.sum()))
-        super().__init__(problem, whole.n_threads, whole.precision, whole.tuning)
+        problem = full.problem.replace(rule=Balanced(rows / rows.sum(), cols / cols.sum()))
+        super().__init__(problem, full.n_threads, full.precision, full.tuning)
         self.correction = after.moments - moments / mass
         self.start = after._replace(potentials=Potentials(f - epsilon * np.log(mass), g))
 
     def kernel(
         self, state: State, epsilon: float, buffer: FloatArray | None = None
     ) -> SampledKernel:
-        left = self.whole.left_factor(state.moments)
-        return SampledKernel(left, self.whole.right.rows, self.sample, self.n_threads)
+        left = self.full.left_factor(state.moments)
+        return SampledKernel(left, self.full.right.rows, self.sample, self.n_threads)
 
     def state_of(
         self,
@@ -130,25 +130,25 @@ class SampledLinearization(Linearization):
         *,
         product_tol: float = 0.0,
     ) -> State:
-        moments, rows = self.whole.contract(kernel, solution.scalings)
+        moments, rows = self.full.contract(kernel, solution.scalings)
         moments, cols = moments + self.correction, solution.scalings.cols
-        objective = self.whole.objective_of(moments, rows, cols, before.separable)
+        objective = self.full.objective_of(moments, rows, cols, before.separable)
         return before._replace(
             moments=moments, sample=moments, row_sums=rows, column_sums=cols,
             potentials=solution.potentials, objective=objective,
         )  # fmt: skip
 
     def distances(self, before: State, after: State) -> tuple[float, float]:
-        return self.whole.distances(before, after)
+        return self.full.distances(before, after)
 
     def mixed(self, states: Sequence[State], weights: Sequence[float]) -> State:
-        return self.whole.mixed(states, weights)
+        return self.full.mixed(states, weights)
 
     def relative_distance(self, state: State, other: State | None = None) -> float:
-        return self.whole.relative_distance(state, other)
+        return self.full.relative_distance(state, other)
 
     def is_noise(self, change: float, state: State) -> bool:
-        return self.whole.is_noise(change, state)
+        return self.full.is_noise(change, state)
 
 
 def _ratio(masses: Float64Array, sums: Float64Array) -> Float64Array:
@@ -191,8 +191,8 @@ class SampleMoves(NamedTuple):
             rate = min(max(step.change / self.fallback.change, 0.01), 0.2)
         if self.pause or not may_move:
             return SampleMoves(None, max(self.pause - 1, 0), self.next_pause), iterate
-        whole = cast(FactoredLinearization, linearization)
-        few = SampledLinearization(whole, result, before)
+        full = cast(FactoredLinearization, linearization)
+        few = SampledLinearization(full, result, before)
         # A hundredth of the change of the last iteration on all entries is the noise of the sample.
         tol = max(0.01 * step.change, 0.2 * limits.tol)
         within = Limits(30, MOST_INNER, tol, tol, deadline=limits.deadline)

@@ -46,15 +46,15 @@ def test_updates_are_within_their_stated_error(dtype, fused):
     left, right = (np.asarray(side.matrix, np.float64) for side in at.sides)
     first, *others = plans(3, dtype)
     known, _ = at._product(first, None, 0.0)
-    assert known.is_whole and known.reference is not None
+    assert known.is_full and known.reference is not None
     for plan in others:
         expected = left @ plan.astype(np.float64) @ right + (at.fused if fused else 0.0)
         product, value = at._product(plan, known, 1.0)
         error = error_over(plan, product.array(plan.dtype, plan.shape) - expected)
         assert 1e-7 < error < 1e-4 and product.reference is known.reference
         assert value == pytest.approx(float(np.vdot(plan, expected)), rel=1e-4)
-        is_whole = [at._product(plan, known, c * error)[0].is_whole for c in (2.0, 0.5, 0.0)]
-        assert is_whole == [False, True, True]
+        is_full = [at._product(plan, known, c * error)[0].is_full for c in (2.0, 0.5, 0.0)]
+        assert is_full == [False, True, True]
         exact, _ = at._product(plan, known, 0.0)
         np.testing.assert_allclose(exact.matrix, expected, atol=1e-5)
 
@@ -83,7 +83,7 @@ def test_few_points_and_asymmetric_costs_have_no_updates(low_rank_from, noise):
     at = linearized(cost, COSTS[1], low_rank_from=low_rank_from)
     plan, other = plans(2, "float64")
     known, _ = at._product(plan, None, 1.0)
-    assert known.is_whole and at._product(other, known, 1.0)[0].is_whole
+    assert known.is_full and at._product(other, known, 1.0)[0].is_full
 
 
 @pytest.mark.parametrize("rows", [10, 300])
