@@ -270,7 +270,7 @@ class Linearized:
         if not costs.is_factored:
             self._bilinear = np.vstack([self._bilinear(s) for s in self.slices]).__getitem__
         entry, held = costs.magnitudes()
-        sizes = np.abs(own[0]) @ problem.p + np.abs(own[1]) @ problem.q
+        sizes = float(np.abs(own[0]) @ problem.p + np.abs(own[1]) @ problem.q)
         is_fixed = problem.is_balanced and separable is None
         self.linear_cost, self.cost_scale = 0.0, self._weight * (held if is_fixed else entry)
         self.magnitude = self._weight * (sizes + entry * self.mass)

@@ -284,7 +284,7 @@ class Descent:
         """Return the `GWResult`; `more` are fields to set."""
         last, potentials, marginals = self.steps[-1], self.potentials, self.marginals
         rule = self.problem.rule
-        fields = dict(
+        fields: dict[str, Any] = dict(
             coupling=self.coupling.replace(left_out=self.truncated_mass),
             potentials=(potentials.f, potentials.g),
             gw_cost=self.objective,

@@ -397,7 +397,7 @@ class ExactSolution:
         sums = self.plan.sum(axis=1), self.plan.sum(axis=0)
         if problem.is_fused:
             linear = float(np.vdot(problem.linear_cost, self.plan))
-        fields = dict(
+        fields: dict[str, Any] = dict(
             coupling=ArrayCoupling(self.plan, n_threads),
             potentials=self.potentials,
             gw_cost=self.gw_cost,

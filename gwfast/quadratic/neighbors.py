@@ -5,16 +5,17 @@ plan moves, or the entries that carry a plan which hardly moves.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp, rel_entr
 
 from ..kernels import _exponentials
 from ..kernels._products import Product
 from ..linear.support import Support
-from ..utils.types import Float32Array, Float64Array, IntArray
+from ..utils.types import Float32Array, Float64Array
 
 if TYPE_CHECKING:
     from ..linear.gibbs_kernel import Scalings, SparseKernel, StoredKernel
@@ -81,7 +82,7 @@ class Neighborhood(NamedTuple):
 
     entries: Support | None = None
     truncated_mass: float = 0.0
-    probe: tuple[IntArray, ...] = ()
+    probe: tuple[NDArray[np.integer[Any]], ...] = ()
     differences: Float64Array | None = None
 
     @classmethod

@@ -24,6 +24,7 @@ from ..linear.log_domain import Potentials
 from ..linear.rules import Balanced
 from ..linear.support import Support
 from ..utils.orders import golden_multiples
+from ..utils.precision import SINGLE
 from ..utils.types import Float32Array, Float64Array, FloatArray
 from .acceleration import NextIterate
 from .factored import DRAWS, MOST_INNER, FactoredLinearization
@@ -102,7 +103,7 @@ class SampledLinearization(Linearization):
         self.full, self.cost_scale, self.n_threads = full, full.cost_scale, full.n_threads
         self.sample = sample = Sample(kernel, solution.scalings, DRAWS)
         n, m = sample.shape
-        few, scalings = self.kernel(before, epsilon), Scalings(n, m, np.float32)
+        few, scalings = self.kernel(before, epsilon), Scalings(n, m, SINGLE.dtype)
         few.make(solution.potentials, epsilon, scalings)
         sample.weigh(few.rows)
         moments, rows = full.contract(few, scalings)

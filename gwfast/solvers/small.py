@@ -71,7 +71,7 @@ def begin_descent(
     linearization = linearize(problem, n_threads, method=method, precision=precision, tuning=tuning)
     epsilons = linearization.schedule(epsilon)
     return (
-        Descent.at(linearization, linearization.initial(plan), epsilons)
+        Descent.begin(linearization, linearization.initial(plan), epsilons)
         if linearization.is_small
         else None
     )
@@ -105,8 +105,8 @@ def small_descents(
     """
     for part in _parts(shapes, 2 * n_threads):
         begun = {k: pair for k in part if (pair := begin(k)) is not None}
-        descents, limits = ([pair[side] for pair in begun.values()] for side in (0, 1))
-        ended = descend_small(descents, limits, n_threads) if begun else ()
+        descents, limits = zip(*begun.values(), strict=True) if begun else ((), ())
+        ended = descend_small(list(descents), limits, n_threads)
         yield from ((k, one) for k, one in zip(begun, ended, strict=True) if one.steps)
         if deadline.passed():
             break

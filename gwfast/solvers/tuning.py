@@ -95,7 +95,7 @@ def tune_epsilon(
         placement=in_force.get(),
     )
     values, mean = _as_epsilons(epsilons), product_mean(problem)
-    values.sort(key=lambda one: -(one.value or one.relative * mean))
+    values.sort(key=lambda one: -(one.value or (one.relative or 0.0) * mean))
     results, numbers, followed = list[GWResult](), list[float](), list[bool]()
     rows, before, late = list[Candidate](), None, False
     for epsilon in [*values, None]:

@@ -318,7 +318,7 @@ def _objectives(
     linearized: certificate.Linearized, report: GWResult | None, looked: Verification
 ) -> dict[str, Any]:
     """Return the objective, and distances of the reported objectives from it."""
-    made = dict(gw_cost=linearized.gw_cost, linear_cost=linearized.linear_cost)
+    made: dict[str, Any] = dict(gw_cost=linearized.gw_cost, linear_cost=linearized.linear_cost)
     if report is None:
         return made
     problem, missed = linearized.problem, 0.0

@@ -11,7 +11,7 @@ import pytest
 from scipy import linalg
 
 from gwfast.kernels._judge import Judge, has_stalled, next_omega
-from gwfast.quadratic.acceleration import FLOOR, JUDGE, MAX_FORETOLD, SINGULAR
+from gwfast.quadratic.acceleration import FLOOR, JUDGE, MAX_PREDICTED, SINGULAR
 from gwfast.quadratic.judge import LOOK_EVERY, RELATIVE, UNJUDGED, Limits, Stopping
 from gwfast.utils.precision import DOUBLE, SINGLE
 
@@ -112,7 +112,7 @@ def lead(products, reach):
     length = weights @ (moved + mixed + mixed.T + gram) @ weights
     a, b = weights @ gram @ weights, weights @ right
     share = reach * np.sqrt(size / length) if length > reach**2 * size else 1.0
-    excess = (MAX_FORETOLD**2 - 1.0) * size
+    excess = (MAX_PREDICTED**2 - 1.0) * size
     if (a * share - 2.0 * b) * share > excess:
         share = (b + np.sqrt(b * b + a * excess)) / a
     left = basis.T @ (along - mixed @ weights * share)

@@ -40,14 +40,16 @@ def test_a_bad_move_is_taken_back_and_the_next_is_shorter():
     moves, iterate = advanced(moves, SECOND, THIRD, 9e-4)
     assert iterate.extrapolated and iterate.state.moments[0] < 6e-3
     good, _ = advanced(moves, iterate.state, state(iterate.state.moments / 2), 1e-5)
-    assert good.reach == 2 * moves.reach
+    assert good.trust_radius == 2 * moves.trust_radius
     bad, fallback = advanced(moves, iterate.state, state(np.ones(1)), 1.0)
     assert (
         fallback.state.moments is THIRD.moments
         and not fallback.extrapolated
         and bad.fallback is None
     )
-    assert bad.reach == moves.reach / moves.shrinks and bad.shrinks == 2 * moves.shrinks
+    assert (
+        bad.trust_radius == moves.trust_radius / moves.shrinks and bad.shrinks == 2 * moves.shrinks
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def _looked_at(descent: Descent, tol: float, ending: Ending, advice: str) -> tup
         return ending, advice
     costs = certificate.Costs.of(problem, shifts=not method.alternating)
     separable = costs.separable(problem.p, problem.q) if method.alternating else None
-    plan = descent.coupling.toarray().astype(np.float64)
-    plan = certificate.Linearized(problem, costs, plan.__getitem__, separable)
+    rows = descent.coupling.toarray().astype(np.float64).__getitem__
+    plan = certificate.Linearized(problem, costs, rows, separable)
     with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="ignore"):
         if method.proximal and not method.alternating:
             gap = certificate.relative_gap(plan)

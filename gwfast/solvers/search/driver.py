@@ -334,7 +334,7 @@ def _promoted(
     # The first step on all points changes the plan of 10,000 words by .11 or more. Marginals may be
     # wrong by the change that is expected, and a descent on a sample mends large errors slowly.
     change = 0.05 if linearization.samples else 1.0
-    new = Descent.at(
+    new = Descent.begin(
         linearization, state, schedule, after=descent if keeps else None, change=change
     )
     seconds = time.perf_counter() - began

@@ -224,13 +224,14 @@ class ExactSearch:
         self.polish([Origin("permutation", "permutation")] * len(plans), plans)
         if self.is_done:
             return
-        starts, plans = zip(*self._first_plans(n_random), strict=True)
+        origins, first = zip(*self._first_plans(n_random), strict=True)
+        starts, others = list[Origin](origins), list[Float64Array](first)
         left = N_STARTS - 8 if n_random is None else n_random
         patience = search_time and Patience(search_time)
         while (starts or left) and not self.is_done:
             several = self._at_random(min(left, 64))
-            self._annealed([*starts, *several[0]], np.concatenate([*plans, several[1]]))
-            starts, plans, left = (), (), max(left - 64, 0)
+            self._annealed([*starts, *several[0]], np.concatenate([*others, several[1]]))
+            starts, others, left = [], [], max(left - 64, 0)
         stands_out = Evidence.of(*self._known).gap == 1.0
         if entropic is not None and not (self.is_done or (stands_out and not patience)):
             plan, _ = entropic()
@@ -268,8 +269,8 @@ class ExactSearch:
                 plan *= problem.mass / plan.sum()
                 self.polish([Origin(start.label, start.kind)], plan[None])
         # Where the objective falls fastest: of smooth shapes, the mirror images.
-        for label, plan in self.solver.turned():
-            yield Origin(label, "eigenvectors"), plan[None]
+        for label, perturbed in self.solver.perturbed():
+            yield Origin(label, "eigenvectors"), perturbed[None]
 
     @functools.cached_property
     def _product(self) -> Float64Array:
@@ -379,12 +380,12 @@ class ExactSearch:
         """
         limits, schedule = Limits(25, 100, tol, 1e-3, deadline=self._deadline), None
         schedule = linearization.schedule(Epsilon(relative=fraction))
-        first = Descent.at(linearization, linearization.initial(plans[0]), schedule)
+        first = Descent.begin(linearization, linearization.initial(plans[0]), schedule)
         costs, counts = descend_each(first, plans, limits, self._n_threads)
         for k in np.flatnonzero(counts == 0):
             # The compiled loop leaves these to the other one.
             one = descend(
-                Descent.at(linearization, linearization.initial(plans[k]), schedule), limits
+                Descent.begin(linearization, linearization.initial(plans[k]), schedule), limits
             )
             plans[k], costs[k], counts[k] = one.state.plan, one.gw_cost, len(one.steps)
         values = costs

@@ -18,8 +18,8 @@ from ...problems.epsilon import Schedule
 from ...problems.low_rank import low_rank_problem
 from ...problems.quadratic import QuadraticProblem
 from ...quadratic.linearize import (
+    FULL_TIERS,
     TIERS,
-    WHOLE_TIERS,
     Placement,
     Tier,
     TierName,
@@ -150,7 +150,7 @@ def needs(
 ) -> dict[TierName, float]:
     """Return bytes by tier, less the input."""
     method = effort.method
-    bytes_of = {
+    bytes_of: dict[TierName, float] = {
         tier: nbytes(
             problem,
             neighbors if tier == "neighbors" else tier,
@@ -213,7 +213,7 @@ def choose(
         )
     bytes_of = needs(problem, n_threads, effort, neighbors or "neighbors")
     # Neighbors are an approximation, which has to be asked for.
-    for one in [name] if name != "auto" else [one for one in allowed if one in WHOLE_TIERS]:
+    for one in [name] if name != "auto" else [one for one in allowed if one in FULL_TIERS]:
         if bytes_of[one] <= limit:
             return neighbors or one
     n, m = problem.shape

@@ -87,7 +87,7 @@ class LiveCandidate:
     def size(self) -> float:
         """Return the distance of the state from the product plan."""
         if self._size is None:
-            self._size = self.descent.linearization.apart(self.descent.state)
+            self._size = self.descent.linearization.relative_distance(self.descent.state)
         return self._size
 
     @property
@@ -161,7 +161,7 @@ def begin_candidate(
     index: int = 0,
 ) -> LiveCandidate:
     """Return the candidate that begins with a plan, which has been made since `began`."""
-    descent = Descent.at(linearization, linearization.initial(plan), schedule)
+    descent = Descent.begin(linearization, linearization.initial(plan), schedule)
     return LiveCandidate(origin, descent, time.perf_counter() - began, index=index)
 
 
@@ -262,7 +262,8 @@ def is_same(candidate: LiveCandidate, other: LiveCandidate) -> bool:
     # one optimum.
     return (
         size <= 1e-5
-        or linearization.apart(candidate.descent.state, other.descent.state) < 0.2 * size
+        or linearization.relative_distance(candidate.descent.state, other.descent.state)
+        < 0.2 * size
     )
 
 
