@@ -27,7 +27,7 @@ To add a kernel, in this order:
 5. ``tests/helpers/kernel_cases.py``: tolerances and arguments under its name, by which
    ``tests/kernels`` compares it with the twin at awkward sizes, on every instruction set and for
    any number of threads (``test_twins.py`` fails where it is missing);
-6. ``benchmarks/kernels.py``: the bytes or operations an entry that it is counted by,
+6. ``benchmarks/kernels/test_kernels.py``: the bytes or operations an entry that it is counted by,
    if solves spend time in it.
 
 To add an instruction set, add a block to ``csrc/dispatch.c``.

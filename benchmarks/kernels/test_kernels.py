@@ -1,30 +1,25 @@
-"""Every hot kernel against the limits of the machine: ``python -m benchmarks.kernels``.
+"""Every hot kernel against the limits of the machine, measured in the same run.
 
 A kernel is counted by bytes or floating-point operations per entry of the n x n matrix. Bytes have
 to cross the memory bus if nothing stays in cache: a read counts 4 bytes an entry, a write 4 more.
 Vectors, partial column sums (a few hundred kilobytes) and second reads do not count.
 
 A size is measured for speed and a small size for accuracy: ``error`` is the largest difference to
-the float64 twin in `gwfast.kernels.reference`, over its largest value. ``--sizes`` are rows and
-columns of the matrices, ``--only`` takes words of names of kernels.
+the float64 twin in `gwfast.kernels.reference`, over its largest value.
 """
 
-import functools
-import itertools
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 from gwfast.kernels import _exponentials, _kernels, _products, _rows, _sparse, reference, threads
 
-from .common import machine, runner
+from ..common import machine, runner
 
-# A matrix of 16 MB may stay in cache, as in a small solve; a matrix of 1 GB does not.
-SIZES = 2000, 16_000
 # Up to the first size a matrix may stay in cache.
 CACHED_SIZE, CHECKED_SIZE = 4000, 500
 # The sparse kernels keep one entry in 50 of a row, 2 %.
@@ -104,16 +99,6 @@ def gibbs_product(n, d, module):
     return left, right, *_potentials(n), 0.1, out, module.ColumnSums(n, n)
 
 
-def matmul(n, d, module):
-    right = module.Panels(_matrix(n, d, seed=2), True)
-    return _matrix(n, d, seed=1), right, _rows.aligned_empty((n, n))
-
-
-def scale_to_plan(n, d, module):
-    sums, work = np.empty((2, n)), module.ColumnSums(n, n)
-    return _matrix(n), _vector(n, 1), _vector(n, 2), *sums, work
-
-
 def contraction(n, d, module):
     v, out = _vector(n), _rows.aligned_empty((n, d))
     return _matrix(n), module.Panels(_matrix(n, d, seed=2), False, v), out, v, np.empty(n)
@@ -147,17 +132,38 @@ KERNELS = {
         lambda n, d, module: (_matrix(n), *_masses(n), module.ColumnSums(n, n)), n_bytes=4
     ),
     "gibbs_kernel": Kernel(gibbs_kernel, n_bytes=8, restore=True),
-    "scale_to_plan": Kernel(scale_to_plan, n_bytes=8, restore=True),
+    "scale_to_plan": Kernel(
+        lambda n, d, module: (
+            _matrix(n),
+            _vector(n, 1),
+            _vector(n, 2),
+            *np.empty((2, n)),
+            module.ColumnSums(n, n),
+        ),
+        n_bytes=8,
+        restore=True,
+    ),
     "logsumexp_rows": Kernel(logsumexp, n_bytes=4),
     "logsumexp_cols": Kernel(logsumexp, n_bytes=4),
     "dot": Kernel(two_matrices, n_bytes=8),
     "distance": Kernel(two_matrices, n_bytes=8),
     "entropy": Kernel(lambda n, d, module: (_matrix(n),), n_bytes=4),
     "topk_rows": Kernel(
-        lambda n, d, module: (_matrix(n), *(np.empty((n, 10), x) for x in (np.intp, np.float32))),
+        lambda n, d, module: (
+            _matrix(n),
+            np.empty((n, 10), np.intp),
+            np.empty((n, 10), np.float32),
+        ),
         n_bytes=4,
     ),
-    "matmul": Kernel(matmul, flops=2),
+    "matmul": Kernel(
+        lambda n, d, module: (
+            _matrix(n, d, seed=1),
+            module.Panels(_matrix(n, d, seed=2), True),
+            _rows.aligned_empty((n, n)),
+        ),
+        flops=2,
+    ),
     "matmul_few": Kernel(
         lambda n, d, module: (_matrix(d, n, seed=1), _matrix(n), _rows.aligned_empty((d, n))),
         flops=2,
@@ -177,59 +183,60 @@ KERNELS = {
     "sparse_gibbs": Kernel(sparse_gibbs, flops=2, count=_count),
     "sparse_product": Kernel(sparse_product, flops=2, count=_count),
 }
+CASES = [
+    pytest.param(name, d, id=f"{name}-{d}" if d else name)
+    for name, kernel in KERNELS.items()
+    for d in ((50, 200) if kernel.flops else (0,))
+]
 
 
-def measure(n, name, d):
-    """Return the unit of a kernel's speed, and its row: rates at the least and the median time, and
-    the median share of the limit.
+@pytest.mark.parametrize("name, d", CASES)
+def test_kernel(n, bench, limits, name, d):
+    """Time a kernel against its limit.
 
-    On a matrix too large for caches each round of a kernel that is counted in bytes has a limit of
-    its own, measured right before it on the same matrix: virtual machines change their bandwidth by
-    a third within seconds.
+    The share of the limit is a median over rounds. On a matrix too large for caches each round of
+    a kernel that is counted in bytes has a limit of its own, measured right before it on the same
+    matrix: virtual machines change their bandwidth by a third within seconds.
     """
-    kernel, is_sparse, seconds, limit_seconds = KERNELS[name], name.startswith("sparse"), [], []
-    compiled, load = getattr(COMPILED, kernel.name or name), os.getloadavg()[0]
-    amount, count = kernel.n_bytes or kernel.flops * d, kernel.count(n, d)
+    kernel, is_sparse = KERNELS[name], name.startswith("sparse")
+    compiled = getattr(COMPILED, kernel.name or name)
+    amount = kernel.n_bytes or kernel.flops * d
+    unit = "ns an entry" if is_sparse else "GB/s" if kernel.n_bytes else "GFLOP/s"
+    bench.group = f"kernels, {n} x {n}, {unit}"
+    bench.extra_info.update(kernel=f"{name} d={d}" if d else name, unit=unit)
     paired = kernel.n_bytes is not None and not is_sparse and n > CACHED_SIZE
-    # As the solver calls kernels.
-    with ThreadPoolExecutor(runner.THREADS) as pool, threads.single_threaded_blas():
-        error = error_of(kernel.name or name, kernel, d)
+    rounds, limit_seconds = 100 if n <= CACHED_SIZE else 15, []
+    with (
+        ThreadPoolExecutor(runner.THREADS) as pool,
+        threads.single_threaded_blas(),  # as the solver calls kernels
+    ):
+        bench.extra_info["error"] = error_of(kernel.name or name, kernel, d)
         arguments = kernel.arguments(n, d, COMPILED)
         row = arguments[0][:1].copy()
-        call = functools.partial(compiled, *arguments, n_threads=runner.THREADS)
         if paired:
             readers = machine.readers(arguments[0].reshape(n, n), pool, runner.THREADS)
-        for _ in range(101 if n <= CACHED_SIZE else 16):
+
+        def prepare():
             if kernel.restore:
                 arguments[0][:] = row
             if paired:
                 limit_seconds.append(min(map(machine.seconds, readers)))
-            seconds.append(machine.seconds(call))
-    seconds = np.array(seconds[1:])  # the first warms up
-    limit = machine.limits(runner.THREADS)["read" if kernel.n_bytes else "sgemm"]
+            return arguments, {"n_threads": runner.THREADS}
+
+        bench.pedantic(compiled, setup=prepare, rounds=rounds, warmup_rounds=1)
+    if bench.stats is None:  # under --benchmark-disable
+        return
+    seconds, count = np.array(bench.stats.stats.data), kernel.count(n, d)
+    rates, limit = amount * count / 1e9 / seconds, limits["read" if kernel.n_bytes else "sgemm"]
     if paired:
-        limit = 4 * n * n / 1e9 / np.array(limit_seconds[1:])
-    rates = amount * count / 1e9 / seconds
+        limit = 4 * n * n / 1e9 / np.array(limit_seconds[-rounds:])
     shown = np.sort(1e9 * seconds / count) if is_sparse else np.sort(rates)[::-1]
-    best = amount / limit if is_sparse else np.median(limit)
-    numbers = 1e3 * seconds.min(), 1e3 * np.median(seconds), shown[0], np.median(shown), best
-    row = [*(f"{x:.3g}" for x in numbers), f"{100 * np.median(rates / limit):.0f}"]
-    unit = "ns an entry" if is_sparse else "GB/s" if kernel.n_bytes else "GFLOP/s"
-    return unit, [f"{name} d={d}" if d else name, *row, f"{error:.0e}", f"{load:.1f}"]
-
-
-def table(options):
-    """Print a table for each size and unit."""
-    groups = {}
-    chosen = [name for name in KERNELS if all(word in name for word in options.only)]
-    for n, name in itertools.product(options.sizes or SIZES, chosen):
-        for d in (50, 200) if KERNELS[name].flops else (0,):
-            unit, row = measure(n, name, d)
-            groups.setdefault((n, unit), []).append(row)
-    for (n, unit), rows in groups.items():
-        heads = ["kernel", "ms, min", "median", f"{unit}, best", "median", f"limit, {unit}"]
-        heads += ["% of limit", "error", "load"]
-        runner.show(f"kernels, {n} x {n}, {unit}", heads, rows)
+    bench.extra_info.update(
+        rate=float(shown[0]),
+        rate_median=float(np.median(shown)),
+        limit=float(amount / limit if is_sparse else np.median(limit)),
+        share=float(np.median(rates / limit)),
+    )
 
 
 def error_of(name, kernel, d):
@@ -246,13 +253,3 @@ def _difference(a, b):
     if not isinstance(a, float | np.ndarray) or np.asarray(a).dtype.kind != "f":
         return 0.0
     return float(np.abs(np.subtract(a, b, dtype=np.float64)).max() / np.abs(b).max())
-
-
-def main(argv=None):
-    options = runner.parse(__spec__.name, __doc__, (), "only", "sizes", argv=argv)
-    options.parts = ["kernels"]
-    runner.make_tables(options, {"kernels": table})
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""Every hot kernel against the limits of the machine."""
