@@ -26,6 +26,7 @@ from .rules import MarginalProx, MarginalTerms
 if TYPE_CHECKING:
     from .sinkhorn_solver import SinkhornSolver
 
+NO_POTENTIALS = Potentials.full((0, 0))
 # Fraction of the tolerance at which iterations end; the rest is for the rounding of columns.
 MARGIN = 0.9
 
@@ -44,7 +45,7 @@ class LinearProblem:
         self.p, self.q = solver.p, solver.q
         self.scalings, self.precision = solver.scalings, solver.precision
         self.is_given = not solver.rule.has_free_marginals
-        self.separable = kernel.separable_potentials or Potentials.full((0, 0))
+        self.separable = kernel.separable_potentials or NO_POTENTIALS
         self.translation, self.is_annealed = 0.0, False
         self.terms = self.terms_at(epsilon)
         self.scaling_map: ScalingMap | None = None
@@ -83,14 +84,14 @@ class LinearProblem:
         n_next, began = pace.n_next(n_iter, goal.max_iter), time.perf_counter()
         error, n_done = self._iterate(pace.omega, n_next, goal.tol)
         ended, n_iter = time.perf_counter(), n_iter + n_done
-        look = Look(n_iter, error, (ended - began) / max(n_done, 1), self.deadline.at - ended)
-        if not is_look(n_iter):
-            return look
-        look = look._replace(max_log_scaling=self._max_log_scaling())
-        if not self.accelerates:
-            return look
-        self.newton.observe(error)
-        return look._replace(newton_price=self.newton.price(error))
+        max_log_scaling, price = 0.0, math.inf
+        if is_look(n_iter):
+            max_log_scaling = self._max_log_scaling()
+            if self.accelerates:
+                self.newton.observe(error)
+                price = self.newton.price(error)
+        seconds, left = (ended - began) / max(n_done, 1), self.deadline.at - ended
+        return Look(n_iter, error, seconds, left, max_log_scaling, price)
 
     def newton_step(self, look: Look, goal: Goal) -> int:
         """Take a Newton step; return the number of iterations that it counts as."""

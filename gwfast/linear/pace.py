@@ -84,18 +84,16 @@ class Pace(NamedTuple):
 
     def after(self, look: Look, action: Action, goal: Goal) -> "Pace":
         """Return the pace after an action."""
-        pace = self._replace(seconds=look.seconds)
+        omega, error, n_absorbed = self.omega, self.error, self.n_absorbed
         if action is Action.PLAIN:
-            return pace._replace(omega=1.0)
-        if action in (Action.ABSORB, Action.NEWTON):
-            n_absorbed = self.n_absorbed + (action is Action.ABSORB)
-            return Pace(seconds=look.seconds, n_absorbed=n_absorbed)
-        if action is not Action.PACE:
-            return pace
-        if goal.accelerates:
-            omega = next_omega(self.omega, self.rate(look.error), MAX_OMEGA)
-            pace = pace._replace(omega=omega)
-        return pace._replace(error=max(look.error, sys.float_info.min))
+            omega = 1.0
+        elif action in (Action.ABSORB, Action.NEWTON):
+            omega, error, n_absorbed = 1.0, math.inf, n_absorbed + (action is Action.ABSORB)
+        elif action is Action.PACE:
+            if goal.accelerates:
+                omega = next_omega(omega, self.rate(look.error), MAX_OMEGA)
+            error = max(look.error, sys.float_info.min)
+        return Pace(omega, error, look.seconds, n_absorbed)
 
 
 def is_look(n_iter: int) -> bool:
