@@ -105,13 +105,13 @@ def gromov_wasserstein_batch(
         seed=seed,
         takes_zero=True,
     )
-    given = dict(loss=loss, marginals=marginals)
+    terms = dict(loss=loss, marginals=marginals)
     if isinstance(problems, str) or not isinstance(problems, Iterable):
         raise TypeError(f"problems must be an iterable, got {type(problems).__name__}")
-    made = [_as_problem(k, one, given) for k, one in enumerate(problems)]
+    checked = [_as_problem(k, one, terms) for k, one in enumerate(problems)]
     n_threads = resolve_n_threads(n_threads, team=False)
     with single_threaded_blas(), reporting(progress) as report:
-        results = solve_all(made, settings, n_threads, report)
+        results = solve_all(checked, settings, n_threads, report)
     bad = [f"{k} ({one.status})" for k, one in enumerate(results) if not one.converged]
     if bad:
         shown = ", ".join([*bad[:5], "..."] if len(bad) > 5 else bad)
@@ -188,34 +188,34 @@ def solve_all(
 def _cheap(problem: QuadraticProblem, options: Settings) -> Settings:
     """Return the options with cheap starts, for one of many problems."""
     n, m = problem.shape
-    asked = isinstance(options.init, str) and options.init == "auto"
+    searches = isinstance(options.init, str) and options.init == "auto"
     plain = problem.is_balanced and options.method == PGD.name and not options.is_exact
     plain = plain and options.tier in ("auto", "dense") and options.search_time is None
     # Small problems begin at "exact", in a tenth of the time of a race.
-    if not asked or n * m > 10_000 or not plain:
+    if not searches or n * m > 10_000 or not plain:
         return options
     init = exact_start(options.seed, options.limits.deadline, options.n_starts)
     return dataclasses.replace(options, init=init)
 
 
 def _as_problem(
-    number: int, problem: QuadraticProblem | tuple, given: dict[str, Any]
+    number: int, problem: QuadraticProblem | tuple, terms: dict[str, Any]
 ) -> QuadraticProblem:
     with _numbered(number):
         if isinstance(problem, QuadraticProblem):
-            for name, value in given.items():
+            for name, value in terms.items():
                 if value not in ("square", "balanced"):
                     text = f"{name} must be left out for a QuadraticProblem, got {value!r}"
                     raise ValueError(text)
             return problem.refreshed()
         if isinstance(problem, tuple | list) and len(problem) in (2, 4):
-            return QuadraticProblem(*problem, **given)
-    came = type(problem).__name__
+            return QuadraticProblem(*problem, **terms)
+    type_name = type(problem).__name__
     if isinstance(problem, tuple | list):
-        came += f" of {len(problem)}"
+        type_name += f" of {len(problem)}"
     raise TypeError(
         f"problems[{number}] must be a QuadraticProblem or a tuple (x, y) or (x, y, p, q), got "
-        f"{came}"
+        f"{type_name}"
     )
 
 

@@ -32,8 +32,8 @@ def as_checkpoint(path: PathLike | None) -> Path | None:
     try:
         path = Path(os.fsdecode(path))
     except TypeError:
-        came = type(path).__name__
-        raise TypeError(f"checkpoint must be a path or None, got {came}") from None
+        type_name = type(path).__name__
+        raise TypeError(f"checkpoint must be a path or None, got {type_name}") from None
     if (path.exists() and not path.is_file()) or not path.absolute().parent.is_dir():
         raise ValueError(f"checkpoint must be a file in an existing folder, got {path}")
     return path
@@ -114,8 +114,8 @@ class Checkpoint:
         arrays: dict[str, Any] = {
             name: x for name, x in values.items() if isinstance(x, np.ndarray)
         }
-        others = {name: x for name, x in values.items() if name not in arrays}
-        numbers = json.dumps({**others, "identity": self._identity}, default=float)
+        values_to_write = {name: x for name, x in values.items() if name not in arrays}
+        numbers = json.dumps({**values_to_write, "identity": self._identity}, default=float)
         try:
             with replacing(self.path) as file:
                 content = digest(numbers, *(arrays[name] for name in sorted(arrays)))

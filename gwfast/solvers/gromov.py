@@ -272,9 +272,9 @@ def _prepared(
     if starts is not None:
         effort = effort._replace(races=False, n_states=len(starts))
     tier = choose(problem, options.tier, limit, threads, effort)
-    whole = tier == "dense" and placement is None
+    is_stored = tier == "dense" and placement is None
     for start in starts or ():
-        if not (whole or start.kind in ("product", "plan", "result", Seeds.kind)):
+        if not (is_stored or start.kind in ("product", "plan", "result", Seeds.kind)):
             where = "there" if tier == "dense" else f"in tier {str(tier)!r}"
             raise MemoryError(
                 f"init must be 'auto', 'product', Seeds or a plan {where}, as any other is made "

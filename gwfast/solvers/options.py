@@ -115,8 +115,8 @@ def as_options(options: SolverOptions | None) -> SolverOptions:
     if options is None:
         return SolverOptions()
     if not isinstance(options, SolverOptions):
-        came = type(options).__name__
-        raise TypeError(f"options must be a SolverOptions or None, got {came}")
+        type_name = type(options).__name__
+        raise TypeError(f"options must be a SolverOptions or None, got {type_name}")
     return options
 
 

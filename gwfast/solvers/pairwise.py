@@ -237,11 +237,11 @@ class Spaces:
                 vectors.append(x.astype(np.float64))
             features = vectors
         sizes, points = [cost.n for cost in geometries], list(map(np.flatnonzero, checked))
-        for k, own in enumerate(points):
-            if len(own) < sizes[k]:
-                geometries[k], checked[k] = geometries[k].take(own), checked[k][own]
+        for k, with_mass in enumerate(points):
+            if len(with_mass) < sizes[k]:
+                geometries[k], checked[k] = geometries[k].take(with_mass), checked[k][with_mass]
                 if features is not None:
-                    features[k] = features[k][own]
+                    features[k] = features[k][with_mass]
         shift = 0.0
         if LOSSES[loss].shift_invariant:
             shift = float(np.mean([x.mean_of(p) for x, p in zip(geometries, checked, strict=True)]))
@@ -263,7 +263,7 @@ class Spaces:
             alpha=self.alpha,
         )
 
-    def whole(self, pair: Pair, plan: np.ndarray | sparse.csr_array) -> sparse.csr_array:
+    def with_all_points(self, pair: Pair, plan: np.ndarray | sparse.csr_array) -> sparse.csr_array:
         """Return the plan of a pair, an array or sparse, as a CSR array with all points."""
         plan, (i, j) = sparse.coo_array(plan), pair
         entries = self.points[i][plan.row], self.points[j][plan.col]
@@ -307,8 +307,10 @@ class _Solver:
             # From the best of three first steps along two eigenvectors costs are by mean 3 to 7 %
             # lower than from the product plan, in about its time. If h is linear, both sides have
             # the same eigenvectors.
-            other = self._directions.get((1 - number, k)) if loss.keeps_factors else None
-            turns = directions(-values if number else values, masses, 2) if other is None else other
+            shared = self._directions.get((1 - number, k)) if loss.keeps_factors else None
+            turns = (
+                directions(-values if number else values, masses, 2) if shared is None else shared
+            )
             self._directions[number, k] = turns
         return Space(
             values,
@@ -328,13 +330,13 @@ class _Solver:
             results = solve_all(problems, self.options, self._n_threads, lambda event: None)
             late = [result.ending == Ending.TIME_LIMIT for result in results]
             # The cost is right also if all plans have it.
-            known = Status.CONVERGED, Status.UNCERTAIN
-            sure = [one.status in known or one.ending == Ending.EQUAL_COSTS for one in results]
+            settled = Status.CONVERGED, Status.UNCERTAIN
+            sure = [one.status in settled or one.ending == Ending.EQUAL_COSTS for one in results]
             plans = []
             if self.plans:
                 # Entries that are left out are below the rounding of float32.
                 plans = [result.coupling.tocsr(1e-8) for result in results]
-                plans = list(map(self.spaces.whole, pairs, plans))
+                plans = list(map(self.spaces.with_all_points, pairs, plans))
             costs = np.where(late, np.nan, [result.gw_cost for result in results])
             return costs, np.array(sure), plans
         deadline, costs = self.options.limits.deadline, np.full(len(pairs), np.nan)
@@ -359,7 +361,7 @@ class _Solver:
                     costs[number], converged[number] = 0.0, True
                 if self.plans:
                     plan = descents.plan if plan is None else plan
-                    plans[number] = self.spaces.whole(pairs[number], plan)
+                    plans[number] = self.spaces.with_all_points(pairs[number], plan)
         return costs, converged, plans
 
     def _isomorphism(self, i: int, j: int) -> np.ndarray | None:
@@ -430,9 +432,9 @@ class _Comparison:
         size = max(-(-len(left) // 24), CHUNK)
         while left:
             yield left[:size]
-            known = np.where(np.isnan(self.costs), np.inf, self.costs)
-            np.fill_diagonal(known, np.inf)
-            farthest = np.partition(known, k_nearest - 1, axis=1)[:, k_nearest - 1]
+            finite = np.where(np.isnan(self.costs), np.inf, self.costs)
+            np.fill_diagonal(finite, np.inf)
+            farthest = np.partition(finite, k_nearest - 1, axis=1)[:, k_nearest - 1]
             still = []
             for i, j in left[size:]:
                 if self.bounds[i, j] <= max(farthest[i], farthest[j]):

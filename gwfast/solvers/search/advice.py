@@ -166,11 +166,11 @@ def _of_twins(problem: QuadraticProblem) -> list[str]:
 
 def _of_symmetry(name: str, order: np.ndarray) -> str:
     """Return the remark on a symmetry of the side of this name."""
-    moved = np.flatnonzero(order != np.arange(len(order))).tolist()
-    pairs = [f"{k} to {order[k]}" for k in moved[:3]]
+    points = np.flatnonzero(order != np.arange(len(order))).tolist()
+    pairs = [f"{k} to {order[k]}" for k in points[:3]]
     return (
-        f"{name} is its own mirror image: a symmetry moves {len(moved)} points that cannot be told "
-        f"apart, {', '.join(pairs)}{' and so on' * (len(moved) > 3)}"
+        f"{name} is its own mirror image: a symmetry moves {len(points)} points that cannot be "
+        f"told apart, {', '.join(pairs)}{' and so on' * (len(points) > 3)}"
     )
 
 
@@ -191,9 +191,9 @@ def doubted(
     ties = all_tie(problem) if is_exact else result.ending == Ending.EQUAL_COSTS
     if ties:
         return result
-    known = result.candidates
-    chance = confidence_of(known, result.ending, kind_of(problem, is_exact))
-    candidates = Candidates(known, chance, known.rivals, known.product)
+    tried = result.candidates
+    chance = confidence_of(tried, result.ending, kind_of(problem, is_exact))
+    candidates = Candidates(tried, chance, tried.rivals, tried.product)
     result = dataclasses.replace(result, candidates=candidates)
     if not chance < LEVEL or result.ending not in (Ending.CONVERGED, Ending.TIE):
         return result
@@ -216,12 +216,12 @@ def warn_of(result: GWResult, limits: Limits) -> None:
     if result.status in (Status.CONVERGED, Status.STOPPED):
         return
     change = result.history[-1].change if result.history else 1.0
-    rest = f"change {change:.1e} (tol {limits.tol:.1e})"
+    at_last = f"change {change:.1e} (tol {limits.tol:.1e})"
     if result.method == "cg":
         size = abs(result.gw_cost) or 1.0
-        rest = f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
+        at_last = f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
     warnings.warn(
-        f"{ended} iterations with {rest} and marginal error {result.marginal_error:.1e} "
+        f"{ended} iterations with {at_last} and marginal error {result.marginal_error:.1e} "
         f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
         ConvergenceWarning,
         stacklevel=outside(),
@@ -333,12 +333,12 @@ def missed_rows(
     """Return status and advice if a plan of alternating projections is far from the masses of its
     rows; else the status as it is, and its advice.
     """
-    missed = float(np.abs(rows - linearization.problem.p).sum()) / 2
-    if not (linearization.method.alternating and missed > 0.5):
+    misplaced = float(np.abs(rows - linearization.problem.p).sum()) / 2
+    if not (linearization.method.alternating and misplaced > 0.5):
         return status, status.advice
     if status != Ending.MAX_OUTER:
         status = Ending.MISSED_ROWS
-    return status, f"{missed:.0%} of the mass is in other rows than p says; {status.advice}"
+    return status, f"{misplaced:.0%} of the mass is in other rows than p says; {status.advice}"
 
 
 def _size(geometry: Geometry, masses: Float64Array) -> float:

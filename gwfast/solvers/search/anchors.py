@@ -74,12 +74,12 @@ def _placed(
     if not len(first):
         return []
     seen = np.linspace(0, len(x) - 1, min(len(x), N_ROWS)).astype(np.intp)
-    apart = np.square(x[np.ix_(seen, rows)].T[:, :, None] - y[:, cols].T[:, None, :])
+    distances = np.square(x[np.ix_(seen, rows)].T[:, :, None] - y[:, cols].T[:, None, :])
     of_rows = np.broadcast_to(linear, (len(x), linear.shape[1]))[seen]
     scores = np.empty(len(first))
     for k, (i, j) in enumerate(zip(first, second, strict=True)):
         deadline.check()
-        scores[k] = _trimmed(((apart[i] + apart[j]) / 2 + of_rows).min(axis=1), share)
+        scores[k] = _trimmed(((distances[i] + distances[j]) / 2 + of_rows).min(axis=1), share)
     refined = []
     for k in np.argsort(scores, kind="stable")[:N_REFINED]:
         deadline.check()
@@ -105,16 +105,16 @@ def _candidates(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the numbers of pairs of points whose nearest costs (n, n - 1), (m, m - 1) agree best,
     in turn for several numbers of these.
     """
-    n, m, several = len(x), len(y), []
+    n, m, by_number = len(x), len(y), []
     # On 32 planted parts of 60 points 3 nearest costs alone led to 27 of the optima; where most
     # costs tie, as in graphs, few nearest costs tell nothing.
     for k in sorted({min(k, max(n // 3, 3)) for k in (3, 6, 24)}):
         left, right = x[:, :k], y[:, :k]
-        apart = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)
-        apart = (apart - 2.0 * left @ right.T).ravel()
-        few = np.argpartition(apart, min(N_CANDIDATES, n * m - 1))[:N_CANDIDATES]
-        several.append(few[np.argsort(apart[few], kind="stable")])
-    in_turn = np.stack(several, axis=1).ravel()
+        distances = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)
+        distances = (distances - 2.0 * left @ right.T).ravel()
+        closest = np.argpartition(distances, min(N_CANDIDATES, n * m - 1))[:N_CANDIDATES]
+        by_number.append(closest[np.argsort(distances[closest], kind="stable")])
+    in_turn = np.stack(by_number, axis=1).ravel()
     return in_turn[np.sort(np.unique(in_turn, return_index=True)[1])[:N_CANDIDATES]]
 
 
@@ -130,8 +130,8 @@ def _refined(
     placements, after more anchors twice.
     """
     for turn in range(3):
-        apart = np.square(x[:, rows].T[:, :, None] - y[:, cols].T[:, None, :])
-        cost = apart.mean(axis=0) + linear
+        distances = np.square(x[:, rows].T[:, :, None] - y[:, cols].T[:, None, :])
+        cost = distances.mean(axis=0) + linear
         best = cost.argmin(axis=1)
         least = cost[np.arange(len(x)), best]
         mutual = np.flatnonzero(cost.argmin(axis=0)[best] == np.arange(len(x)))

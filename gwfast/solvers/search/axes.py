@@ -42,24 +42,25 @@ def axis_starts(
         return []
     for geometry in (problem.x, problem.y):
         epsilon = epsilon / geometry.scale
-    found = []
+    descents = []
     for seed in seeds:
         deadline.check()
         rng = np.random.default_rng(seed)
         x, y = (_side(*one, rng) for one in ((problem.x, problem.p), (problem.y, problem.q)))
         if x is None or y is None:
             return []
-        few_x, few_y, others = x[rows[0]], y[rows[1]], [_statistics(side) for side in (x, y)]
+        few_x, few_y, statistics = x[rows[0]], y[rows[1]], [_statistics(side) for side in (x, y)]
         unary = np.square(_quantiles(x)[:, None] - _quantiles(y)).mean(axis=2)
-        for (*_, weight), left, right in zip(STATISTICS, *others, strict=True):
+        for (*_, weight), left, right in zip(STATISTICS, *statistics, strict=True):
             # The lowest optimum of axes does not always lead to the lowest optimum of words.
             for pairs in matched(left, right, weight * unary, rng)[:4]:
                 deadline.check()
                 scores = few_x[:, pairs[0]] @ few_y[:, pairs[1]].T
                 # The inverse temperature is in units of the standard deviation of the scores.
                 scores *= np.float32(1.1 / np.sqrt(len(pairs[0])))
-                found.append(_descended(few, scores, 0.5 * epsilon))  # few points need sharp plans
-    found.sort(key=lambda one: one[0])
+                # Few points need sharp plans.
+                descents.append(_descended(few, scores, 0.5 * epsilon))
+    descents.sort(key=lambda one: one[0])
     few_clouds = _clouds(few)
     product = np.outer(few.p @ few_clouds[0].features, few.q @ few_clouds[1].features)
 
@@ -67,7 +68,7 @@ def axis_starts(
         size = np.linalg.norm(contraction - product)
         return bool(np.linalg.norm(contraction - other) > 0.3 * size)
 
-    kept = distinct((x for _, x in found if np.isfinite(x).all()), most, differ)
+    kept = distinct((x for _, x in descents if np.isfinite(x).all()), most, differ)
     return [
         Start(f"axes {seeds[0]}, {rank}", functools.partial(_coupled, one, epsilon), "axes")
         for rank, one in enumerate(kept)
@@ -109,9 +110,9 @@ def components(
         slopes = np.tanh(white @ rotation.T)
         curvature = 1.0 - masses @ np.square(slopes)
         new = _orthogonal((slopes.T * masses) @ white - curvature[:, None] * rotation)
-        turned = np.abs(np.abs(np.einsum("ij,ij->i", new, rotation)) - 1.0).max()
+        rotated = np.abs(np.abs(np.einsum("ij,ij->i", new, rotation)) - 1.0).max()
         rotation = new
-        if turned < 1e-3:
+        if rotated < 1e-3:
             break
     sources = white @ rotation.T
     sources *= np.where(masses @ sources**3 < 0, np.float32(-1.0), np.float32(1.0))
@@ -161,8 +162,8 @@ def _statistics(sources: np.ndarray) -> Iterator[list[np.ndarray]]:
     for statistic, _ in STATISTICS:
         matrices = []
         for matrix in statistic(sources.astype(np.float64)):
-            off = ~np.eye(len(matrix), dtype=bool)
-            matrix = np.where(off, matrix - matrix[off].mean(), 0.0)
+            off_diagonal = ~np.eye(len(matrix), dtype=bool)
+            matrix = np.where(off_diagonal, matrix - matrix[off_diagonal].mean(), 0.0)
             matrices.append(matrix / max(np.linalg.norm(matrix), TINY))
         yield matrices
 
@@ -185,7 +186,7 @@ def matched(
     """
     shape = unary.shape
     unary = unary / max(unary.mean() * min(shape), TINY)
-    found = {}
+    matches = {}
     for start in range(20):
         plan = np.full(shape, 1.0 / max(shape))
         if start:
@@ -204,8 +205,8 @@ def matched(
                 break
             plan = plan + (1.0 if bend >= 0 else min(1.0, -slope / (2.0 * bend))) * step
         match = _permutation(plan)
-        found[match.tobytes()] = _gain(left, right, match) - np.vdot(unary, match), match
-    ranked = sorted(found.values(), key=lambda one: -one[0])
+        matches[match.tobytes()] = _gain(left, right, match) - np.vdot(unary, match), match
+    ranked = sorted(matches.values(), key=lambda one: -one[0])
     return [np.nonzero(match) for _, match in ranked]
 
 
@@ -246,8 +247,8 @@ def _descended(
         for _ in range(5):
             u = p / np.maximum(scores @ v, TINY)
             v = q / np.maximum(u @ scores, TINY)
-        moved = (u[:, None] * x.features).T @ scores
-        contraction = moved @ (v[:, None] * y.features)
+        product = (u[:, None] * x.features).T @ scores
+        contraction = product @ (v[:, None] * y.features)
         exponents = left @ contraction @ right.T
         if number == N_ITERATIONS:
             break

@@ -106,13 +106,13 @@ def _clustered(
     while len(chosen) < count and weights.sum() > 0:
         center = points[rng.choice(len(points), p=weights / weights.sum())]
         chosen.append(center)
-        apart = squares - 2.0 * (points @ center) + center @ center
-        near = np.minimum(near, np.maximum(apart, 0.0))
+        distances = squares - 2.0 * (points @ center) + center @ center
+        near = np.minimum(near, np.maximum(distances, 0.0))
         weights = near * masses
     centers = np.array(chosen)
     for _ in range(12):
-        apart = points @ centers.T - np.square(centers).sum(axis=1) / 2.0
-        _, groups = np.unique(apart.argmax(axis=1), return_inverse=True)
+        distances = points @ centers.T - np.square(centers).sum(axis=1) / 2.0
+        _, groups = np.unique(distances.argmax(axis=1), return_inverse=True)
         member = np.zeros((groups.max() + 1, len(points)), dtype=points.dtype)
         member[groups, np.arange(len(points))] = np.maximum(masses, TINY)
         centers = (member @ points) / member.sum(axis=1, keepdims=True)

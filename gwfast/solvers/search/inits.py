@@ -56,8 +56,8 @@ def as_start(
         starts["exact"] = exact_start(seed)
         return starts[one_of(init, name, (*starts, *also))]
     if init is None or hasattr(init, "plan"):
-        came = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
-        raise TypeError(f"{name} must be the name of a start, Seeds or a plan, got {came}")
+        type_name = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
+        raise TypeError(f"{name} must be the name of a start, Seeds or a plan, got {type_name}")
     plan = in_order(init, name, *problem.orders, of="x and y")
     return given(as_plan(plan, name, problem.shape, dtype))
 

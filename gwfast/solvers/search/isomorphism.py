@@ -80,13 +80,13 @@ def symmetry(problem: QuadraticProblem, coupling: Coupling) -> tuple[str, np.nda
     for number, (name, geometry, masses) in enumerate(sides):
         if not _has_similar(geometry, masses):
             continue
-        geometry, own = geometry.to_dense(), np.arange(len(masses))
+        geometry, identity = geometry.to_dense(), np.arange(len(masses))
         rounding = _rounding(geometry)
         same = QuadraticProblem.from_checked(geometry, geometry, Balanced(masses, masses))
         costs = linear if linear is None or number == 0 else linear.T
         most = max(16, int(1e9 / len(masses) ** 3))
         for order in itertools.islice(isomorphisms(same, rounding, most), 8):
-            order = np.where(masses > 0, order.argmax(axis=1), own)
+            order = np.where(masses > 0, order.argmax(axis=1), identity)
             if costs is not None and not np.allclose(costs[order], costs, rtol=1e-6, atol=0.0):
                 continue
             plan = coupling.toarray() if number == 0 else coupling.toarray().T
@@ -141,10 +141,10 @@ def twins(
             continue
         first = np.empty(len(group), dtype=np.intp)
         for rows in row_blocks(len(group), len(group)):
-            some = group[rows]
-            foreseen = weights[some, None] - weights[group]
-            foreseen *= diagonal[some, None] - matrix[np.ix_(some, group)]
-            foreseen -= weighted[some, None] - weighted[group]
+            part = group[rows]
+            foreseen = weights[part, None] - weights[group]
+            foreseen *= diagonal[part, None] - matrix[np.ix_(part, group)]
+            foreseen -= weighted[part, None] - weighted[group]
             first[rows] = (np.abs(foreseen) <= size * n**0.5).argmax(axis=1)
         for leader in np.flatnonzero(np.bincount(first, minlength=len(group)) > 1):
             points = group[first == leader]
@@ -160,11 +160,11 @@ def _are_twins(geometry: DenseCost, points: np.ndarray, size: float) -> np.ndarr
     first, here, matrix = points[0], np.arange(len(points)), geometry.matrix
     equal = np.ones(len(points), dtype=bool)
     for costs in (matrix,) if geometry.symmetric else (matrix, matrix.T):
-        own = costs[points].astype(np.float64)
-        apart = np.abs(own - costs[first])
-        apart[here, points] = np.abs(own[here, points] - costs[first, first])
-        apart[:, first] = np.abs(own[:, first] - costs[first, points])
-        equal &= apart.max(axis=1) <= size
+        costs_of_points = costs[points].astype(np.float64)
+        differences = np.abs(costs_of_points - costs[first])
+        differences[here, points] = np.abs(costs_of_points[here, points] - costs[first, first])
+        differences[:, first] = np.abs(costs_of_points[:, first] - costs[first, points])
+        equal &= differences.max(axis=1) <= size
     return equal
 
 
@@ -232,9 +232,9 @@ class Canonical:
 
     def plan(self, plan: np.ndarray) -> np.ndarray:
         """Return a plan of the original problem from a plan of `problem`."""
-        whole = np.empty(self._original.shape)
-        whole[np.ix_(*self._orders)] = plan.T if self._exchanges else plan
-        return whole
+        original = np.empty(self._original.shape)
+        original[np.ix_(*self._orders)] = plan.T if self._exchanges else plan
+        return original
 
     def restore(self, solution: ExactSolution) -> ExactSolution:
         """Return the `ExactSolution` of the original problem."""
@@ -305,14 +305,14 @@ class _Search:
         if n_colors == n:
             cols = np.empty(n, dtype=np.intp)
             cols[order[0]] = order[1]
-            apart = self._costs[0] - self._costs[1][np.ix_(cols, cols)]
-            if abs(apart).max() <= self._rounding:
+            differences = self._costs[0] - self._costs[1][np.ix_(cols, cols)]
+            if abs(differences).max() <= self._rounding:
                 yield cols
             return
         rows, cols = order[:, ranks == np.bincount(ranks).argmax()] + [[0], [n]]
-        some = self._weights[0, rows]
+        weights = self._weights[0, rows]
         # Rows of twins differ at these points only: any order is as good.
-        if (abs(some[1:] - some[0]) > self._rounding).sum() <= 2 * (len(rows) - 1):
+        if (abs(weights[1:] - weights[0]) > self._rounding).sum() <= 2 * (len(rows) - 1):
             colors[rows] = colors[cols] = self._own[: len(rows)]
             yield from self.pairs(colors, n_colors)
             return

@@ -69,6 +69,6 @@ def _lengths(similarity: np.ndarray) -> np.ndarray:
     steps = np.where(linked, 1.0 - np.log(np.where(linked, similarity, 1.0) / largest), 0.0)
     np.fill_diagonal(steps, 0.0)
     lengths = shortest_path(steps, method="D", directed=False)
-    apart = ~np.isfinite(lengths)
-    lengths[apart] = lengths[~apart].max() + 1.0
+    unlinked = ~np.isfinite(lengths)
+    lengths[unlinked] = lengths[~unlinked].max() + 1.0
     return lengths

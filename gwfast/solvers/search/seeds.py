@@ -151,13 +151,15 @@ def known_pairs(
     entries: Any = dictionary
     if not (
         isinstance(entries, list)
-        and all(isinstance(one, tuple | list) and len(one) == 2 for one in entries)
+        and all(isinstance(entry, tuple | list) and len(entry) == 2 for entry in entries)
     ):
         entries = as_mapping(entries, name).items()
     pairs: dict[tuple[str, str], None] = {}
-    for word, known in entries:
-        several = as_translations({known} if isinstance(known, str) else known, word, name)
-        pairs.update(dict.fromkeys((word, other) for other in several))
+    for word, translations in entries:
+        words = as_translations(
+            {translations} if isinstance(translations, str) else translations, word, name
+        )
+        pairs.update(dict.fromkeys((word, translation) for translation in words))
     first_x, first_y = _firsts(words_x, "words_x"), _firsts(words_y, "words_y")
     n_fit = sum(x in first_x and y in first_y for x, y in pairs)
     n_turned = sum(y in first_x and x in first_y for x, y in pairs)
