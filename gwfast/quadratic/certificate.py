@@ -293,7 +293,7 @@ class Linearized:
 
 
 def after_a_step(
-    at: Linearized,
+    linearized: Linearized,
     costs: Costs,
     method: Method,
     epsilon: float,
@@ -307,15 +307,15 @@ def after_a_step(
     potentials begins at `potentials`, if these are known.
     """
     least, precision = float(np.finfo(dtype).tiny), SINGLE if dtype == np.float32 else DOUBLE
-    rounding = precision.rounding * (1.0 + at.cost_scale / epsilon)
+    rounding = precision.rounding * (1.0 + linearized.cost_scale / epsilon)
     # The costs here are sums of larger terms, which are rounded in float64.
-    rounding += DOUBLE.rounding * at.magnitude / epsilon
+    rounding += DOUBLE.rounding * linearized.magnitude / epsilon
     # The last step was within tolerance; the next one may be ten times as long. A bound
     # above a tenth of the plan would be met by any plan.
     bound = min(10 * tol + ROUNDINGS * rounding, 0.1)
     if method.alternating:
-        return Distance(alternation(at, costs, epsilon, least), 0.0, 0.0), bound
-    plan = GibbsPlan(at, epsilon, least if method.proximal else None)
+        return Distance(alternation(linearized, costs, epsilon, least), 0.0, 0.0), bound
+    plan = GibbsPlan(linearized, epsilon, least if method.proximal else None)
     return plan.nearest(potentials, max_iter, bound / 2), bound
 
 
@@ -341,10 +341,11 @@ class GibbsPlan:
     Proximal steps have a `least` entry of the plan whose distance epsilon weighs.
     """
 
-    def __init__(self, at: Linearized, epsilon: float, least: float | None = None) -> None:
-        self._at, self._epsilon, self._least = at, epsilon, least
-        rule = at.problem.rule
-        self._unused = np.maximum(rule.p - at.row_sums, 0), np.maximum(rule.q - at.column_sums, 0)
+    def __init__(self, linearized: Linearized, epsilon: float, least: float | None = None) -> None:
+        self._linearized, self._epsilon, self._least = linearized, epsilon, least
+        rule = linearized.problem.rule
+        rows, cols = linearized.row_sums, linearized.column_sums
+        self._unused = np.maximum(rule.p - rows, 0), np.maximum(rule.q - cols, 0)
         # Points of a partial plan that do not use up their masses have one potential.
         sides = zip(self._unused, (rule.p, rule.q), strict=True)
         self._tied = [rule.takes_mass & (unused > 1e-4 * masses) for unused, masses in sides]
@@ -355,8 +356,8 @@ class GibbsPlan:
         """Return the smallest `Distance` on the way of iterations from `potentials` (or None), and
         then from a regression, until it is small enough.
         """
-        if not self._at.problem.rule.takes_q:
-            free = np.zeros(len(self._at.column_sums))
+        if not self._linearized.problem.rule.takes_q:
+            free = np.zeros(len(self._linearized.column_sums))
             return self._distance(self._fit_rows(free), free)
         best = Distance(np.inf, np.inf, np.inf)
         if potentials is not None:
@@ -367,20 +368,22 @@ class GibbsPlan:
         return best
 
     def _exponent(self, rows: slice) -> Float64Array:
-        made = self._at.cost(rows) / -self._epsilon
+        made = self._linearized.cost(rows) / -self._epsilon
         if self._least is not None:
-            made += np.log(np.maximum(self._at.plan(rows), self._least))
+            made += np.log(np.maximum(self._linearized.plan(rows), self._least))
         return made
 
     def _fit_rows(self, g: Float64Array) -> Float64Array:
-        sums = np.concatenate([logsumexp(self._exponent(s) + g, 1) for s in self._at.slices])
-        return _fitted(self._at.row_sums, sums, self._tied[0])
+        sums = np.concatenate(
+            [logsumexp(self._exponent(s) + g, 1) for s in self._linearized.slices]
+        )
+        return _fitted(self._linearized.row_sums, sums, self._tied[0])
 
     def _fit_columns(self, f: Float64Array) -> Float64Array:
-        sums = np.full(len(self._at.column_sums), -np.inf)
-        for rows in self._at.slices:
+        sums = np.full(len(self._linearized.column_sums), -np.inf)
+        for rows in self._linearized.slices:
             sums = np.logaddexp(sums, logsumexp(self._exponent(rows) + f[rows, None], 0))
-        return _fitted(self._at.column_sums, sums, self._tied[1])
+        return _fitted(self._linearized.column_sums, sums, self._tied[1])
 
     def _iterated(
         self, best: Distance, f: Float64Array, g: Float64Array, max_iter: int, enough: float
@@ -403,13 +406,13 @@ class GibbsPlan:
 
     def _distance(self, f: Float64Array, g: Float64Array) -> Distance:
         """Return the `Distance` of the plan of two potentials."""
-        at, total, unused, truncated_mass = self._at, 0.0, 0.0, 0.0
-        for rows in at.slices:
-            plan = at.plan(rows)
+        linearized, total, unused, truncated_mass = self._linearized, 0.0, 0.0, 0.0
+        for rows in linearized.slices:
+            plan = linearized.plan(rows)
             made = np.exp(self._exponent(rows) + f[rows, None] + g)
-            total += float(np.abs(made - plan).sum()) / (at.mass or 1.0)
-            truncated_mass += float(made[plan <= 0].sum()) / (at.mass or 1.0)
-        if at.problem.rule.takes_mass:
+            total += float(np.abs(made - plan).sum()) / (linearized.mass or 1.0)
+            truncated_mass += float(made[plan <= 0].sum()) / (linearized.mass or 1.0)
+        if linearized.problem.rule.takes_mass:
             sides = zip(self._unused, (f, g), strict=True)
             unused = sum(float(masses @ np.minimum(x.max() - x, 1.0)) for masses, x in sides)
         return Distance(total, unused, truncated_mass)
@@ -418,11 +421,12 @@ class GibbsPlan:
         """Return potentials by least squares: where logarithms of the other plan can be trusted,
         they are sums of two potentials but for the cost. Proximal steps weigh them by mass.
         """
-        at, (f, g) = self._at, (np.zeros(size) for size in self._at.problem.shape)
+        linearized = self._linearized
+        f, g = (np.zeros(size) for size in linearized.problem.shape)
         for _ in range(200):
             total, weights = np.zeros(len(g)), np.full(len(g), 1e-30)
-            for rows in at.slices:
-                plan = at.plan(rows)
+            for rows in linearized.slices:
+                plan = linearized.plan(rows)
                 known = plan > 1e-30
                 weight = known * (1.0 if self._least is None else plan)
                 logs = np.log(np.where(known, plan, 1.0))
@@ -436,19 +440,19 @@ class GibbsPlan:
         return f, g
 
 
-def alternation(at: Linearized, costs: Costs, epsilon: float, least: float) -> float:
+def alternation(linearized: Linearized, costs: Costs, epsilon: float, least: float) -> float:
     """Return the L1 distance of a plan from the plan after an iteration of alternating projections:
     linearize and fit the rows, linearize and fit the columns.
     """
-    problem, now, plan = at.problem, at, at.plan(slice(None))
+    problem, now, plan = linearized.problem, linearized, linearized.plan(slice(None))
     for axis, masses in ((1, problem.p), (0, problem.q)):
         exponent = np.log(np.maximum(now.plan(slice(None)), least)) - now.cost() / epsilon
         exponent[problem.p == 0] = exponent[:, problem.q == 0] = -np.inf
         potential = _fitted(masses, logsumexp(exponent, axis))
         made = np.exp(exponent + np.expand_dims(potential, axis))
         if axis == 1:
-            now = Linearized(problem, costs, made.__getitem__, at.separable)
-    return float(np.abs(made - plan).sum()) / (at.mass or 1.0)
+            now = Linearized(problem, costs, made.__getitem__, linearized.separable)
+    return float(np.abs(made - plan).sum()) / (linearized.mass or 1.0)
 
 
 def _fitted(
@@ -464,14 +468,14 @@ def _fitted(
     return made
 
 
-def frank_wolfe_gap(at: Linearized) -> float:
+def frank_wolfe_gap(linearized: Linearized) -> float:
     """Return how far the linearized objective of a plan is above the least of all plans of these
     marginals, at most (Frank and Wolfe, 1956; Jaggi, ICML 2013, equation 2).
 
     By weak duality, any potentials below the cost bound the least cost of a plan from below; the
     optimal potentials of the linear program make the gap exact.
     """
-    cost, plan, rule = at.cost(), at.plan(slice(None)), at.problem.rule
+    cost, plan, rule = linearized.cost(), linearized.plan(slice(None)), linearized.problem.rule
     if not rule.takes_q:
         return 2 * float(np.vdot(plan, cost - cost.min(axis=1)[:, None]))
     program = LinearProgram(rule)
@@ -481,16 +485,16 @@ def frank_wolfe_gap(at: Linearized) -> float:
     f = (part - g).min(axis=1)
     plan = program.part(plan)
     if rule.takes_mass:
-        plan[:-1, -1] = np.maximum(rule.p - at.row_sums, 0.0)[program.rows]
-        plan[-1, :-1] = np.maximum(rule.q - at.column_sums, 0.0)[program.columns]
+        plan[:-1, -1] = np.maximum(rule.p - linearized.row_sums, 0.0)[program.rows]
+        plan[-1, :-1] = np.maximum(rule.q - linearized.column_sums, 0.0)[program.columns]
         plan[-1, -1] = 0.0
     return 2 * float(np.vdot(plan, part - f[:, None] - g))
 
 
-def relative_gap(at: Linearized) -> float:
+def relative_gap(linearized: Linearized) -> float:
     """Return the Frank-Wolfe gap of a plan over its objective, or over the rounding of that."""
-    rounding = at.magnitude * ROUNDINGS * SINGLE.rounding
-    return frank_wolfe_gap(at) / (max(abs(at.gw_cost), rounding) or 1.0)
+    rounding = linearized.magnitude * ROUNDINGS * SINGLE.rounding
+    return frank_wolfe_gap(linearized) / (max(abs(linearized.gw_cost), rounding) or 1.0)
 
 
 class LinearProgram:

@@ -204,12 +204,12 @@ class Descent:
         """Objective of the plan. If rounding or missed marginals may move `gw_cost` by more than
         `certificate.MAX_ERROR`, it is computed in float64 from the plan.
         """
-        at, last, problem = self.linearization, self.steps[-1], self.problem
+        linearization, last, problem = self.linearization, self.steps[-1], self.problem
         allowed = certificate.MAX_ERROR * abs(last.gw_cost)
-        rounding = at.precision.cost_rounding * last.magnitude
-        if at.is_elsewhere or rounding + self._missed() <= allowed:
+        rounding = linearization.precision.cost_rounding * last.magnitude
+        if linearization.is_elsewhere or rounding + self._missed() <= allowed:
             return last.gw_cost
-        value = at.own_objective(self.state) if rounding <= allowed else None
+        value = linearization.own_objective(self.state) if rounding <= allowed else None
         if value is None:
             value = certificate.objective(problem, self.coupling, self.linear_value)
             value += problem.rule.penalty(*self.marginals)
@@ -353,7 +353,7 @@ def outer_step(number: int, step: Step) -> OuterStep:
 
 
 def descend(
-    at: Descent,
+    descent: Descent,
     limits: Limits,
     *,
     callback: Callback | None = None,
@@ -364,19 +364,20 @@ def descend(
     After each iteration the callback sees a `LiveStep`, and ends the descent if it returns true;
     after each but the last, `save` gets the descent.
     """
-    at, began = dataclasses.replace(at, status=None), time.perf_counter() - at.seconds
-    linearization, epsilons = at.linearization, at.epsilons
+    began = time.perf_counter() - descent.seconds
+    descent = dataclasses.replace(descent, status=None)
+    linearization, epsilons = descent.linearization, descent.epsilons
     # A checkpoint or a callback sees each iteration, and no verdict of this loop is lost.
-    if linearization.is_small and callback is None and save is None and at.verdict is None:
-        [at] = descend_small([at], [limits])
+    if linearization.is_small and callback is None and save is None and descent.verdict is None:
+        [descent] = descend_small([descent], [limits])
     units = linearization.cost_scale, linearization.precision
     solvers: list[SinkhornSolver] = []
     buffer = None
-    while at.status is None:
+    while descent.status is None:
         solvers = solvers or solvers_of(linearization)
-        verdict, iterate = at.verdict or Verdict.first(linearization), at.iterate
-        epsilon = epsilons.epsilon_at(len(at.steps))
-        thorough = verdict.is_thorough(len(at.steps), limits)
+        verdict, iterate = descent.verdict or Verdict.first(linearization), descent.iterate
+        epsilon = epsilons.epsilon_at(len(descent.steps))
+        thorough = verdict.is_thorough(len(descent.steps), limits)
         least_error, change = (
             linearization.least_error(iterate.state),
             iterate.expected * iterate.change,
@@ -384,21 +385,21 @@ def descend(
         tol, most = verdict.inner_goal(linearization, limits, change, thorough, least_error)
         result = take_step(
             linearization, solvers, iterate.state, in_units(epsilon, *units), tol=tol,
-            max_iter=most, deadline=limits.clock(at.update_seconds),
+            max_iter=most, deadline=limits.clock(descent.update_seconds),
             # Damping needs the last plan.
             buffer=None if verdict.cycle.damping else buffer, product_tol=verdict.product_tol,
         )  # fmt: skip
-        step = _step(at, result, epsilon, thorough, least_error, began)
-        at = _follow(at, result, step, limits, verdict, callback)
+        step = _step(descent, result, epsilon, thorough, least_error, began)
+        descent = _follow(descent, result, step, limits, verdict, callback)
         buffer = linearization.buffer_of(result.kernel)
         del result, iterate  # the state before
-        if save is not None and at.status is None:
-            save(at)
-    return dataclasses.replace(at, seconds=time.perf_counter() - began)
+        if save is not None and descent.status is None:
+            save(descent)
+    return dataclasses.replace(descent, seconds=time.perf_counter() - began)
 
 
 def _step(
-    at: Descent,
+    descent: Descent,
     result: StepResult,
     epsilon: float,
     thorough: bool,
@@ -406,17 +407,17 @@ def _step(
     began: float,
 ) -> Step:
     """Return the `Step` of an iteration."""
-    linearization, before, state = at.linearization, at.iterate.state, result.state
-    rule = at.problem.rule
+    linearization, before, state = descent.linearization, descent.iterate.state, result.state
+    rule = descent.problem.rule
     units = linearization.cost_scale, linearization.precision
     change, frobenius_change = linearization.distances(before, state)
     floor = linearization.precision.rounding / in_units(epsilon, *units)
-    exact, corrected = linearization.exactness(at.state, before, state)
+    exact, corrected = linearization.exactness(descent.state, before, state)
     f = result.solution.potentials.f
-    distances = [_distance(potentials, f) for potentials in at.trail]
+    distances = [_distance(potentials, f) for potentials in descent.trail]
     return Step(
         gw_cost=state.objective,
-        gw_before=at.iterate.gw_cost,
+        gw_before=descent.iterate.gw_cost,
         epsilon=epsilon,
         change=change,
         frobenius_change=frobenius_change,
@@ -427,7 +428,7 @@ def _step(
         mass=float(state.row_sums.sum()) / rule.mass if rule.is_relaxed else 1.0,
         magnitude=linearization.magnitude(state),
         floor=floor,
-        extrapolated=at.iterate.extrapolated,
+        extrapolated=descent.iterate.extrapolated,
         thorough=thorough,
         least_error=least_error,
         returned=len(distances) == 2 and distances[0] < distances[1],
@@ -439,7 +440,7 @@ def _step(
 
 
 def _follow(
-    at: Descent,
+    descent: Descent,
     result: StepResult,
     step: Step,
     limits: Limits,
@@ -447,10 +448,10 @@ def _follow(
     callback: Callback | None,
 ) -> Descent:
     """Return the descent after a step: judge it, and let the state move to where steps lead."""
-    linearization, before, state = at.linearization, at.iterate.state, result.state
+    linearization, before, state = descent.linearization, descent.iterate.state, result.state
     if former.cycle.damping:
         state = linearization.damped(before, state, former.cycle.damping)
-        step, rule = step._replace(gw_cost=state.objective), at.problem.rule
+        step, rule = step._replace(gw_cost=state.objective), descent.problem.rule
         if not rule.is_relaxed:
             missed = rule.error(state.row_sums, state.column_sums)
             error = missed / rule.plan_mass(state.row_sums)
@@ -460,30 +461,31 @@ def _follow(
         known = result
     # A linear problem that was cut short ends the loop.
     ended = None
-    if limits.late(max(at.update_seconds, result.seconds)):
+    if limits.late(max(descent.update_seconds, result.seconds)):
         ended = Ending.TIME_LIMIT
-    trail = (*at.trail, result.solution.potentials.f)[-2:]
-    at = dataclasses.replace(at, steps=(*at.steps, step), step_result=known, trail=trail)
+    trail = (*descent.trail, result.solution.potentials.f)[-2:]
+    steps = (*descent.steps, step)
+    descent = dataclasses.replace(descent, steps=steps, step_result=known, trail=trail)
     if callback is not None:
-        shown = outer_step(len(at.steps), step)
-        snapshot = functools.partial(at._coupling, linearization.snapshot)
+        shown = outer_step(len(descent.steps), step)
+        snapshot = functools.partial(descent._coupling, linearization.snapshot)
         if LiveStep.stops(callback, shown, snapshot, step.frobenius_change):
             ended = Ending.STOPPED
         elif limits.late(result.seconds):  # a callback takes time as well
             ended = Ending.TIME_LIMIT
-    final = step.epsilon == at.epsilons.last
-    verdict = verdict_on(at.steps, linearization, limits, former, final=final, ended=ended)
+    final = step.epsilon == descent.epsilons.last
+    verdict = verdict_on(descent.steps, linearization, limits, former, final=final, ended=ended)
     if verdict.sharpens:
         units = linearization.cost_scale, linearization.precision
         sharper = linearization.sharpened(before, state, in_units(step.epsilon, *units))
         if sharper is None:
-            exact = (*at.steps[:-1], step._replace(exact=True))
-            at = dataclasses.replace(at, steps=exact)
+            exact = (*descent.steps[:-1], step._replace(exact=True))
+            descent = dataclasses.replace(descent, steps=exact)
             verdict = verdict_on(exact, linearization, limits, former, final=final, ended=ended)
         else:
             state = sharper
-            at = dataclasses.replace(at, step_result=known._replace(state=state))
-    moves = at.moves or (SampleMoves() if linearization.samples else Anderson())
+            descent = dataclasses.replace(descent, step_result=known._replace(state=state))
+    moves = descent.moves or (SampleMoves() if linearization.samples else Anderson())
     iterate = NextIterate(state, step.change, step.gw_cost)
     if verdict.status is not None:
         moves = moves._replace(fallback=None)
@@ -491,14 +493,14 @@ def _follow(
         moves, iterate = moves.advance(
             linearization, before, state, step, result=result, limits=limits,
             product_tol=former.product_tol,
-            fixed_point=functools.partial(_fixed_point, at.epsilons.last),
+            fixed_point=functools.partial(_fixed_point, descent.epsilons.last),
             # A move before the last iteration could not be undone.
-            may_move=limits.stopping.n_plain < len(at.steps) < limits.max_outer - 1,
+            may_move=limits.stopping.n_plain < len(descent.steps) < limits.max_outer - 1,
         )  # fmt: skip
     else:
         moves = moves.reset()
     return dataclasses.replace(
-        at, iterate=iterate, status=verdict.status, verdict=verdict, moves=moves
+        descent, iterate=iterate, status=verdict.status, verdict=verdict, moves=moves
     )
 
 

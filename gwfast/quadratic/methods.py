@@ -115,22 +115,22 @@ def take_step(
         epsilon, tol, relaxation = _relaxed(linearization, state, epsilon, tol)
         is_gone = relaxation.mass <= VANISHED * rule.mass
     for solver in solvers:
-        at = state
-        kernel = linearization.kernel(at, epsilon, buffer)
+        previous = state
+        kernel = linearization.kernel(previous, epsilon, buffer)
         if is_gone:
             solution = solver.vanish(kernel)
         else:
             solution = solver.solve(
                 kernel,
                 epsilon,
-                at.potentials,
+                previous.potentials,
                 tol=tol,
                 max_iter=max_iter,
                 deadline=deadline,
                 relaxation=relaxation,
             )
         began = time.perf_counter()
-        state = linearization.state_of(kernel, solution, at, product_tol=product_tol)
+        state = linearization.state_of(kernel, solution, previous, product_tol=product_tol)
         seconds += time.perf_counter() - began
         n_inner, buffer = n_inner + solution.n_iter, None
     if rule.is_relaxed:

@@ -87,8 +87,9 @@ def descend_each(
     `Descent` `first` is at the first plan and has made no iteration. Return the objective of each,
     NaN where that loop can make no iteration, and the numbers of iterations.
     """
-    at, values, done = first.linearization, np.full(len(plans), np.nan), np.zeros(len(plans), int)
-    compiled = _in_own_type(first, limits) if at.is_small else None
+    linearization = first.linearization
+    values, done = np.full(len(plans), np.nan), np.zeros(len(plans), int)
+    compiled = _in_own_type(first, limits) if linearization.is_small else None
     if compiled is None:
         return values, done
     left = several = [compiled.from_plan(plan) for plan in plans]
@@ -98,14 +99,14 @@ def descend_each(
         left = [one for one, how in ended if how == MORE and one.done < one.most]
     for k, one in enumerate(several):
         if one.done:
-            values[k], done[k] = at.cost_scale * one.steps[-1, VALUE], one.done
+            values[k], done[k] = linearization.cost_scale * one.steps[-1, VALUE], one.done
     return values, done
 
 
-def suits_descent(at: DenseLinearization) -> bool:
+def suits_descent(linearization: DenseLinearization) -> bool:
     """Return whether the compiled loop can make the iterations of a linearization, and pays."""
-    (n, m), allowed = at.problem.shape, at.tuning
-    if n * m * (n + m) > 2 * allowed.few_points**3 or at.problem.rule.name not in RULES:
+    (n, m), allowed = linearization.problem.shape, linearization.tuning
+    if n * m * (n + m) > 2 * allowed.few_points**3 or linearization.problem.rule.name not in RULES:
         return False
     return allowed.small_descents and allowed.newton
 
@@ -114,13 +115,13 @@ def _in_own_type(descent: Descent, limits: Limits) -> CompiledDescent | None:
     """Return the compiled descent of a `Descent`, or None if rounding may move the plan by more
     than its verdicts allow for.
     """
-    at = descent.linearization
-    epsilon = in_units(descent.epsilons.last, at.cost_scale, at.precision)
-    precision, rounding = at.precision, at.precision.cost_rounding * at.magnitude(descent.state)
+    linearization, precision = descent.linearization, descent.linearization.precision
+    epsilon = in_units(descent.epsilons.last, linearization.cost_scale, precision)
+    rounding = precision.cost_rounding * linearization.magnitude(descent.state)
     floor = precision.rounding / epsilon
     if floor > judge.UNSTABLE or descent.status is not None:
         return None
-    judged = limits.stopping.numbers(limits, precision, floor, rounding / at.cost_scale)
+    judged = limits.stopping.numbers(limits, precision, floor, rounding / linearization.cost_scale)
     tol = limits.marginal_tol
     judged |= dict(
         plain=limits.stopping.n_plain - len(descent.steps),
@@ -129,17 +130,18 @@ def _in_own_type(descent: Descent, limits: Limits) -> CompiledDescent | None:
         # By steps in float32 a cycle ended .4 % higher (tests/quadratic/test_cycles.py).
         newton_below=newton.NEAR if precision is DOUBLE else 0.0,
     )
-    return _compiled(descent, limits, at.precision, judged)
+    return _compiled(descent, limits, precision, judged)
 
 
 def _in_float32(descent: Descent, limits: Limits) -> CompiledDescent | None:
     """Return the compiled descent in float32 that a float64 descent begins with, or None."""
-    at, n_entries = descent.linearization, math.prod(descent.problem.shape)
+    linearization, n_entries = descent.linearization, math.prod(descent.problem.shape)
     few = n_entries < FLOAT32_ENTRIES or limits.max_outer < FLOAT32_OUTER or descent.steps
-    plain = at.problem.is_balanced and not (at.method.proximal or at.method.alternating)
-    if few or at.precision is SINGLE or limits.tol > FLOAT32_TOL or not plain:
+    method = linearization.method
+    plain = descent.problem.is_balanced and not (method.proximal or method.alternating)
+    if few or linearization.precision is SINGLE or limits.tol > FLOAT32_TOL or not plain:
         return None
-    floor = SINGLE.rounding * at.cost_scale / descent.epsilons.last
+    floor = SINGLE.rounding * linearization.cost_scale / descent.epsilons.last
     # Where rounding may move the plan by more, or soon, float32 is of no use.
     tol = max(16 * floor, 4 * DOUBLE.max_inner_tol)
     if tol > judge.UNSTABLE:
@@ -155,10 +157,11 @@ def _compiled(
     descent: Descent, limits: Limits, precision: FloatPrecision, judged: dict[str, float]
 ) -> CompiledDescent:
     """Return the compiled descent from the state of a `Descent`, with matrices of a precision."""
-    at = cast("DenseLinearization", descent.linearization)
+    linearization = cast("DenseLinearization", descent.linearization)
     start, epsilons = descent.iterate.state, descent.epsilons
-    problem, unit = at.problem, at.cost_scale
-    method, rule, dtype, first = at.method, problem.rule, precision.dtype, len(descent.steps)
+    problem, unit = linearization.problem, linearization.cost_scale
+    method, rule = linearization.method, problem.rule
+    dtype, first = precision.dtype, len(descent.steps)
     epsilon, warm = (
         in_units(each, unit, precision) for each in (epsilons.last, epsilons.epsilon_at(first))
     )
@@ -177,40 +180,43 @@ def _compiled(
         alternating=method.alternating,
         marginal_terms=method.marginal_terms and (method.alternating or not problem.is_balanced),
         # Acceleration combines plans of one mass.
-        accelerates=at.accelerates and not rule.is_relaxed,
+        accelerates=linearization.accelerates and not rule.is_relaxed,
         max_exponent=precision.max_exponent,
         max_scaling=math.exp(precision.max_log_scaling),
         max_cold_spread=precision.max_cold_spread,
         stall_error=precision.stall_error,
         stall_change=precision.stall_change,
         magnitude=0.0,
-        tightens=at.tightens,
+        tightens=linearization.tightens,
         max_inner=limits.max_inner,
-        first_limit=at.inner_limit,
+        first_limit=linearization.inner_limit,
         max_outer=limits.max_outer - first,
         made=first,
-        fraction=at.inner_fraction,
+        fraction=linearization.inner_fraction,
         low_after=judge.n_recent(method),
     )
-    orientations = at.orientations
-    if dtype != at.precision.dtype:
-        left, right = (side.matrix.astype(dtype) for side in at.sides)
+    orientations = linearization.orientations
+    if dtype != linearization.precision.dtype:
+        left, right = (side.matrix.astype(dtype) for side in linearization.sides)
         orientations = [(left, Panels(right, True))]
-        if at.orientations[1:]:
+        if linearization.orientations[1:]:
             orientations.append((np.ascontiguousarray(left.T), Panels(right)))
     (left, right), *transposed = orientations
     left_t, right_t = transposed[0] if transposed else (None, None)
     row_cost, col_cost = (cost / unit for cost in start.separable)
     potentials, losses = start.potentials, None
     if not problem.is_balanced:
-        of_rows, of_cols = ((side.losses, at.alpha * side.loss_scale / unit) for side in at.sides)
+        of_rows, of_cols = (
+            (side.losses, linearization.alpha * side.loss_scale / unit)
+            for side in linearization.sides
+        )
         losses = of_rows, of_cols
     return CompiledDescent(
         left, right, left_t, right_t,
-        None if at.fused is None else at.fused.astype(dtype, copy=False),
+        None if linearization.fused is None else linearization.fused.astype(dtype, copy=False),
         start.plan.astype(dtype), start.moments.matrix.astype(dtype), problem.p, problem.q,
         row_cost, col_cost, potentials and (potentials.f, potentials.g), losses,
-        shift=at.fused_middle / unit, stride=at.sample_stride,
+        shift=linearization.fused_middle / unit, stride=linearization.sample_stride,
         change=descent.iterate.change, value=descent.gw_cost / unit,
         limits=SHARED | numbers | judged,
     )  # fmt: skip
@@ -222,9 +228,9 @@ def _after(
     """Return the `Descent` after the iterations of a compiled one."""
     if not compiled.done:
         return descent
-    at = cast("DenseLinearization", descent.linearization)
+    linearization = cast("DenseLinearization", descent.linearization)
     status, verdict = None, None
-    dtype, n_done = at.precision.dtype, len(descent.steps) + compiled.done
+    dtype, n_done = linearization.precision.dtype, len(descent.steps) + compiled.done
     own_type = compiled.plan.dtype == dtype
     if ended == SETTLED and own_type:
         status = Ending.CONVERGED
@@ -235,10 +241,12 @@ def _after(
     elif ended == OTHERWISE and own_type:
         limit, fraction, settled = compiled.inner
         inner, cycle = judge.Inner(limit, fraction), judge.Cycle(n_steady=n_done)
-        verdict = judge.Verdict.first(at)._replace(settled=settled, inner=inner, cycle=cycle)
+        verdict = judge.Verdict.first(linearization)
+        verdict = verdict._replace(settled=settled, inner=inner, cycle=cycle)
     product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)
-    last = at.state_from(
+    last = linearization.state_from(
         compiled.plan.astype(dtype, copy=False), product, compiled.rows, compiled.cols,
-        Potentials(compiled.f, compiled.g), at.cost_scale * float(compiled.steps[-1, VALUE]),
+        Potentials(compiled.f, compiled.g),
+        linearization.cost_scale * float(compiled.steps[-1, VALUE]),
     )  # fmt: skip
     return descent.after_compiled(compiled, last, status, descent.seconds + seconds, verdict)
