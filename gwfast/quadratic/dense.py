@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = {4: 64, 8: 32}
 
 
-class Side:
+class CostSide:
     """The costs of one space as products read them, ``h(C - shift) = scale * matrix / weight +
     center``, and their products with the masses, in float64.
 
@@ -199,7 +199,7 @@ class DenseLinearization(Linearization):
 
     Attributes
     ----------
-    sides : tuple of Side
+    sides : tuple of CostSide
     orientations : list of (matrix, Panels or Shifted)
         The left and the right matrix as `multiply` takes them, and of asymmetric costs the
         transposes of both: the product is the mean.
@@ -233,8 +233,8 @@ class DenseLinearization(Linearization):
             shift = common_shift(x, y, middles, fixed)
         copies = copies_costs(problem, method, precision.itemsize, problem.shape)
         own_middles = middles if fixed else (None, None)
-        left = Side(0, x, problem.p, loss, shift, own_middles[0], copies)
-        right = Side(1, y, problem.q, loss, shift, own_middles[1], copies)
+        left = CostSide(0, x, problem.p, loss, shift, own_middles[0], copies)
+        right = CostSide(1, y, problem.q, loss, shift, own_middles[1], copies)
         self.sides, self.alpha = (left, right), problem.alpha if problem.is_fused else 1.0
         quadratic = self.cost_scale = self.alpha * left.scale * right.scale
         self.fused: FloatArray | None = None

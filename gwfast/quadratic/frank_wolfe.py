@@ -34,7 +34,7 @@ from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
 from ..utils.types import Float64Array, FloatArray, IntArray
 from .certificate import MAX_ERROR, objective
-from .dense import Side, common_shift
+from .dense import CostSide, common_shift
 
 if TYPE_CHECKING:
     from ..problems.losses import Loss
@@ -73,8 +73,8 @@ def exact_side(
     weight: float,
     fixed: bool,
     one_sided: bool = False,
-) -> Side:
-    """Return the `Side` of some points in exact problems, in float64 and without a center; sign and
+) -> CostSide:
+    """Return the `CostSide` of some points in exact problems, in float64 and without a center; sign and
     weight of the quadratic term go into the first one. Its marginal is `fixed` or not. With
     `one_sided` costs stay as they are.
     """
@@ -86,7 +86,7 @@ def exact_side(
         geometry = geometry.take(points)
     # A linear h is zero at the shift.
     middle = shift if fixed and loss.keeps_factors else None
-    side = Side(number, geometry, masses, loss, shift, middle)
+    side = CostSide(number, geometry, masses, loss, shift, middle)
     side.make((1.0 if number else -weight) * side.scale, np.float64)
     if geometry.is_rounded and not one_sided:  # rounding would add up in the objective
         side.matrix = (side.matrix + side.matrix.T) / 2

@@ -26,7 +26,7 @@ from ..utils.tuning import Tuning
 from ..utils.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from .dense import Side
+    from .dense import CostSide
 
 # A matrix as `multiply` takes it: an ndarray, `Panels`, `Shifted` or other `Rows`.
 Factor: TypeAlias = Any
@@ -177,7 +177,7 @@ class Projections(NamedTuple):
 
 
 class LeadingFactors:
-    """The leading eigenvectors of the matrices of two `Side`; `right` is the right one as
+    """The leading eigenvectors of the matrices of two `CostSide`; `right` is the right one as
     `multiply` takes it.
 
     Attributes
@@ -190,7 +190,7 @@ class LeadingFactors:
         The rows in which errors of updates are measured.
     """
 
-    def __init__(self, sides: tuple[Side, Side], right: Factor, n_threads: int) -> None:
+    def __init__(self, sides: tuple[CostSide, CostSide], right: Factor, n_threads: int) -> None:
         left, dtype = sides[0].matrix, sides[0].matrix.dtype
         rank = rank_for((len(left), len(sides[1].matrix)))
         (vectors, values), (others, weights) = (side.eigenpairs(rank, n_threads) for side in sides)
