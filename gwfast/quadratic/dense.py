@@ -124,20 +124,20 @@ class CostSide:
             self.matrix = copy = aligned_empty((geometry.n, geometry.n), dtype)
         first, second = geometry.moments(middle, self.masses, copy, factor, n_threads, deadline)
         self._middle, self._factor, self._offset = middle, factor, offset
-        self.linear, self.product = self._terms(first, second, self.masses)
+        self.linear, self.product = self._linear_and_product(first, second, self.masses)
 
-    def _terms(
+    def _linear_and_product(
         self, first: Float64Array, second: Float64Array, masses: Float64Array
     ) -> tuple[Float64Array, Float64Array]:
         offset = self._offset
         linear = second + 2.0 * offset * first + offset**2 * float(masses.sum())
         return linear, self._slope * first
 
-    def terms_of(self, masses: Float64Array) -> tuple[Float64Array, Float64Array] | None:
+    def linear_and_product(self, masses: Float64Array) -> tuple[Float64Array, Float64Array] | None:
         """Return `linear` and `product` of other masses; None if these take more than one read."""
         if not self._is_simple:
             return None
-        return self._terms(*self._geometry.moments(self._middle, masses), masses)
+        return self._linear_and_product(*self._geometry.moments(self._middle, masses), masses)
 
     def _make_by_blocks(self, weight: float, dtype: DTypeLike, deadline: Deadline) -> None:
         """The same of any loss, and of costs that are not symmetric."""
@@ -226,7 +226,7 @@ class DenseLinearization(Linearization):
         self.method, self._deadline, dtype = method, deadline, precision.dtype
         self.tightens = problem.rule.name == "balanced"
         x, y, loss = problem.x.to_dense(), problem.y.to_dense(), LOSSES[problem.loss]
-        self._is_fixed = fixed = has_fixed_terms(problem, method)
+        self._is_fixed = fixed = has_fixed_separable(problem, method)
         shift, middles = 0.0, (0.0, 0.0)
         if loss.shift_invariant and not method.alternating:
             middles = x.middle_of(problem.p), y.middle_of(problem.q)
@@ -289,15 +289,15 @@ class DenseLinearization(Linearization):
         value: float | None = None
         if plan is None:
             outer = Outer(rows.astype(dtype), (cols / problem.mass).astype(dtype))
-            terms = self._outer_terms(rows, cols)
+            summands = self._outer_summands(rows, cols)
             if self.fused is None:
-                product = Product(terms)
+                product = Product(summands)
                 value = sum(
                     weight * float(rows @ base.rows) * float(cols @ base.cols) / problem.mass
-                    for base, weight in terms
+                    for base, weight in summands
                 )
             else:
-                product = Product((*terms, (self.fused, 1.0)))
+                product = Product((*summands, (self.fused, 1.0)))
             if self._keeps_plans:
                 product = Product.of(product.array(dtype, problem.shape))
             state = self._state(
@@ -313,23 +313,23 @@ class DenseLinearization(Linearization):
         # Callers keep the state while a descent goes on, which can do without its plan.
         return state if self._keeps_plans else state._replace(plan=None)
 
-    def _outer_terms(
+    def _outer_summands(
         self, rows: Float64Array, cols: Float64Array
     ) -> tuple[tuple[Outer, float], ...]:
-        """Return the terms of the `Product` of the product plan with these sums, less `fused`."""
+        """Return the summands of the product plan's `Product` with these sums, less `fused`."""
         (left, right), threads = self.sides, self.n_threads
-        terms, weight = [], 1.0 / (self.problem.mass * len(self.orientations))
+        summands, weight = [], 1.0 / (self.problem.mass * len(self.orientations))
         if self._is_fixed and self.problem.is_balanced and len(self.orientations) == 1:
             dtype = self.precision.dtype
             known = ((side.unit * side.product).astype(dtype) for side in self.sides)
-            terms.append((Outer(*known), weight))
+            summands.append((Outer(*known), weight))
         else:
             for transposed in (False, True)[: len(self.orientations)]:
                 outer = Outer(
                     left.times(rows, threads, transposed), right.times(cols, threads, transposed)
                 )
-                terms.append((outer, weight))
-        return tuple(terms)
+                summands.append((outer, weight))
+        return tuple(summands)
 
     @property
     def _keeps_plans(self) -> bool:
@@ -349,7 +349,7 @@ class DenseLinearization(Linearization):
         separable = self._fixed if problem.is_balanced else self._separable(rows, cols)
         if objective is None:
             if value is None:
-                value = sum(weight * self._dot(plan, base) for base, weight in product.terms)
+                value = sum(weight * self._dot(plan, base) for base, weight in product.summands)
             objective = self._objective(plan, value, rows, cols, separable)
         entropy = np.nan
         if problem.rule.is_relaxed:
@@ -413,7 +413,7 @@ class DenseLinearization(Linearization):
 
     def own_objective(self, state: State) -> float | None:
         rows, cols = state.row_sums, state.column_sums
-        left, right = self.sides[0].terms_of(rows), self.sides[1].terms_of(cols)
+        left, right = self.sides[0].linear_and_product(rows), self.sides[1].linear_and_product(cols)
         if left is None or right is None or not self._is_fixed:
             return None
         (row_cost, column_cost), (own_rows, own_columns) = (
@@ -589,7 +589,7 @@ class DenseLinearization(Linearization):
         return self._state(after.plan, product, value, *sums, after.potentials)
 
     def n_matrices(self, states: Iterable[State]) -> int:
-        return len({id(base) for state in states for base, _ in state.moments.terms})
+        return len({id(base) for state in states for base, _ in state.moments.summands})
 
     def relative_distance(self, state: State, other: State | None = None) -> float:
         p, q = self.problem.p, self.problem.q
@@ -615,7 +615,7 @@ def common_shift(x: DenseCost, y: DenseCost, middles: tuple[float, float], fixed
     return shift if fixed or abs(shift) > max(ranges) else 0.0
 
 
-def has_fixed_terms(problem: QuadraticProblem, method: Method) -> bool:
+def has_fixed_separable(problem: QuadraticProblem, method: Method) -> bool:
     """Return whether the separable terms are constant, as with two fixed marginals."""
     return problem.is_balanced and not method.alternating
 
@@ -626,7 +626,7 @@ def copies_costs(
     """Return whether products of that shape read transformed copies of the costs; otherwise they
     transform the costs of the caller, some rows at a time.
     """
-    simple = LOSSES[problem.loss].keeps_factors and has_fixed_terms(problem, method)
+    simple = LOSSES[problem.loss].keeps_factors and has_fixed_separable(problem, method)
     simple = simple and problem.x.symmetric and problem.y.symmetric
     # For few points transforming the costs in each product would take longer than the product.
     few = itemsize * max(shape) ** 2 <= 1 << 25

@@ -19,7 +19,7 @@ from .dense import (
     DenseLinearization,
     accelerates,
     copies_costs,
-    has_fixed_terms,
+    has_fixed_separable,
     n_kept,
 )
 from .factored import DRAWS, FactoredLinearization, clouds_of, is_sampled
@@ -161,7 +161,7 @@ def _dense(
         # The right factor is stored a second time, packed.
         squares = n * n + m * m
         size += (1 if symmetric else 2) * squares + m * m
-        size += 0 if has_fixed_terms(problem, method) else squares
+        size += 0 if has_fixed_separable(problem, method) else squares
     for side in (problem.x, problem.y):
         if isinstance(side, PointCloud) or not side.matrix.flags.forc:
             size += larger**2  # a copy in C order

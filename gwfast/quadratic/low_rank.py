@@ -54,7 +54,7 @@ class Outer:
         return np.multiply.outer(self.rows[some], self.cols)
 
 
-Terms: TypeAlias = tuple[tuple[FloatArray | Outer, float], ...]
+Summands: TypeAlias = tuple[tuple[FloatArray | Outer, float], ...]
 
 
 class Product(NamedTuple):
@@ -62,7 +62,7 @@ class Product(NamedTuple):
 
     Attributes
     ----------
-    terms : tuple of (ndarray or Outer, float)
+    summands : tuple of (ndarray or Outer, float)
     part : LowRankPart or None
     reference : Reference or None
         What updates refer to.
@@ -70,7 +70,7 @@ class Product(NamedTuple):
         Whether it is no update, and whether it is wrong by rounding only.
     """
 
-    terms: Terms
+    summands: Summands
     part: LowRankPart | None = None
     reference: Reference | None = None
     is_full: bool = True
@@ -83,9 +83,9 @@ class Product(NamedTuple):
     @property
     def matrix(self) -> FloatArray | None:
         """The one matrix that it is, or None."""
-        if self.part or len(self.terms) != 1:
+        if self.part or len(self.summands) != 1:
             return None
-        [(base, weight)] = self.terms
+        [(base, weight)] = self.summands
         return None if weight != 1.0 or isinstance(base, Outer) else base
 
     def write(self, out: FloatArray) -> None:
@@ -96,7 +96,7 @@ class Product(NamedTuple):
             right = Panels(np.concatenate([part.right, factors.others.T]), n_threads=n_threads)
         for rows in row_blocks(*out.shape):
             made = None
-            for base, weight in self.terms:
+            for base, weight in self.summands:
                 term = base[rows] if weight == 1 else out.dtype.type(weight) * base[rows]
                 made = term if made is None else made + term
             if part is None:
@@ -118,13 +118,13 @@ class Product(NamedTuple):
         bases: dict[int, tuple[FloatArray | Outer, float]] = {}
         parts = []
         for product, weight in zip(others, weights, strict=True):
-            for base, share in product.terms:
+            for base, share in product.summands:
                 bases[id(base)] = base, bases.get(id(base), (base, 0.0))[1] + weight * share
             if product.part is not None:
                 parts.append((weight, product.part))
         # Products near one reference have it in common, with a sum of weights of one.
-        terms = tuple((base, 1.0 if abs(w - 1.0) < 1e-12 else w) for base, w in bases.values())
-        return self._replace(terms=terms, part=summed(parts) if parts else None)
+        summands = tuple((base, 1.0 if abs(w - 1.0) < 1e-12 else w) for base, w in bases.values())
+        return self._replace(summands=summands, part=summed(parts) if parts else None)
 
 
 class Reference(NamedTuple):
@@ -241,8 +241,8 @@ class LeadingFactors:
         rounding = 0.6 * float(np.finfo(plan.dtype).eps)
         if not (tolerance > 0.0 and error <= max(tolerance, rounding)):
             return None
-        terms = () if base is None else ((base, 1.0),)
-        return Product(terms, part, reference, is_full=False, is_exact=error <= rounding)
+        summands = () if base is None else ((base, 1.0),)
+        return Product(summands, part, reference, is_full=False, is_exact=error <= rounding)
 
     def _times(self, a: Factor, b: Factor) -> FloatArray:
         columns = b.m if isinstance(b, Panels) else b.shape[1]

@@ -69,7 +69,7 @@ def test_sums_of_products_are_products_of_sums_and_no_mass_is_no_error():
     known, _ = at._product(first, None, 0.0)
     products = [known, *(at._product(plan, known, 1e-2)[0] for plan in others)]
     mixed = products[-1].mixed(products, weights)
-    assert len(mixed.terms) == 1 and at.n_matrices([]) == 0
+    assert len(mixed.summands) == 1 and at.n_matrices([]) == 0
     arrays = [one.array(np.float64, (N, M)) for one in products]
     expected = np.tensordot(weights, arrays, axes=1)
     np.testing.assert_allclose(mixed.array(np.float64, (N, M)), expected, atol=1e-12)
