@@ -201,13 +201,13 @@ class Descent:
 
     @functools.cached_property
     def objective(self) -> float:
-        """Objective of the plan. If rounding or missed marginals may move `gw_cost` by more than
+        """Objective of the plan. If rounding or the marginals may change `gw_cost` by more than
         `certificate.MAX_ERROR`, it is computed in float64 from the plan.
         """
         linearization, last, problem = self.linearization, self.steps[-1], self.problem
         allowed = certificate.MAX_ERROR * abs(last.gw_cost)
         rounding = linearization.precision.cost_rounding * last.magnitude
-        if linearization.is_elsewhere or rounding + self._missed() <= allowed:
+        if linearization.is_elsewhere or rounding + self._marginal_part() <= allowed:
             return last.gw_cost
         value = linearization.own_objective(self.state) if rounding <= allowed else None
         if value is None:
@@ -215,12 +215,12 @@ class Descent:
             value += problem.rule.penalty(*self.marginals)
         return value
 
-    def _missed(self) -> float:
-        """Return by how much missed marginals may move the objective."""
-        problem, missed = self.problem, self.marginal_error
+    def _marginal_part(self) -> float:
+        """Return by how much the error of the marginals may change the objective."""
+        problem, error = self.problem, self.marginal_error
         # Beyond so few multiplications the objective for the given marginals will do.
         n, m = problem.shape
-        if not problem.is_balanced or (missed <= 1e-5 and n * m * (n + m) > 1e8):
+        if not problem.is_balanced or (error <= 1e-5 and n * m * (n + m) > 1e8):
             return 0.0
         sides = zip(self.state.separable, self.marginals, (problem.p, problem.q), strict=True)
         return 2 * sum(float(np.abs(c) @ np.abs(sums - masses)) for c, sums, masses in sides)
@@ -453,9 +453,9 @@ def _follow(
         state = linearization.damped(before, state, former.cycle.damping)
         step, rule = step._replace(gw_cost=state.objective), descent.problem.rule
         if not rule.is_relaxed:
-            missed = rule.error(state.row_sums, state.column_sums)
-            error = missed / rule.plan_mass(state.row_sums)
-            step = step._replace(error=error, marginal_error=missed)
+            error = rule.error(state.row_sums, state.column_sums)
+            relative = error / rule.plan_mass(state.row_sums)
+            step = step._replace(error=relative, marginal_error=error)
     known = result._replace(state=state, before=None)
     if state.plan is None:  # the plan is made from the state before, without damping
         known = result

@@ -6,7 +6,7 @@ With symmetric ``left = L + A`` and ``right = R + B``, where L and R have the le
 
 The first two terms are a low-rank matrix, linear in the plan T. The last term is small, and changes
 little while the plan moves along the leading eigenvectors, as it does where it moves slowly: an
-update takes it from a reference plan. What that is wrong by is measured on some rows.
+update takes it from a reference plan. The error of an update is estimated on a sample of rows.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Product(NamedTuple):
     reference : Reference or None
         What updates refer to.
     is_full, is_exact : bool
-        Whether it is no update, and whether it is wrong by rounding only.
+        Whether it is no update, and whether its error is rounding only.
     """
 
     summands: Summands
@@ -195,9 +195,9 @@ class LeadingFactors:
         rank = rank_for((len(left), len(sides[1].matrix)))
         (vectors, values), (others, weights) = (side.eigenpairs(rank, n_threads) for side in sides)
         self._left, self._right, self.n_threads = left, right, n_threads
-        missed = square_lengths(left, n_threads) - vectors**2 @ values**2
+        square_error = square_lengths(left, n_threads) - vectors**2 @ values**2
         spread = range(0, len(left), max(len(left) // MEASURED, 1))
-        self.measured = np.union1d(spread, np.argsort(missed)[-MEASURED:])
+        self.measured = np.union1d(spread, np.argsort(square_error)[-MEASURED:])
         measured: Any = left[self.measured]
         if isinstance(left, Shifted):
             rows, measured = measured, aligned_empty(measured.shape)
@@ -231,11 +231,11 @@ class LeadingFactors:
         error exceeds the tolerance and rounding. `found` is the result of `of`.
         """
         (part, projections), base, rows = found, constant, self.measured
-        wrong = projections.measured
+        errors = projections.measured
         if reference is not None:
             part, base = summed([(1.0, part), (-1.0, reference.part)]), reference.base
-            wrong = wrong - base[rows] + (0.0 if constant is None else constant[rows])
-        error = error_over(plan[rows], wrong - part.rows(rows))
+            errors = errors - base[rows] + (0.0 if constant is None else constant[rows])
+        error = error_over(plan[rows], errors - part.rows(rows))
         # The rounding of measured rows, reference and update: an update without a larger error
         # is as good as a full product.
         rounding = 0.6 * float(np.finfo(plan.dtype).eps)
@@ -262,16 +262,16 @@ def rank_for(shape: tuple[int, int]) -> int:
     return int(np.clip(rank, LEAST_RANK, MAX_RANK))
 
 
-def error_over(weights: FloatArray, wrong: FloatArray) -> float:
-    """Return the mean error of a product over some rows of a plan, the `weights`; `wrong` are the
-    errors of these rows, whose constant part in each row moves no plan.
+def error_over(weights: FloatArray, errors: FloatArray) -> float:
+    """Return the mean error of a product over some rows of a plan, the `weights`; the constant
+    part of the `errors` of each of these rows moves no plan.
     """
     # In float32 products of small weights and small errors would be subnormal.
     weights = weights.astype(np.float64)
     mass = weights.sum(axis=1, keepdims=True)
     weights = np.divide(weights, mass, where=mass > 0, out=np.zeros_like(weights))
-    wrong = wrong - np.einsum("ij,ij->i", weights, wrong)[:, None]
-    total = np.einsum("ij,ij->", weights, np.abs(wrong))
+    errors = errors - np.einsum("ij,ij->i", weights, errors)[:, None]
+    total = np.einsum("ij,ij->", weights, np.abs(errors))
     return float(total) / max(int(np.count_nonzero(mass)), 1)
 
 
