@@ -74,8 +74,8 @@ def exact_side(
     fixed: bool,
     one_sided: bool = False,
 ) -> CostSide:
-    """Return the `CostSide` of some points in exact problems, in float64 and without a center; sign and
-    weight of the quadratic term go into the first one. Its marginal is `fixed` or not. With
+    """Return the `CostSide` of some points in exact problems, in float64 and without a center; sign
+    and weight of the quadratic term go into the first one. Its marginal is `fixed` or not. With
     `one_sided` costs stay as they are.
     """
     if one_sided:
