@@ -41,9 +41,13 @@ MAX_PREDICTED, MAX_GROWTH = 2.0, 1.5
 # it, by a factor that doubles with each failure; a move that succeeded doubles it.
 FIRST_TRUST_RADIUS, MAX_TRUST_RADIUS, SHRINKS = 4.0, 64.0, 4.0
 JUDGE = Judge(
-    turn_floor=FLOOR, singular=SINGULAR, max_foretold=MAX_PREDICTED, max_growth=MAX_GROWTH,
-    max_reach=MAX_TRUST_RADIUS, shrinks=SHRINKS,
-)  # fmt: skip
+    turn_floor=FLOOR,
+    singular=SINGULAR,
+    max_foretold=MAX_PREDICTED,
+    max_growth=MAX_GROWTH,
+    max_reach=MAX_TRUST_RADIUS,
+    shrinks=SHRINKS,
+)
 
 
 class NextIterate(NamedTuple):

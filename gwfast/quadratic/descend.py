@@ -95,9 +95,14 @@ class Descent:
         iterate = NextIterate(state, last.change, last.gw_cost)
         trail = () if verdict is None else (compiled.former, compiled.f)
         return dataclasses.replace(
-            self, iterate=iterate, steps=steps, status=status, seconds=seconds, verdict=verdict,
+            self,
+            iterate=iterate,
+            steps=steps,
+            status=status,
+            seconds=seconds,
+            verdict=verdict,
             trail=trail,
-        )  # fmt: skip
+        )
 
     @property
     def problem(self) -> QuadraticProblem:
@@ -347,9 +352,14 @@ class CompiledSteps(Sequence):
 def outer_step(number: int, step: Step) -> OuterStep:
     """Return the `OuterStep` of a `Step`."""
     return OuterStep(
-        number, step.gw_cost, step.epsilon, step.change, step.marginal_error, step.n_inner,
+        number,
+        step.gw_cost,
+        step.epsilon,
+        step.change,
+        step.marginal_error,
+        step.n_inner,
         step.seconds,
-    )  # fmt: skip
+    )
 
 
 def descend(
@@ -384,11 +394,17 @@ def descend(
         )
         tol, most = verdict.inner_goal(linearization, limits, change, thorough, least_error)
         result = take_step(
-            linearization, solvers, iterate.state, in_units(epsilon, *units), tol=tol,
-            max_iter=most, deadline=limits.clock(descent.update_seconds),
+            linearization,
+            solvers,
+            iterate.state,
+            in_units(epsilon, *units),
+            tol=tol,
+            max_iter=most,
+            deadline=limits.clock(descent.update_seconds),
             # Damping needs the last plan.
-            buffer=None if verdict.cycle.damping else buffer, product_tol=verdict.product_tol,
-        )  # fmt: skip
+            buffer=None if verdict.cycle.damping else buffer,
+            product_tol=verdict.product_tol,
+        )
         step = _step(descent, result, epsilon, thorough, least_error, began)
         descent = _follow(descent, result, step, limits, verdict, callback)
         buffer = linearization.buffer_of(result.kernel)
@@ -491,12 +507,17 @@ def _follow(
         moves = moves._replace(fallback=None)
     elif verdict.accelerates:
         moves, iterate = moves.advance(
-            linearization, before, state, step, result=result, limits=limits,
+            linearization,
+            before,
+            state,
+            step,
+            result=result,
+            limits=limits,
             product_tol=former.product_tol,
             fixed_point=functools.partial(_fixed_point, descent.epsilons.last),
             # A move before the last iteration could not be undone.
             may_move=limits.stopping.n_plain < len(descent.steps) < limits.max_outer - 1,
-        )  # fmt: skip
+        )
     else:
         moves = moves.reset()
     return dataclasses.replace(

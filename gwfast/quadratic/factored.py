@@ -172,9 +172,16 @@ class FactoredLinearization(Linearization):
         objective = self.objective_of(moments, rows, cols, separable)
         support = self._first_support if support is None else support
         return State(
-            moments, rows, cols, separable, potentials, objective, sample=moments, entropy=entropy,
+            moments,
+            rows,
+            cols,
+            separable,
+            potentials,
+            objective,
+            sample=moments,
+            entropy=entropy,
             support=support,
-        )  # fmt: skip
+        )
 
     def restored_state(self, saved: Mapping[str, Any], epsilon: float) -> State:
         sums = saved["row_sums"], saved["column_sums"]

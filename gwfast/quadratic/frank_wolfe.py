@@ -296,9 +296,15 @@ class FrankWolfe:
             before, trace = steps.n_steps, np.empty((most, 3))
             offset = time.perf_counter() - began
             ended = steps.advance(
-                most, limits.tol, rounding, limits.min_change, limits.min_relative, self._constant,
-                SLICE, trace,
-            )  # fmt: skip
+                most,
+                limits.tol,
+                rounding,
+                limits.min_change,
+                limits.min_relative,
+                self._constant,
+                SLICE,
+                trace,
+            )
             traces.append(trace[: steps.n_steps - before] + np.array([self._constant, 0.0, offset]))
             stops = False
             if len(traces[-1]) and callback is not None:
@@ -327,9 +333,16 @@ class FrankWolfe:
             linear = 0.0 if cost is None else float(np.vdot(cost, coupling.toarray()))
             gw_cost = objective(problem, coupling, linear)
         return ExactSolution(
-            problem, coupling.toarray(), potentials, gw_cost, max(steps.gap, 0.0), status, first,
-            np.concatenate(traces), time.perf_counter() - began,
-        )  # fmt: skip
+            problem,
+            coupling.toarray(),
+            potentials,
+            gw_cost,
+            max(steps.gap, 0.0),
+            status,
+            first,
+            np.concatenate(traces),
+            time.perf_counter() - began,
+        )
 
     def descend_each(
         self, plans: FloatArray, limits: ExactLimits
@@ -342,9 +355,17 @@ class FrankWolfe:
         ends, done = np.zeros((len(starts), 2)), 0
         while done < len(starts) and not limits.deadline.passed():
             done = self._steps.descend_each(
-                starts, ends, done, limits.max_outer, limits.tol, ROUNDING * self._magnitude,
-                limits.min_change, limits.min_relative, self._constant, SLICE,
-            )  # fmt: skip
+                starts,
+                ends,
+                done,
+                limits.max_outer,
+                limits.tol,
+                ROUNDING * self._magnitude,
+                limits.min_change,
+                limits.min_relative,
+                self._constant,
+                SLICE,
+            )
         costs = self._not_negative(ends[:done, 0] + self._constant)
         return self._full(starts[:done]), costs, ends[:done, 1].astype(int)
 

@@ -135,9 +135,13 @@ class SampledLinearization(Linearization):
         moments, cols = moments + self.correction, solution.scalings.cols
         objective = self.full.objective_of(moments, rows, cols, before.separable)
         return before._replace(
-            moments=moments, sample=moments, row_sums=rows, column_sums=cols,
-            potentials=solution.potentials, objective=objective,
-        )  # fmt: skip
+            moments=moments,
+            sample=moments,
+            row_sums=rows,
+            column_sums=cols,
+            potentials=solution.potentials,
+            objective=objective,
+        )
 
     def distances(self, before: State, after: State) -> tuple[float, float]:
         return self.full.distances(before, after)

@@ -245,8 +245,11 @@ def _after(
         verdict = verdict._replace(settled=settled, inner=inner, cycle=cycle)
     product = None if compiled.is_away else compiled.cost.astype(dtype, copy=False)
     last = linearization.state_from(
-        compiled.plan.astype(dtype, copy=False), product, compiled.rows, compiled.cols,
+        compiled.plan.astype(dtype, copy=False),
+        product,
+        compiled.rows,
+        compiled.cols,
         Potentials(compiled.f, compiled.g),
         linearization.cost_scale * float(compiled.steps[-1, VALUE]),
-    )  # fmt: skip
+    )
     return descent.after_compiled(compiled, last, status, descent.seconds + seconds, verdict)
