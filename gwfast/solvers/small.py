@@ -107,7 +107,7 @@ def small_descents(
         begun = {k: pair for k in part if (pair := begin(k)) is not None}
         descents, limits = zip(*begun.values(), strict=True) if begun else ((), ())
         ended = descend_small(list(descents), limits, n_threads)
-        yield from ((k, one) for k, one in zip(begun, ended, strict=True) if one.steps)
+        yield from ((k, descent) for k, descent in zip(begun, ended, strict=True) if descent.steps)
         if deadline.passed():
             break
 

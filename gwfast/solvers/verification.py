@@ -233,20 +233,20 @@ def verify(
         return looked
     with np.errstate(divide="ignore", over="ignore", under="ignore"):
         costs = certificate.Costs.of(problem, shifts=not steps.alternating)
-        given = costs.separable(problem.p, problem.q) if steps.alternating else None
-        linearized = certificate.Linearized(problem, costs, plan, given)
-        found = _marginals(linearized, steps, marginal_tol) | _objectives(
+        separable = costs.separable(problem.p, problem.q) if steps.alternating else None
+        linearized = certificate.Linearized(problem, costs, plan, separable)
+        residuals = _marginals(linearized, steps, marginal_tol) | _objectives(
             linearized, report, looked
         )
         if epsilon == 0:
             # Solvers without entropy take costs of point clouds as matrices of float32.
             single = costs.is_factored or coupling.dtype == np.float32
-            found |= _exact(linearized, single, tol)
+            residuals |= _exact(linearized, single, tol)
         else:
-            found |= _entropic(
+            residuals |= _entropic(
                 costs, linearized, coupling.dtype, report, epsilon, steps, tol, max_iter
             )
-    return dataclasses.replace(looked, **found)
+    return dataclasses.replace(looked, **residuals)
 
 
 def _coupling(problem: QuadraticProblem, result: GWResult | Coupling | ArrayLike) -> Coupling:
@@ -274,11 +274,11 @@ def _check_marginals(problem: QuadraticProblem, report: GWResult) -> None:
             f"{problem.marginals}"
         )
     for name in "pq":
-        off = np.abs(getattr(problem, name) - getattr(report.marginals, name)).sum()
-        if off > MISSED:
+        difference = np.abs(getattr(problem, name) - getattr(report.marginals, name)).sum()
+        if difference > MISSED:
             raise ValueError(
                 f"problem must have the {name} that result was solved with, got one "
-                f"that differs by {off:.2g} of the mass"
+                f"that differs by {difference:.2g} of the mass"
             )
 
 
@@ -298,17 +298,17 @@ def _marginals(
     linearized: certificate.Linearized, method: Method, marginal_tol: float
 ) -> dict[str, Residual]:
     """Return distances of the sums from the masses."""
-    rule, missed = linearized.problem.rule, []
+    rule, errors = linearized.problem.rule, []
     marginal_tol *= rule.mass
     for sums, masses in ((linearized.row_sums, rule.p), (linearized.column_sums, rule.q)):
         over = np.maximum(sums - masses, 0.0) if rule.takes_mass else np.abs(sums - masses)
-        missed.append(float(over.sum()))
+        errors.append(float(over.sum()))
     total = (
-        missed[1] if method.alternating else rule.error(linearized.row_sums, linearized.column_sums)
+        errors[1] if method.alternating else rule.error(linearized.row_sums, linearized.column_sums)
     )
     return dict(
-        rows=Residual(missed[0], np.inf if method.alternating else marginal_tol),
-        cols=Residual(missed[1], marginal_tol if rule.takes_q else np.inf),
+        rows=Residual(errors[0], np.inf if method.alternating else marginal_tol),
+        cols=Residual(errors[1], marginal_tol if rule.takes_q else np.inf),
         mass=Residual(abs(float(linearized.row_sums.sum()) - rule.mass), marginal_tol),
         marginals=Residual(total, marginal_tol),
     )
@@ -318,24 +318,24 @@ def _objectives(
     linearized: certificate.Linearized, report: GWResult | None, looked: Verification
 ) -> dict[str, Any]:
     """Return the objective, and distances of the reported objectives from it."""
-    made: dict[str, Any] = dict(gw_cost=linearized.gw_cost, linear_cost=linearized.linear_cost)
+    residuals: dict[str, Any] = dict(gw_cost=linearized.gw_cost, linear_cost=linearized.linear_cost)
     if report is None:
-        return made
-    problem, missed = linearized.problem, 0.0
+        return residuals
+    problem, error = linearized.problem, 0.0
     if problem.is_balanced:
-        off = (
+        difference = (
             np.abs(linearized.row_sums - problem.p).sum()
             + np.abs(linearized.column_sums - problem.q).sum()
         )
-        missed = min(float(off), MISSED)
+        error = min(float(difference), MISSED)
     # Solvers compute the objective anew if it may be off by more.
-    bound = 2 * certificate.MAX_ERROR * abs(linearized.gw_cost) + 2 * missed * linearized.largest
+    bound = 2 * certificate.MAX_ERROR * abs(linearized.gw_cost) + 2 * error * linearized.largest
     bound += DOUBLE.cost_rounding * linearized.magnitude
-    made["objective"] = Residual(abs(report.gw_cost - linearized.gw_cost), bound)
+    residuals["objective"] = Residual(abs(report.gw_cost - linearized.gw_cost), bound)
     weight = 2 * looked.epsilon
     value = abs(report.reg_cost - (linearized.gw_cost - weight * looked.entropy))
     bound += weight * 10 * SINGLE.cost_rounding * (1.0 + abs(looked.entropy))
-    return made | dict(reg_objective=Residual(value, bound))
+    return residuals | dict(reg_objective=Residual(value, bound))
 
 
 def _exact(linearized: certificate.Linearized, single: bool, tol: float) -> dict[str, Residual]:
@@ -362,14 +362,14 @@ def _entropic(
     (distance, unused, left_out), bound = certificate.after_a_step(
         linearized, costs, method, epsilon, dtype, tol, potentials, max_iter
     )
-    made = {}
+    residuals = {}
     if linearized.problem.rule.takes_mass:
-        made["complementarity"] = Residual(unused, bound)
+        residuals["complementarity"] = Residual(unused, bound)
     small = math.prod(linearized.problem.shape) <= 1_000_000  # for a linear program
     if method.proximal and not method.alternating and small:
-        made["gap"] = Residual(certificate.relative_gap(linearized), certificate.MOST_GAP)
+        residuals["gap"] = Residual(certificate.relative_gap(linearized), certificate.MOST_GAP)
     reported = np.inf if report is None else report.left_out
     bound += reported if reported < np.inf else 0.0
-    return made | dict(
+    return residuals | dict(
         stationarity=Residual(distance, bound), truncation=Residual(left_out, reported + bound)
     )

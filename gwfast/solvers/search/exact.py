@@ -135,8 +135,8 @@ class ExactSearch:
         seconds = (time.perf_counter() - began) / max(len(ends), 1)
         for k, end in enumerate(ends):
             optimum = optima[k] if optima else next(self._optima)
-            known = float(costs[k]), int(counts[k]), seconds
-            leads |= self._take(starts[k], optimum, plans[k], end, *known)
+            numbers = float(costs[k]), int(counts[k]), seconds
+            leads |= self._take(starts[k], optimum, plans[k], end, *numbers)
             if self.is_done:
                 break
         return leads
@@ -145,9 +145,9 @@ class ExactSearch:
         """Take the product plan to its end, with ties broken as Frank-Wolfe does."""
         self._solution = solution = self.solver.solve(None, self._limits)
         self._product_cost = solution.first
-        known = solution.gw_cost, len(solution.trace), solution.seconds
+        numbers = solution.gw_cost, len(solution.trace), solution.seconds
         start = Origin("product", "product")
-        self._take(start, next(self._optima), None, solution.plan, *known)
+        self._take(start, next(self._optima), None, solution.plan, *numbers)
         if self.led_by is not None:
             self._solution = None
 
@@ -232,7 +232,7 @@ class ExactSearch:
             several = self._at_random(min(left, 64))
             self._annealed([*starts, *several[0]], np.concatenate([*others, several[1]]))
             starts, others, left = [], [], max(left - 64, 0)
-        stands_out = Evidence.of(*self._known).gap == 1.0
+        stands_out = Evidence.of(*self._evidence).gap == 1.0
         if entropic is not None and not (self.is_done or (stands_out and not patience)):
             plan, _ = entropic()
             if plan is not None:
@@ -246,12 +246,12 @@ class ExactSearch:
                     patience.renew()
 
     @property
-    def _known(self) -> tuple[Candidates, Ending, str]:
+    def _evidence(self) -> tuple[Candidates, Ending, str]:
         """Arguments of `Evidence.of` and `confidence_of`."""
         return self.candidates, Ending.CONVERGED, kind_of(self.problem, exact=True)
 
     def _doubts(self) -> bool:
-        return confidence_of(*self._known) < LEVEL
+        return confidence_of(*self._evidence) < LEVEL
 
     def _first_plans(self, n_random: int | None) -> Iterator[tuple[Origin, np.ndarray]]:
         """Yield the `Origin`, and plans (1, n, m), of starts that are not random."""
@@ -315,14 +315,14 @@ class ExactSearch:
         """Begin again at random and around the best plan, with less and less entropy; return
         whether a start leads.
         """
-        led, half = False, N_STARTS // 2
+        leads, half = False, N_STARTS // 2
         for skipped in range(len(LEVELS)):
             fraction, tol, _ = LEVELS[skipped]
             starts, plans = self._at_random(half // 2)
             restarts, near = self._restarts(half, fraction, tol)
             plans = np.concatenate([plans, near])
-            led |= self._annealed([*starts, *restarts], plans, LEVELS[skipped:])
-        return led
+            leads |= self._annealed([*starts, *restarts], plans, LEVELS[skipped:])
+        return leads
 
     def _annealed(
         self,
@@ -349,23 +349,23 @@ class ExactSearch:
                 began, ends = time.perf_counter(), dict[int, tuple[float, float, int, float]]()
                 for share in sorted(set(levels_of.values())):
                     these = [k for k in field if levels_of[k] == share]
-                    made, *numbers = self._descended(linearization, plans[these], share, tol)
-                    plans[these] = made
+                    annealed, *numbers = self._descended(linearization, plans[these], share, tol)
+                    plans[these] = annealed
                     ends |= dict(zip(these, zip(*numbers, strict=True), strict=True))
                 seconds = (time.perf_counter() - began) / len(field)
                 left, last = [], None
                 for k in sorted(field, key=lambda k: ends[k][0]):
                     value, gw_cost, n_iter, epsilon = ends[k]
                     if last is not None and is_same(value, ends[last][0]):
-                        fate, optimum = f"same as {starts[last].label}", optima[last]
+                        outcome, optimum = f"same as {starts[last].label}", optima[last]
                     elif len(left) < n_left:
                         left.append(k)
                         last = k
                         continue
                     else:
-                        fate, optimum = f"dropped at {fraction:.1%}", optima[k]
+                        outcome, optimum = f"dropped at {fraction:.1%}", optima[k]
                     self._note(
-                        starts[k], optimum, epsilon, gw_cost, n_iter, seconds, fate, value=value
+                        starts[k], optimum, epsilon, gw_cost, n_iter, seconds, outcome, value=value
                     )
                 field = left
         if self.is_done or not left:
@@ -403,7 +403,7 @@ class ExactSearch:
         cost: float,
         n_iter: int,
         seconds: float,
-        fate: str,
+        outcome: str,
         leads: bool = False,
         value: float | None = None,
     ) -> None:
@@ -418,7 +418,7 @@ class ExactSearch:
                 cost,
                 n_iter,
                 seconds,
-                fate,
+                outcome,
                 start.kind,
                 optimum,
                 cost if value is None else value,
@@ -460,7 +460,7 @@ def solve_exact(
     """Return the `GWResult` from a start, or from the best of several if that is None;
     ``solve(problem, options)`` solves a problem with entropy.
     """
-    threads, deadline, whole = options.threads(problem), options.limits.deadline, None
+    threads, deadline, entropic_result = options.threads(problem), options.limits.deadline, None
     deadline.check()
     limits = ExactLimits(options.limits.max_outer, options.limits.tol, deadline=deadline)
     if start is not None:
@@ -474,13 +474,13 @@ def solve_exact(
     if math.prod(problem.shape) <= MOST_ANNEALED and nbytes(problem) + annealed <= limit:
         rounds = min(max(MAX_ROUNDS, ROUNDED // math.prod(problem.shape)), MOST_ROUNDS)
         rounds *= options.n_starts is None
-        known = options, report, solve, limit
+        arguments = options, report, solve, limit
         # From the plan with entropy exact ends between communities are up to a third lower.
         many = math.prod(problem.shape) >= 500 and options.n_starts is None
-        entropic = functools.partial(_with_entropy, search, *known) if many else None
+        entropic = functools.partial(_with_entropy, search, *arguments) if many else None
         search.anneal(options.n_starts, options.search_time, rounds, entropic)
     elif not search.is_done:
-        whole = _from_entropy(search, options, report, solve, limit)
+        entropic_result = _from_entropy(search, options, report, solve, limit)
     solution = search.solution
     if options.callback is not None and not deadline.passed():
         # The same steps again, for the callback to see.
@@ -496,12 +496,14 @@ def solve_exact(
     result = canonical.restore(solution).result(threads, candidates=search.candidates)
     if tie and result.ending == Ending.CONVERGED:
         result = dataclasses.replace(result, ending=Ending.TIE, advice=Ending.TIE.advice)
-    if whole is None:
+    if entropic_result is None:
         return doubted(problem, result, options.search_time)
-    candidates = Candidates(result.candidates, whole.confidence)
+    candidates = Candidates(result.candidates, entropic_result.confidence)
     result = dataclasses.replace(result, candidates=candidates)
-    if whole.ending == Ending.UNCERTAIN and result.ending in SETTLED:
-        result = dataclasses.replace(result, ending=whole.ending, advice=whole.advice)
+    if entropic_result.ending == Ending.UNCERTAIN and result.ending in SETTLED:
+        result = dataclasses.replace(
+            result, ending=entropic_result.ending, advice=entropic_result.advice
+        )
     return result
 
 
@@ -512,7 +514,7 @@ def _from_entropy(
     problem with entropy, if the best plan is from there.
     """
     problem = search.problem
-    plan, whole = _with_entropy(search, options, report, solve, limit)
+    plan, entropic_result = _with_entropy(search, options, report, solve, limit)
     if plan is not None:
         search.polish([ENTROPIC], plan[None])
     starts = [random(options.seed + k) for k in range(options.n_starts or 0)]
@@ -526,8 +528,8 @@ def _from_entropy(
             search.polish_product()
         origin = Origin(start.label, start.kind, start.draw)
         if first is None or search.polish([origin], first[None]):
-            whole = None
-    return whole
+            entropic_result = None
+    return entropic_result
 
 
 def _with_entropy(
@@ -550,20 +552,20 @@ def _with_entropy(
             progress=ProgressListener(report),
             memory_limit=max(limit - nbytes(problem), 1),
         )
-        found = solve(problem, changed)
-        result = found
-        if found.history and problem.is_balanced:
+        entropic_result = solve(problem, changed)
+        result = entropic_result
+        if entropic_result.history and problem.is_balanced:
             # With a third of the epsilon exact descents end .1 to .4 % lower.
             sharper = dataclasses.replace(
                 changed,
-                epsilon=as_epsilon(found.epsilon / 3.0),
-                init=found,
+                epsilon=as_epsilon(entropic_result.epsilon / 3.0),
+                init=entropic_result,
                 limits=options.limits.within(Limits(25, 100, tol=0.02, marginal_tol=1e-3)),
             )
             with contextlib.suppress(ValueError):  # too small an epsilon for float32
                 finer = solve(problem, sharper)
                 result = finer if finer.history else result
-        if found.history:
+        if entropic_result.history:
             plan = as_plan(result.plan, "init", problem.shape, np.float64)
-            return (problem.mass * plan).astype(np.float64, copy=False), found
+            return (problem.mass * plan).astype(np.float64, copy=False), entropic_result
     return None, None

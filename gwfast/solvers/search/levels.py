@@ -213,14 +213,15 @@ def choose(
         )
     bytes_of = needs(problem, n_threads, effort, neighbors or "neighbors")
     # Neighbors are an approximation, which has to be asked for.
-    for one in [name] if name != "auto" else [one for one in allowed if one in FULL_TIERS]:
-        if bytes_of[one] <= limit:
-            return neighbors or one
+    names = [name] if name != "auto" else [each for each in allowed if each in FULL_TIERS]
+    for name in names:
+        if bytes_of[name] <= limit:
+            return neighbors or name
     n, m = problem.shape
-    sizes = ", ".join(f"{size / 1e9:.3g} GB ({one})" for one, size in bytes_of.items())
-    asked = "" if tier == "auto" else f" with SolverOptions(tier={str(tier)!r})"
-    fitting = [f"SolverOptions(tier={one!r})" for one, size in bytes_of.items() if size <= limit]
+    sizes = ", ".join(f"{size / 1e9:.3g} GB ({name})" for name, size in bytes_of.items())
+    option = "" if tier == "auto" else f" with SolverOptions(tier={str(tier)!r})"
+    fitting = [f"SolverOptions(tier={name!r})" for name, size in bytes_of.items() if size <= limit]
     raise MemoryError(
-        f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} GB{asked}; "
+        f"a problem of {n} x {m} takes {sizes}, and memory_limit is {limit / 1e9:.3g} GB{option}; "
         f"{' or '.join([*fitting[:1], 'fewer points'])} would fit"
     )
