@@ -156,18 +156,18 @@ def contract(
     n_threads: int,
 ) -> tuple[Float64Array, Float64Array]:
     """Return ``x' T y`` and the row sums of ``T = diag(u) rows diag(v)``, rows read once."""
-    moved, sums = aligned_empty((len(x), y.shape[1])), np.empty(len(x))
+    product, sums = aligned_empty((len(x), y.shape[1])), np.empty(len(x))
     panels = Panels(y, False, v, n_threads)
-    _products.matmul(rows, panels, moved, v, sums, n_threads=n_threads)
-    return _contracted(x, moved, u, n_threads), sums * u
+    _products.matmul(rows, panels, product, v, sums, n_threads=n_threads)
+    return _contracted(x, product, u, n_threads), sums * u
 
 
 def _contracted(
-    x: Float32Array, moved: Float32Array, u: FloatArray, n_threads: int
+    x: Float32Array, product: Float32Array, u: FloatArray, n_threads: int
 ) -> Float64Array:
-    moved *= u[:, None]
-    state = np.empty((x.shape[1], moved.shape[1]))
-    _products.gram(x, moved, state, n_threads)
+    product *= u[:, None]
+    state = np.empty((x.shape[1], product.shape[1]))
+    _products.gram(x, product, state, n_threads)
     return state
 
 
@@ -348,10 +348,10 @@ class SparseKernel(Kernel):
     def contract(
         self, x: Float32Array, y: Float32Array, scalings: Scalings
     ) -> tuple[Float64Array, Float64Array]:
-        moved, sums = aligned_empty((len(x), self.right.shape[1])), np.empty(len(x))
+        product, sums = aligned_empty((len(x), self.right.shape[1])), np.empty(len(x))
         v, n_threads = scalings.v, self.n_threads
-        _sparse.product(*self._kept, self.rows, v, self.right, moved, sums, n_threads)
-        state = _contracted(x, moved, scalings.u, n_threads)
+        _sparse.product(*self._kept, self.rows, v, self.right, product, sums, n_threads)
+        state = _contracted(x, product, scalings.u, n_threads)
         return np.ascontiguousarray(state[:, : y.shape[1]]), sums * scalings.u
 
 

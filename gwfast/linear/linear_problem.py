@@ -74,7 +74,7 @@ class LinearProblem:
     def begin(self, start: Potentials | None) -> bool:
         """Make the first kernel; return False if the plan has no mass."""
         if start is not None and self.terms.mass:
-            start = start.moved(self.separable)
+            start = start.rebased(self.separable)
             self.translation = start.translation
         fitting = None if start is None else self._fitting(start)
         return self._make(self._first() if fitting is None else fitting)

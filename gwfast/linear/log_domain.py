@@ -44,7 +44,7 @@ class Potentials(NamedTuple):
         """Return potentials that all have one value."""
         return cls(np.full(shape[0], value), np.full(shape[1], value))
 
-    def moved(self, separable: Potentials) -> Potentials:
+    def rebased(self, separable: Potentials) -> Potentials:
         """Return potentials that are as far from another `separable`, and have its translation."""
         if self.separable is None:
             above = self.f - separable.f
@@ -153,8 +153,8 @@ class LogDomain:
             if terms.mass:
                 # Caps that are too low rise at once, caps that are too high fall by little.
                 total = self._log_mass(g, self.fit_cols(cost, f, eps), eps)
-                moved = eps * (np.log(terms.mass) - total)
-                f, translation = f + moved, translation + moved
+                step = eps * (np.log(terms.mass) - total)
+                f, translation = f + step, translation + step
             for _ in range(LEVEL_ITERATIONS):
                 before, f = f, terms.rows.apply(self.fit_rows(cost, g, eps), translation)
                 if deadline.passed():
@@ -164,12 +164,12 @@ class LogDomain:
                 if terms.mass or terms.rate:
                     total = self._log_mass(g, fitting, eps)
                     if terms.mass:
-                        moved = eps * (np.log(terms.mass) - total)
-                        f, translation = f + moved, translation + moved
+                        step = eps * (np.log(terms.mass) - total)
+                        f, translation = f + step, translation + step
                     else:
                         rows = self._log_mass(former, fitting, eps)
-                        moved = eps * (rows - total) / terms.rate if rows > -np.inf else 0.0
-                        f, g = f + moved, g - moved
+                        step = eps * (rows - total) / terms.rate if rows > -np.inf else 0.0
+                        f, g = f + step, g - step
                 if np.abs(f[alive] - before[alive]).max() < SETTLED * eps:
                     break
         return Potentials(f, g), translation

@@ -116,8 +116,8 @@ def _iterated_step(
     sums, work = np.empty(len(p)), scalings.sums
     cols = v * work.values
     weights = _quotient(scalings.u.astype(np.float64) ** 2, p)
-    missing, moved, n_reads = _balanced(q - cols, cols), np.zeros_like(v), 1
-    residual, direction, slope = missing, np.zeros_like(v), np.inf
+    error, step, n_reads = _balanced(q - cols, cols), np.zeros_like(v), 1
+    residual, direction, slope = error, np.zeros_like(v), np.inf
     while n_reads < min(MAX_READS, limits.n_iter) and not limits.deadline.passed():
         scaled = _quotient(residual, cols)
         before, slope = slope, _dot(residual, scaled)
@@ -129,19 +129,19 @@ def _iterated_step(
         if not curvature > 0.0:
             break  # of rounding only
         with np.errstate(divide="ignore"):
-            room = (FARTHEST_ITERATED - np.sign(direction) * moved) / np.abs(direction)
+            room = (FARTHEST_ITERATED - np.sign(direction) * step) / np.abs(direction)
         length = min(slope / curvature, room.min())
-        moved = moved + length * direction
+        step = step + length * direction
         residual = residual - length * image
-        wrong = max(limits.tol, 0.5 * _dot(moved, missing))
+        step_error = max(limits.tol, 0.5 * _dot(step, error))
         # The residual as a fraction of the error of Newton's step (twice: 1 % fewer iterations).
-        if length < slope / curvature or np.abs(residual).sum() <= 0.02 * wrong:
+        if length < slope / curvature or np.abs(residual).sum() <= 0.02 * step_error:
             break
     # Twice the error of a step, as a multiple of the error before it (half: 4 % more iterations).
-    gain, most = _dot(moved, missing), 4.0 * np.abs(missing).sum()
+    gain, most = _dot(step, error), 4.0 * np.abs(error).sum()
     if gain > most:
-        moved *= most / gain
-    scalings.v[:] = v * np.exp(moved)
+        step *= most / gain
+    scalings.v[:] = v * np.exp(step)
     return n_reads
 
 
@@ -179,12 +179,12 @@ def _factored_step(
     if len(p) < len(q):
         plan, p, q, u, v = plan.T, q, p, v, u
     rows, cols, m = plan.sum(axis=1), plan.sum(axis=0), len(q)
-    short, missing = p - rows, q - cols
+    row_error, column_error = p - rows, q - cols
     rows[p == 0], cols[q == 0] = 1.0, 1.0
     if not (rows.min() > 0 and cols.min() > 0):
         return 0
     scaled, diagonal = plan / np.sqrt(rows)[:, None], np.diag_indices(m)
-    matrix, right = -(scaled.T @ scaled), missing - plan.T @ (short / rows)
+    matrix, right = -(scaled.T @ scaled), column_error - plan.T @ (row_error / rows)
     more = cols
     if damped:
         # The diagonal of a Laplacian, which as a difference of masses is mostly rounding.
@@ -199,7 +199,7 @@ def _factored_step(
     except linalg.LinAlgError:
         return 0
     by_cols = linalg.cho_solve(factor, right, check_finite=False)
-    by_rows = (short - plan @ by_cols) / rows
+    by_rows = (row_error - plan @ by_cols) / rows
     if not max(np.abs(by_rows).max(), np.abs(by_cols).max()) < FARTHEST:
         return 0
     u *= np.exp(by_rows)

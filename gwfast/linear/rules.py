@@ -52,8 +52,8 @@ class MarginalProx(NamedTuple):
         if self.power == 1.0:
             return np.minimum(fitting, self.anchor + shift)
         # A point without mass has the potential -inf, for any anchor.
-        moved = np.where(np.isfinite(fitting), fitting - self.anchor, 0.0)
-        return np.where(fitting == -np.inf, fitting, self.anchor + self.power * moved)
+        offset = np.where(np.isfinite(fitting), fitting - self.anchor, 0.0)
+        return np.where(fitting == -np.inf, fitting, self.anchor + self.power * offset)
 
 
 class MarginalTerms(NamedTuple):

@@ -34,7 +34,8 @@ from ..results.status import Ending
 from ..utils.deadline import NEVER, Deadline
 from ..utils.types import Float64Array, FloatArray, IntArray
 from .certificate import MAX_ERROR, objective
-from .dense import CostSide, common_shift
+from .cost_side import CostSide
+from .dense import common_shift
 
 if TYPE_CHECKING:
     from ..problems.losses import Loss

@@ -26,7 +26,7 @@ from ..utils.tuning import Tuning
 from ..utils.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from .dense import CostSide
+    from .cost_side import CostSide
 
 # A matrix as `multiply` takes it: an ndarray, `Panels`, `Shifted` or other `Rows`.
 Factor: TypeAlias = Any
