@@ -163,8 +163,8 @@ class ResolvedSettings(SharedSettings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings(SharedSettings):
-    """What a caller has asked for; see `gromov_wasserstein` and `SolverOptions`. The solve checks
-    `init`, `method`, `n_threads`, `memory_limit` and `tier`, which depend on the problem.
+    """Settings that a caller has asked for; see `gromov_wasserstein` and `SolverOptions`. The solve
+    checks `init`, `method`, `n_threads`, `memory_limit` and `tier`, which depend on the problem.
     """
 
     init: InitLike | Start = "auto"
@@ -221,7 +221,7 @@ class Settings(SharedSettings):
         )
 
     def resolved(self, **choices: Any) -> ResolvedSettings:
-        """Return the settings with what has been chosen for a problem."""
+        """Return the settings with the choices for a problem."""
         kept = {
             field.name: getattr(self, field.name) for field in dataclasses.fields(SharedSettings)
         }

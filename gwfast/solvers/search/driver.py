@@ -181,7 +181,7 @@ def _first(
         waiting = iter(starts)
     until = limits.before(UPDATES * ratio) if higher else limits
     field, rows, unsettled, n_starts = list[LiveCandidate](), Rows(), list[LiveCandidate](), 0
-    # Of more than 64 starts the further ones race against the best of the first.
+    # Later starts than the 64th race against the best of the first 64.
     while next_starts := list(itertools.islice(waiting, 64 - len(field))):
         field += enter(next_starts, linearization, schedule, deadline, report, n_starts)
         n_starts += len(next_starts)

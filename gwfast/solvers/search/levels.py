@@ -131,7 +131,7 @@ def fewer_points(
 
 
 class Effort(NamedTuple):
-    """What a solve does with a problem: the descents of `n_states` starts or, if it `races`, a race
+    """Work of a solve: the descents of `n_states` starts or, if it `races`, a race
     on few points and the descent of its winner on all.
     """
 

@@ -286,7 +286,7 @@ def bound(best: LiveCandidate, fraction: float) -> float:
 
 
 def ranked(rows: Rows, best: LiveCandidate, outcome: str) -> list[Candidate]:
-    """Return the candidates of one level, of which the best one alone has this outcome."""
+    """Return the candidates of one level, with the outcome of the best candidate."""
     demoted = {
         number: row._replace(fate=LOST) if row.fate in (WON, WENT_ON) else row
         for number, row in rows.items()
@@ -399,7 +399,7 @@ class Restarts:
                 if not self._goes_on():
                     break
                 self._race(starts(), 1.0)
-            # Of 289 problems the third and the fourth clustering led to one lowest optimum each.
+            # The third and the fourth clustering led to a lowest optimum each, on 289 problems.
             for _ in range(4 * clusters):
                 enough = self._left >= N_STARTS * N_ANNEALED or self._patience
                 if not (enough and self._goes_on()):

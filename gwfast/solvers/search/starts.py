@@ -35,7 +35,7 @@ QUANTILES = 300
 
 
 T = TypeVar("T")
-# What a start returns; None is the product plan.
+# The plan that a start returns; None is the product plan.
 StartPlan: TypeAlias = FloatArray | Coupling | None
 
 
