@@ -11,7 +11,8 @@ WHERE = {
     "low_rank_updates": {
         "gwfast/quadratic/low_rank.py": "Outer Product Reference LowRankPart summed Projections"
         " LeadingFactors suits rank_for error_over",
-        "gwfast/quadratic/dense.py": "Side.eigenpairs DenseLinearization._product",
+        "gwfast/quadratic/cost_side.py": "CostSide.eigenpairs",
+        "gwfast/quadratic/dense.py": "DenseLinearization._product",
     },
     "levels": {
         "gwfast/problems/low_rank.py": "",
