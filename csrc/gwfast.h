@@ -17,9 +17,10 @@
 
 /* Descents of small problems (descent.inc): the rules of their marginals; the status at the end of
  * a call, which is more to do after the iterations or the slice of work asked for, a settled plan,
- * or a problem for another solver; and the fields recorded for each iteration. */
+ * or a descent that the loop in Python has to go on with: its linear problem needs another solver,
+ * or its steps stand still or turn; and the fields recorded for each iteration. */
 enum { GWF_BALANCED, GWF_SEMIRELAXED, GWF_PARTIAL };
-enum { GWF_MORE, GWF_SETTLED, GWF_OTHERWISE };
+enum { GWF_MORE, GWF_SETTLED, GWF_HANDED_ON };
 enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS };
 
 /* All numbers that control a descent and its end, passed from Python under these names (see
@@ -29,13 +30,13 @@ enum { GWF_VALUE, GWF_CHANGE, GWF_MOVED, GWF_ERROR, GWF_INNER, GWF_STEP_FIELDS }
     X(rule) X(mass) X(row_capped) X(col_capped) X(proximal) X(alternating) X(marginal_terms)     \
     X(epsilon) X(first_epsilon) X(cooling) X(max_exponent) X(max_scaling) X(max_cold_spread)     \
     X(stall_error) X(floor) X(stall_change) X(rounding) X(magnitude) X(loss_rounding) X(slice)   \
-    X(tol) X(still) X(frobenius) X(every) X(made) X(plain) X(least) X(marginal) X(goal) X(exact) \
-    X(max_inner_tol) X(fraction)                                                                 \
-    X(tightens) X(max_inner) X(first_limit) X(max_outer) X(max_tightening) X(stalled_after)      \
-    X(low_after) X(clearly_less) X(look_every) X(stalled_rate) X(most_omega) X(level_ratio)      \
-    X(level_iterations) X(level_settled) X(most_kernels) X(farthest) X(newton_below)             \
-    X(newton_leaves) X(newton_price) X(accelerates) X(depth) X(turn_floor) X(singular)           \
-    X(max_change) X(clear) X(max_foretold) X(max_growth) X(first_reach) X(max_reach) X(shrinks)
+    X(tol) X(still) X(frobenius) X(every) X(made) X(plain) X(least) X(marginal) X(goal)          \
+    X(exact) X(max_inner_tol) X(fraction) X(tightens) X(max_inner) X(first_limit) X(max_outer)   \
+    X(max_tightening) X(window) X(low_after) X(clearly_less) X(look_every) X(stalled_rate)       \
+    X(most_omega) X(level_ratio) X(level_iterations) X(level_settled) X(most_kernels)            \
+    X(farthest) X(newton_below) X(newton_leaves) X(newton_price) X(after_newton) X(accelerates)  \
+    X(depth) X(turn_floor) X(singular) X(max_change) X(clear) X(max_foretold) X(max_growth)      \
+    X(first_reach) X(max_reach) X(shrinks)
 /* clang-format on */
 #define GWF_FIELD(name) double name;
 #define GWF_QUOTED(name) #name,

@@ -1,8 +1,11 @@
-/* Verdicts of both outer loops, the compiled loop (descent.inc) and the loop in Python
- * (quadratic/judge.py): functions of numbers, whose reasons are in judge.py. */
+/* Decisions of the compiled loops (descent.inc) and of the loops in Python, as functions of
+ * numbers: verdicts on outer iterations (quadratic/judge.py), extrapolation
+ * (quadratic/acceleration.py), and actions after Sinkhorn iterations (linear/pace.py). The reasons
+ * are there. */
 #ifndef GWFAST_JUDGE_H
 #define GWFAST_JUDGE_H
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +80,7 @@ static inline int gwf_has_stalled(const double *change, ptrdiff_t stride, ptrdif
  * the numbers of last iterations without an exception are given. */
 static inline int gwf_turns(const gwf_limits *limits, ptrdiff_t n_returned, ptrdiff_t n_since_rise,
                             double change, double then) {
-    const double after = limits->stalled_after;
+    const double after = limits->window;
     return change > limits->clearly_less * then &&
            ((double)n_returned >= after ||
             (limits->proximal != 0.0 && (double)n_since_rise < after - 1));
@@ -105,6 +108,46 @@ static inline double gwf_next_omega(double omega, double rate, double most) {
     if (rate <= omega - 1.0) return omega;
     const double sum = rate + omega - 1.0, eta = sum * sum / (rate * omega * omega);
     return eta >= 1.0 ? omega : gwf_max(omega, gwf_min(2.0 / (1.0 + sqrt(1.0 - eta)), most));
+}
+
+/* What comes after some Sinkhorn iterations. */
+enum { GWF_END, GWF_ITERATE, GWF_PLAIN, GWF_PACE, GWF_ABSORB, GWF_NEWTON };
+
+/* Tolerance and limits of a linear problem, and the numbers after some iterations of it. */
+typedef struct {
+    double tol, max_iter, min_iter, stall_error, is_direct, look_every, stalled_rate, after_newton;
+} gwf_goal;
+typedef struct {
+    double n_iter, error, seconds, seconds_left, has_drifted, newton_price, omega, last_error;
+} gwf_look;
+
+/* The factor of the error in an iteration, since the last look. */
+static inline double gwf_rate(const gwf_goal *goal, const gwf_look *look) {
+    return pow(look->error / look->last_error, 1.0 / goal->look_every);
+}
+
+/* Return whether a Newton step is cheaper than the iterations left at this rate. */
+static inline int gwf_newton_pays(const gwf_goal *goal, const gwf_look *look, double rate) {
+    const int has_room = goal->max_iter - look->n_iter - goal->after_newton > 1.0;
+    if (!has_room || !(look->newton_price < INFINITY)) return 0;
+    if (look->newton_price * look->seconds > look->seconds_left) return 0;
+    if (!(0.0 < rate && rate < 1.0)) return rate >= 1.0;
+    return log(gwf_max(goal->tol, DBL_MIN) / look->error) / log(rate) > look->newton_price;
+}
+
+/* Return the action after some iterations. */
+static inline int gwf_next_action(const gwf_goal *goal, const gwf_look *look) {
+    /* Close is 0 for NaN: a broken kernel is seen below, by its scalings. */
+    const int close = look->error <= goal->tol && look->n_iter >= goal->min_iter;
+    const int over = close || look->seconds_left < 0.0;
+    if (goal->is_direct != 0.0 || look->n_iter >= goal->max_iter || (over && look->omega == 1.0))
+        return GWF_END;
+    if (over || look->n_iter + 1.0 == goal->max_iter) return GWF_PLAIN;
+    if (look->n_iter != 1.0 && fmod(look->n_iter, goal->look_every) != 0.0) return GWF_ITERATE;
+    if (look->has_drifted != 0.0) return GWF_ABSORB;
+    const double rate = gwf_rate(goal, look);
+    if (gwf_newton_pays(goal, look, rate)) return GWF_NEWTON;
+    return look->error < goal->stall_error && rate > goal->stalled_rate ? GWF_END : GWF_PACE;
 }
 
 /* The quadratic form x' a y. */

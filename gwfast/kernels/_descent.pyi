@@ -6,7 +6,7 @@ from .arrays import Float64Array, FloatArray
 FIELDS: tuple[str, ...]
 MORE: int
 SETTLED: int
-OTHERWISE: int
+HANDED_ON: int
 RULES: dict[str, int]
 
 class Descent:

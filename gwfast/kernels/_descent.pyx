@@ -19,7 +19,7 @@ import numpy as np
 
 cdef extern from "gwfast.h" nogil:
     enum:
-        GWF_MORE, GWF_SETTLED, GWF_OTHERWISE, GWF_STEP_FIELDS, GWF_MOST_STEPS
+        GWF_MORE, GWF_SETTLED, GWF_HANDED_ON, GWF_STEP_FIELDS, GWF_MOST_STEPS
     ctypedef struct gwf_side_any:
         const double *masses
         const void *losses
@@ -47,7 +47,7 @@ cdef extern from "gwfast.h" nogil:
 FIELDS = "value", "change", "moved", "error", "n_inner"
 # Reasons to end: the number of iterations or the time is reached; the plan has settled, with its
 # marginals; the next iteration needs another solver.
-MORE, SETTLED, OTHERWISE = GWF_MORE, GWF_SETTLED, GWF_OTHERWISE
+MORE, SETTLED, HANDED_ON = GWF_MORE, GWF_SETTLED, GWF_HANDED_ON
 RULES = {"balanced": 0, "semirelaxed": 1, "partial": 2}
 # Most iterations of a first call, whose steps take 5 KB (later calls: twice the number so far and
 # these), and seconds after which no descent of a call begins.
@@ -199,7 +199,7 @@ cdef class Descent:
     @staticmethod
     def each(list descents, int n_threads=1):
         """Iterate several descents, each on one thread, for some tenths of a second; none begins to
-        after that. Returns why each ended: MORE, SETTLED or OTHERWISE.
+        after that. Returns why each ended: MORE, SETTLED or HANDED_ON.
         """
         cdef Descent one
         cdef ptrdiff_t k, count = len(descents)

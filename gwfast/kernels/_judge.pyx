@@ -5,6 +5,7 @@ import numpy as np
 
 cdef extern from "judge.h" nogil:
     """
+    enum { GWF_NUMBERS = sizeof(gwf_goal) / sizeof(double) };
     static const char *const gwf_limit_names[] = {GWF_LIMITS(GWF_QUOTED) 0};
     """
     enum:
@@ -31,6 +32,13 @@ cdef extern from "judge.h" nogil:
         double then)
     int gwf_fails(const gwf_limits *limits, double grown, double *reach, double *shrinks)
     double gwf_next_omega(double omega, double rate, double most)
+    enum:
+        GWF_NUMBERS
+    ctypedef struct gwf_goal:
+        double tol
+    ctypedef struct gwf_look:
+        double n_iter
+    int gwf_next_action(const gwf_goal *goal, const gwf_look *look)
     int gwf_lead(
         const gwf_limits *limits, gwf_products *of, double reach, int k, int last, double *by,
         double *foretold)
@@ -138,6 +146,21 @@ def has_stalled(changes, double floor, ptrdiff_t after):
     cdef const double[::1] all_changes = np.array(changes, dtype=np.float64)
     cdef ptrdiff_t done = all_changes.shape[0]
     return done > 0 and bool(gwf_has_stalled(&all_changes[0], 1, done, floor, after))
+
+
+def next_action(tuple goal, tuple look):
+    """Return the number of the action after some Sinkhorn iterations, by the fields of the C
+    structs `gwf_goal` and `gwf_look`.
+    """
+    cdef gwf_goal of_goal
+    cdef gwf_look of_look
+    cdef double *goals = <double *>&of_goal
+    cdef double *looks = <double *>&of_look
+    if len(goal) != GWF_NUMBERS or len(look) != GWF_NUMBERS:
+        raise ValueError(f"goal and look must have {GWF_NUMBERS} numbers each")
+    for k in range(GWF_NUMBERS):
+        goals[k], looks[k] = goal[k], look[k]
+    return gwf_next_action(&of_goal, &of_look)
 
 
 def next_omega(double omega, double rate, double most):

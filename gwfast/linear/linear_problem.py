@@ -49,7 +49,7 @@ class LinearProblem:
         self.translation, self.is_annealed = 0.0, False
         self.terms = self.terms_at(epsilon)
         self.scaling_map: ScalingMap | None = None
-        self.accelerates = self.is_given and solver.tuning.newton
+        self.over_relaxes = self.is_given and solver.tuning.newton
         self.newton = NewtonSteps(kernel.shape, self.precision, solver.tuning.iterated_from)
 
     def terms_at(self, epsilon: float) -> MarginalTerms:
@@ -68,7 +68,7 @@ class LinearProblem:
             stall_error=self.precision.stall_error * self.mass,
             max_kernels=math.inf if self.is_given else MOST_KERNELS,
             is_direct=self.solver.rule.is_direct,
-            accelerates=self.accelerates,
+            over_relaxes=self.over_relaxes,
         )
 
     def begin(self, start: Potentials | None) -> bool:
@@ -87,7 +87,7 @@ class LinearProblem:
         max_log_scaling, price = 0.0, math.inf
         if is_look(n_iter):
             max_log_scaling = self._max_log_scaling()
-            if self.accelerates:
+            if self.over_relaxes:
                 self.newton.observe(error)
                 price = self.newton.price(error)
         seconds, left = (ended - began) / max(n_done, 1), self.deadline.at - ended
@@ -111,7 +111,7 @@ class LinearProblem:
             mended = self._annealed(self.potentials, self.kernel.spread() * anneals)
         return self._make(mended)
 
-    def settle(self) -> bool:
+    def absorb_runaways(self) -> bool:
         """Absorb scalings that ran away since the last look and must not reach the plan; return
         False if the plan has no mass.
         """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Fraction of its epsilon: a level of annealing ends when an iteration moves potentials by less.
 # Potentials that move by one epsilon have hundreds of iterations to go at the next level.
-SETTLED = 0.1
+LEVEL_TOL = 0.1
 # Iterations at a level of annealing, at most.
 LEVEL_ITERATIONS = 20
 # Ratio of the epsilons of successive levels.
@@ -170,7 +170,7 @@ class LogDomain:
                         rows = self._log_mass(former, fitting, eps)
                         step = eps * (rows - total) / terms.rate if rows > -np.inf else 0.0
                         f, g = f + step, g - step
-                if np.abs(f[alive] - before[alive]).max() < SETTLED * eps:
+                if np.abs(f[alive] - before[alive]).max() < LEVEL_TOL * eps:
                     break
         return Potentials(f, g), translation
 

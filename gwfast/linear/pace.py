@@ -1,5 +1,6 @@
 """The pace of the Sinkhorn iterations of a linear problem: the number of iterations of the next
-call of a kernel, and the action after them. All of it is arithmetic on numbers.
+call of a kernel, and the action after them. All of it is arithmetic on numbers; the compiled loop
+takes the same actions by the same functions (csrc/judge.h).
 """
 
 import enum
@@ -7,7 +8,7 @@ import math
 import sys
 from typing import NamedTuple
 
-from ..kernels._judge import next_omega
+from ..kernels import _judge
 
 # Iterations between two looks at the scalings and at how fast the error falls. On 36 linear
 # problems 4 took 14 % more iterations and 16 4 %; in float64 16 took 36 % more.
@@ -26,14 +27,17 @@ AFTER_NEWTON = 3
 
 
 class Action(enum.Enum):
-    """The next step of the loop of a linear problem."""
+    """The next step of the loop of a linear problem, numbered as in csrc/judge.h."""
 
-    END = enum.auto()
-    ITERATE = enum.auto()  # go on as before
-    PLAIN = enum.auto()  # go on without over-relaxation, as only then the columns are exact
-    PACE = enum.auto()  # go on with the over-relaxation that suits the last rate
-    ABSORB = enum.auto()  # make the kernel anew around the potentials with the scalings in them
-    NEWTON = enum.auto()  # take a Newton step
+    END = 0
+    ITERATE = 1  # go on as before
+    PLAIN = 2  # go on without over-relaxation, as only then the columns are exact
+    PACE = 3  # go on with the over-relaxation that suits the last rate
+    ABSORB = 4  # make the kernel anew around the potentials with the scalings in them
+    NEWTON = 5  # take a Newton step
+
+
+ACTIONS = tuple(Action)
 
 
 class Goal(NamedTuple):
@@ -46,7 +50,7 @@ class Goal(NamedTuple):
     stall_error: float  # error below which it may stand still
     max_kernels: float
     is_direct: bool  # whether one iteration solves the problem
-    accelerates: bool  # whether over-relaxation is allowed
+    over_relaxes: bool  # whether over-relaxation is allowed
 
 
 class Look(NamedTuple):
@@ -90,8 +94,8 @@ class Pace(NamedTuple):
         elif action in (Action.ABSORB, Action.NEWTON):
             omega, error, n_absorbed = 1.0, math.inf, n_absorbed + (action is Action.ABSORB)
         elif action is Action.PACE:
-            if goal.accelerates:
-                omega = next_omega(omega, self.rate(look.error), MAX_OMEGA)
+            if goal.over_relaxes:
+                omega = _judge.next_omega(omega, self.rate(look.error), MAX_OMEGA)
             error = max(look.error, sys.float_info.min)
         return Pace(omega, error, look.seconds, n_absorbed)
 
@@ -103,33 +107,14 @@ def is_look(n_iter: int) -> bool:
 
 def next_action(look: Look, pace: Pace, goal: Goal) -> Action:
     """Return the action after some iterations."""
-    # Close is False for NaN: a broken kernel is seen below, by its scalings.
-    is_close = look.error <= goal.tol and look.n_iter >= goal.min_iter
-    is_over = is_close or look.seconds_left < 0.0
-    if goal.is_direct or look.n_iter >= goal.max_iter or (is_over and pace.omega == 1.0):
+    numbers = goal.tol, goal.max_iter, goal.min_iter, goal.stall_error, goal.is_direct
+    has_drifted = look.max_log_scaling > goal.max_log_scaling
+    action = ACTIONS[
+        _judge.next_action(
+            (*numbers, LOOK_EVERY, STALLED_RATE, AFTER_NEWTON),
+            (*look[:4], has_drifted, look.newton_price, pace.omega, pace.error),
+        )
+    ]
+    if action is Action.ABSORB and pace.n_absorbed >= goal.max_kernels:
         return Action.END
-    if is_over or look.n_iter + 1 == goal.max_iter:
-        return Action.PLAIN
-    if not is_look(look.n_iter):
-        return Action.ITERATE
-    if look.max_log_scaling > goal.max_log_scaling:
-        return Action.ABSORB if pace.n_absorbed < goal.max_kernels else Action.END
-    rate = pace.rate(look.error)
-    if _newton_pays(look, rate, goal):
-        return Action.NEWTON
-    if look.error < goal.stall_error and rate > STALLED_RATE:
-        return Action.END
-    return Action.PACE
-
-
-def _newton_pays(look: Look, rate: float, goal: Goal) -> bool:
-    """Return whether a Newton step is cheaper than the iterations left at this rate."""
-    has_room = goal.max_iter - look.n_iter - AFTER_NEWTON > 1
-    if not (has_room and look.newton_price < math.inf):
-        return False
-    if look.newton_price * look.seconds > look.seconds_left:
-        return False
-    if not 0.0 < rate < 1.0:
-        return rate >= 1.0
-    tol = max(goal.tol, sys.float_info.min)
-    return math.log(tol / look.error) / math.log(rate) > look.newton_price
+    return action

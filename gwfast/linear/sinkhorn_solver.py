@@ -94,7 +94,7 @@ class SinkhornSolver:
             if action is Action.NEWTON:
                 n_iter += problem.newton_step(look, goal)
             pace = pace.after(look, action, goal)
-        if not problem.settle():
+        if not problem.absorb_runaways():
             return self.vanish(kernel)
         return LinearSolution(problem.solution(), self.scalings, n_iter, look.error)
 

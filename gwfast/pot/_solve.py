@@ -16,7 +16,7 @@ from ..problems.geometry import DenseCost
 from ..problems.losses import LOSSES
 from ..problems.quadratic import QuadraticProblem
 from ..quadratic.certificate import Costs
-from ..quadratic.judge import LOOK_EVERY, Limits, Step, Stopping
+from ..quadratic.judge import POT_LOOK_EVERY, Limits, Step, Stopping
 from ..quadratic.methods import Method, as_method
 from ..results.result import ConvergenceWarning
 from ..results.status import Ending
@@ -214,7 +214,7 @@ def _limits(call, max_iter, tol, numItermax, stopThr):
         # Ours is the sum of absolute errors; evenly spread it is that much larger.
         marginal_tol=max(marginal_tol * math.sqrt(min(call.shape)) / 2, MIN_TOL),
         # POT's rule: the change of the plan in the Frobenius norm, at POT's looks.
-        stopping=Stopping(frobenius=True, every=LOOK_EVERY, n_plain=LOOK_EVERY),
+        stopping=Stopping(frobenius=True, every=POT_LOOK_EVERY, n_plain=POT_LOOK_EVERY),
     )
 
 

@@ -1,4 +1,7 @@
-"""When a descent ends, and how it goes on: a pure function of its past steps."""
+"""When a descent ends, and how it goes on: pure functions of its steps and of the verdict before.
+
+Their arithmetic is in csrc/judge.h, for the compiled loop as well.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ if TYPE_CHECKING:
     from .methods import Method
     from .state import Linearization
 
-# Outer iterations without a smaller change that count as standing still.
-STALLED_AFTER = 20
+# Last outer iterations that say whether a descent stands still, turns, or has lost its mass.
+WINDOW = 20
 # Factor of a change below which it is clearly smaller.
 CLEARLY_LESS = 0.8
-# POT judges the first iteration, and each `LOOK_EVERY`-th after it.
-LOOK_EVERY = 10
+# POT judges the first iteration, and each `POT_LOOK_EVERY`-th after it.
+POT_LOOK_EVERY = 10
 # Rounding of a plan, relative to it, above which a small change must be followed by another: at so
 # small an epsilon a rounding error may grow to the whole plan within an iteration.
 UNSTABLE = 1e-3
@@ -94,12 +97,14 @@ class Stopping:
         return dict(
             frobenius=self.frobenius,
             every=self.every,
-            tol=tol,
-            still=still,
-            exact=exact,
-            least=least,
+            tol=tol,  # change of the plan with which it has settled
+            still=still,  # change of the objective with which it has
+            # Error of the marginals: allowed at the end; and of linear problems the least to aim
+            # at, the largest, and the largest if the plan may be the last.
             marginal=limits.marginal_tol,
+            least=least,
             goal=limits.marginal_tol,
+            exact=exact,
             max_inner_tol=precision.max_inner_tol,
             floor=floor,
             rounding=rounding,
@@ -183,7 +188,7 @@ class Cycle(NamedTuple):
         `turns` says whether the last plans go back and forth.
         """
         now = self
-        if turns and self.n_steady > STALLED_AFTER and not (self.waits or self.is_over):
+        if turns and self.n_steady > WINDOW and not (self.waits or self.is_over):
             now = self._replace(waits=True, n_cycles=self.n_cycles + 1)
         if now.is_over or not (now.waits and is_low):
             return now
@@ -306,7 +311,7 @@ def _numbers(
         fraction=linearization.inner_fraction,
         first_limit=linearization.inner_limit,
         proximal=linearization.method.proximal,
-        stalled_after=STALLED_AFTER,
+        window=WINDOW,
         clearly_less=CLEARLY_LESS,
     )
     return numbers | own | facts
@@ -316,7 +321,7 @@ def _has_settled(judge: Judge, history: Sequence[Step], before: Verdict) -> tupl
     """Return whether the plan has settled, and whether extrapolation would hide that."""
     last = history[-1]
     # The moments of centered points are nearly zero under the product plan.
-    noise = all(step.is_noise for step in history[-STALLED_AFTER:])
+    noise = all(step.is_noise for step in history[-WINDOW:])
     # A damped move is small because it is damped.
     former = last.frobenius_change if before.cycle.damping else history[-2:][0].frobenius_change
     return judge.settles(
@@ -335,7 +340,7 @@ def n_recent(method: Method) -> int:
     """Return the number of last iterations at whose lowest plan steps are damped."""
     # A proximal plan wanders: of 200 random semi-relaxed problems one ended above POT's loss with
     # damping at the lowest plan of 20 iterations, none with 200.
-    return 10 * STALLED_AFTER if method.proximal else STALLED_AFTER
+    return 10 * WINDOW if method.proximal else WINDOW
 
 
 def _status(
@@ -347,7 +352,7 @@ def _status(
     stalled: bool,
 ) -> Ending | None:
     """Return why the descent ends after its last step, or None."""
-    last, recent = history[-1], history[-STALLED_AFTER:]
+    last, recent = history[-1], history[-WINDOW:]
     if ended == Ending.STOPPED:
         return ended
     if settled and last.error <= max(limits.marginal_tol, last.least_error):
@@ -359,7 +364,7 @@ def _status(
     if ended is not None:
         return ended
     # Below this fraction of the mass of the product plan an unbalanced plan is lost.
-    if len(recent) == STALLED_AFTER and all(step.mass < 1e-4 for step in recent):
+    if len(recent) == WINDOW and all(step.mass < 1e-4 for step in recent):
         return Ending.LOST_MASS
     if settled and last.thorough:
         # Neither the plan nor its marginals change.
@@ -380,16 +385,16 @@ def has_stalled(history: Sequence[Step], floor: float) -> bool:
     """Return whether the change no longer falls, near the floor of rounding."""
     if not history[-1].change < floor:
         return False
-    return _judge.has_stalled([step.change for step in history], floor, STALLED_AFTER)
+    return _judge.has_stalled([step.change for step in history], floor, WINDOW)
 
 
 def _turns(history: Sequence[Step], judge: Judge, rounding: float) -> bool:
     """Return whether steps go back and forth, or proximal steps raise the objective."""
-    if len(history) <= STALLED_AFTER:
+    if len(history) <= WINDOW:
         return False
-    recent = history[: -1 - STALLED_AFTER : -1]
+    recent = history[: -1 - WINDOW : -1]
     n_returned = sum(1 for _ in itertools.takewhile(lambda step: step.returned, recent))
     pairs = enumerate(itertools.pairwise(step.gw_cost for step in recent))
     rises = (k for k, (late, early) in pairs if late > early + rounding)
-    then = history[-1 - STALLED_AFTER].change
-    return judge.turns(n_returned, next(rises, STALLED_AFTER), recent[0].change, then)
+    then = history[-1 - WINDOW].change
+    return judge.turns(n_returned, next(rises, WINDOW), recent[0].change, then)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from ..kernels._descent import FIELDS, MORE, OTHERWISE, RULES, SETTLED
+from ..kernels._descent import FIELDS, HANDED_ON, MORE, RULES, SETTLED
 from ..kernels._descent import Descent as CompiledDescent
 from ..kernels._products import Panels
 from ..linear import linear_problem, log_domain, newton, pace, rules
@@ -35,14 +35,15 @@ VALUE = FIELDS.index("value")
 SHARED = dict(
     slice=1e9,  # multiplications of a call, some tenths of a second: Ctrl-C waits as long
     loss_rounding=state.LOSS_ROUNDING,
-    stalled_after=judge.STALLED_AFTER,
+    window=judge.WINDOW,
     clearly_less=judge.CLEARLY_LESS,
     look_every=pace.LOOK_EVERY,
+    after_newton=pace.AFTER_NEWTON,
     stalled_rate=pace.STALLED_RATE,
     most_omega=pace.MAX_OMEGA,
     level_ratio=log_domain.RATIO,
     level_iterations=log_domain.LEVEL_ITERATIONS,
-    level_settled=log_domain.SETTLED,
+    level_settled=log_domain.LEVEL_TOL,
     most_kernels=pace.MOST_KERNELS,
     farthest=newton.FARTHEST,
     newton_leaves=newton.LEAVES,
@@ -238,7 +239,7 @@ def _after(
         status = Ending.MAX_OUTER
     elif limits.deadline.passed():
         status = Ending.TIME_LIMIT
-    elif ended == OTHERWISE and own_type:
+    elif ended == HANDED_ON and own_type:
         limit, fraction, settled = compiled.inner
         inner, cycle = judge.Inner(limit, fraction), judge.Cycle(n_steady=n_done)
         verdict = judge.Verdict.first(linearization)

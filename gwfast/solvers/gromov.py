@@ -171,9 +171,9 @@ def gromov_wasserstein(
     return result
 
 
-def solve(problem: QuadraticProblem, options: Settings, race: Search = driver.search) -> GWResult:
+def solve(problem: QuadraticProblem, options: Settings, search: Search = driver.search) -> GWResult:
     """Return the `GWResult` of a problem, without the warning of `gromov_wasserstein`; without an
-    `init`, ``race(problem, options, report)`` finds the best start.
+    `init`, ``search(problem, options, report)`` finds the best start.
     """
     began, dtype, winner = time.perf_counter(), options.precision.dtype, 0
     problem, options = _represented(problem, options)
@@ -203,7 +203,7 @@ def solve(problem: QuadraticProblem, options: Settings, race: Search = driver.se
                 if checkpoint and checkpoint.is_there:
                     report(ProgressEvent("solve", f"going on from {checkpoint.path}"))
                 if starts is None:
-                    found = race(problem, resolved, report)
+                    found = search(problem, resolved, report)
                 else:
                     report(ProgressEvent("solve", f"solving from {starts[0]}"))
                     found = driver.search(problem, resolved, report, starts)

@@ -12,10 +12,10 @@ from scipy import linalg
 
 from gwfast.kernels._judge import Judge, has_stalled, next_omega
 from gwfast.quadratic.acceleration import FLOOR, JUDGE, MAX_PREDICTED, SINGULAR
-from gwfast.quadratic.judge import LOOK_EVERY, RELATIVE, UNJUDGED, Limits, Stopping
+from gwfast.quadratic.judge import POT_LOOK_EVERY, RELATIVE, UNJUDGED, Limits, Stopping
 from gwfast.utils.precision import DOUBLE, SINGLE
 
-POT = Stopping(frobenius=True, every=LOOK_EVERY, n_plain=LOOK_EVERY)
+POT = Stopping(frobenius=True, every=POT_LOOK_EVERY, n_plain=POT_LOOK_EVERY)
 LIMITS = Limits(max_outer=1000, max_inner=100, tol=1e-5, marginal_tol=1e-6)
 HISTORIES = range(200)
 
@@ -77,7 +77,7 @@ def test_changes_that_no_longer_fall_are_told_from_those_that_grow():
 
 @pytest.mark.parametrize("proximal", [False, True])
 def test_steps_turn_that_all_go_back_or_raise_the_objective_without_getting_shorter(proximal):
-    judge = Judge(stalled_after=20, clearly_less=0.8, proximal=proximal)
+    judge = Judge(window=20, clearly_less=0.8, proximal=proximal)
     for seed in HISTORIES:
         rng = np.random.default_rng(seed)
         returned, since, (change, then) = *rng.integers(0, 30, 2), numbers(rng, 2)

@@ -15,7 +15,7 @@ GOAL = Goal(
     stall_error=3e-6,
     max_kernels=2,
     is_direct=False,
-    accelerates=True,
+    over_relaxes=True,
 )
 # After two looks, with an error that halved in each iteration.
 PACE = Pace(error=0.1 * 2.0**LOOK_EVERY, seconds=1e-3)
@@ -67,7 +67,7 @@ def test_pace_after_each_action():
     assert after[Action.ABSORB] == Pace(seconds=2e-3, n_absorbed=1)
     assert after[Action.PACE].error == 0.1
     assert after[Action.PACE].omega > 1.5
-    assert pace.after(LOOK, Action.PACE, GOAL._replace(accelerates=False)).omega == 1.5
+    assert pace.after(LOOK, Action.PACE, GOAL._replace(over_relaxes=False)).omega == 1.5
 
 
 def test_number_of_iterations_of_a_call():

@@ -11,8 +11,8 @@ import pytest
 from gwfast.quadratic.judge import (
     MOST_DAMPED,
     PRODUCT_TOL,
-    STALLED_AFTER,
     UNJUDGED,
+    WINDOW,
     Limits,
     Step,
     Verdict,
@@ -51,7 +51,7 @@ def judged(steps, facts=None, limits=LIMITS, **others):
 
 
 def noise(size):
-    return [size * (1.0 if k % 2 else 0.8) for k in range(STALLED_AFTER)]
+    return [size * (1.0 if k % 2 else 0.8) for k in range(WINDOW)]
 
 
 SMALL, TIGHT = dict(change=1e-6), dict(change=1e-6, error=1e-2, marginal_error=1e-2)
@@ -75,9 +75,9 @@ ENDINGS = [
     ([], dict(ended=Ending.STOPPED), Ending.STOPPED),
     ([], dict(ended=Ending.TIME_LIMIT), Ending.TIME_LIMIT),
     ([SMALL], dict(ended=Ending.TIME_LIMIT), Ending.CONVERGED),
-    ([dict(mass=1e-6)] * STALLED_AFTER, {}, Ending.LOST_MASS),
-    ([dict(mass=1e-6)] * (STALLED_AFTER - 1), {}, None),
-    ([dict(mass=0.1), *[dict(mass=1e-6)] * (STALLED_AFTER - 1)], {}, None),
+    ([dict(mass=1e-6)] * WINDOW, {}, Ending.LOST_MASS),
+    ([dict(mass=1e-6)] * (WINDOW - 1), {}, None),
+    ([dict(mass=0.1), *[dict(mass=1e-6)] * (WINDOW - 1)], {}, None),
 ]
 
 
@@ -127,7 +127,7 @@ def test_cycles_are_damped_or_end_low(damps):
     halved = [k for k, one in enumerate(verdicts) if one.cycle.damping > 0]
     assert bool(halved) is damps
     if damps:
-        assert halved[0] in (STALLED_AFTER, STALLED_AFTER + 1)
+        assert halved[0] in (WINDOW, WINDOW + 1)
         assert verdicts[-1].cycle.damping == 1.0 - 2.0**-MOST_DAMPED
         assert not verdicts[halved[0]].accelerates
     ended = next(k for k, one in enumerate(verdicts) if one.status == Ending.CYCLE)
@@ -144,7 +144,7 @@ def test_an_unjudged_descent_ends_at_its_limit_and_moments_of_rounding_alone_hav
     limits = Limits(max_outer=5, max_inner=100, tol=1e-2, marginal_tol=1e-2, stopping=UNJUDGED)
     verdicts = judged([step(1e-3)] * 5, limits=limits)
     assert [one.status for one in verdicts] == [None] * 4 + [Ending.MAX_OUTER]
-    steps = [step(0.5, is_noise=True)] * (STALLED_AFTER + 1)
+    steps = [step(0.5, is_noise=True)] * (WINDOW + 1)
     assert judged(steps, at(change_is_rounded=False, precision=DOUBLE))[-1].settled
 
 
