@@ -19,9 +19,10 @@ from ..kernels.threads import resolve_n_threads, single_threaded_blas
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import Metric, PointCloud
 from ..problems.quadratic import QuadraticProblem
+from ..results.records import Callback
 from ..results.status import Ending
 from ..solvers.gromov import solve
-from ..solvers.options import Callback, InitLike, Settings, SolverOptions, in_force
+from ..solvers.options import InitLike, Settings, SolverOptions, in_force
 from ..solvers.search.advice import warn_of
 from ..solvers.search.seeds import Seeds
 from ..utils.callers import outside

@@ -25,6 +25,7 @@ from ..quadratic.linearize import is_factored, is_placed
 from ..quadratic.methods import as_method
 from ..quadratic.neighbors import NeighborTier
 from ..results.coupling import ArrayCoupling, Coupling
+from ..results.records import Callback
 from ..results.result import GWResult
 from ..utils.deadline import Deadline, OutOfTime
 from ..utils.memory import as_memory_limit
@@ -33,7 +34,7 @@ from ..utils.precision import DOUBLE, Dtype
 from ..utils.progress import ProgressEvent, Reporter, reporting
 from ..utils.types import MemoryLimit, PathLike, Progress
 from .checkpoint import Checkpoint, digest
-from .options import Callback, InitLike, ResolvedSettings, Settings, SolverOptions, in_force
+from .options import InitLike, ResolvedSettings, Settings, SolverOptions, in_force
 from .product_plan import completed, no_worse_than_product, unsolved
 from .search import driver
 from .search.advice import conclude, doubted, remarked, warn_of

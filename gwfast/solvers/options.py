@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -18,7 +17,7 @@ from ..quadratic.judge import Limits
 from ..quadratic.linearize import Placement, Tier, TierName
 from ..quadratic.methods import METHODS, PGD, Method, MethodName
 from ..quadratic.neighbors import NeighborTier
-from ..results.records import LiveStep
+from ..results.records import Callback
 from ..results.result import GWResult
 from ..utils.deadline import Deadline
 from ..utils.precision import DOUBLE, SINGLE, Dtype, FloatPrecision, as_precision
@@ -30,7 +29,6 @@ from .checkpoint import Checkpoint, as_checkpoint
 from .search.seeds import Seeds
 from .search.starts import Start
 
-Callback = Callable[[LiveStep], object]
 # The starts that a caller may pass as `init`: a name, a plan, seeds, or the result of a solve.
 OneInit: TypeAlias = str | ArrayLike | Seeds | GWResult
 InitLike: TypeAlias = OneInit | list[OneInit]

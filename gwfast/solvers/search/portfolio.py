@@ -25,12 +25,13 @@ from ...quadratic.judge import UNJUDGED, Limits
 from ...quadratic.linearize import is_factored
 from ...quadratic.state import Linearization
 from ...results.coupling import Coupling
+from ...results.records import Callback
 from ...results.status import Ending
 from ...results.tables import RESTART, Candidate
 from ...utils.deadline import Deadline, OutOfTime, Patience
 from ...utils.progress import ProgressEvent, Reporter
 from ...utils.types import FloatArray
-from ..options import Callback, ResolvedSettings
+from ..options import ResolvedSettings
 from .clusters import cluster_starts
 from .confidence import LEVEL, TIE, confidence_of
 from .seeds import AnyStart
