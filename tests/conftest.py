@@ -21,8 +21,8 @@ SEEDS = range(int(os.environ.get("GWFAST_TEST_SEEDS", "0"))) or [42]
 
 
 def pytest_report_header(config):
-    if config.option.markexpr == "not slow":
-        return "slow tests are left out: pytest -m '' runs all"
+    if config.option.markexpr == "not slow and not heavy":
+        return "slow tests are left out: pytest -m 'not heavy' runs them"
     return None
 
 

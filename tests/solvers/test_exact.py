@@ -7,7 +7,7 @@ import itertools
 import networkx
 import numpy as np
 import pytest
-from heavy import random_problems
+from helpers import random_problems
 from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, masses, random_cost, settings, steps
 

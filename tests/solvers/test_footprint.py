@@ -1,13 +1,11 @@
 """How much memory a solve takes, and leaves behind."""
 
 import gc
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from helpers.problems import cloud, distances, settings
-from helpers.processes import environment, run_python
+from helpers.processes import run_python
 
 import gwfast
 from gwfast import PointCloud, gromov_wasserstein
@@ -90,13 +88,6 @@ def test_a_solve_takes_the_size_in_its_refusal():
     assert sizes.keys() == FOOTPRINTS.keys()
     # A buffer of the size of the plan, and half of it for profiles and coarser levels.
     assert 1.0 < sizes["a race of clouds"][0] / (4 * 6000 * 5000) < 1.6
-
-
-@only_on_linux
-def test_two_hundred_solves_leave_nothing():
-    script = Path(__file__).parents[1] / "heavy" / "leaks.py"
-    arguments = [script, "--solves", "120", "--traced", "80"]
-    subprocess.run([sys.executable, *arguments], env=environment(), check=True)
 
 
 GARBAGE = {

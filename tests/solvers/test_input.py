@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from heavy import random_problems
+from helpers import random_problems
 from helpers.marks import mostly_slow
 from helpers.problems import cloud, distances, masses, rotated_pair, settings
 

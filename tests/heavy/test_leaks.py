@@ -1,17 +1,16 @@
-"""Check that solves leave no memory behind, even if they fail.
+"""Solves leave no memory behind, even if they fail.
 
-`python tests/heavy/leaks.py [--solves 10000] [--traced 2000]` solves tiny problems, the small
-cases of tests/conformance and calls that fail, and then some whose allocations Python traces. It
-fails if, after the first fifth, the process has grown by more than `MAX_GROWN` bytes, or if, after
-half of the traced solves, Python has more than `MAX_TRACED` bytes (NumPy's arrays included) or
-`MAX_OBJECTS` objects more. It needs Linux.
+A process solves tiny problems, the small cases of tests/conformance and calls that fail, and then
+some whose allocations Python traces. After the first fifth, it may grow by `MAX_GROWN` bytes, and
+after half of the traced solves, Python may have `MAX_TRACED` bytes (NumPy's arrays included) and
+`MAX_OBJECTS` objects more. This file is the program of that process, too.
 """
 
-import argparse
 import functools
 import gc
 import itertools
 import statistics
+import subprocess
 import sys
 import tracemalloc
 import warnings
@@ -20,10 +19,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for the program
 
 from conformance.cases import CASES, Case
 from helpers.problems import cloud, distances
+from helpers.processes import environment
 
 import gwfast
 
@@ -110,19 +110,25 @@ def traced(n_solves):
     return size, n_objects, where
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--solves", type=int, default=10_000)
-    parser.add_argument("--traced", type=int, default=2000)
-    options = parser.parse_args()
-    size = grown(options.solves)
-    print(f"{options.solves} solves of {len(KINDS)} kinds: grown by {size / 1e3:.0f} kB")
-    kept, objects, where = traced(options.traced)
-    print(f"{options.traced} traced: {kept} bytes and {objects} objects more")
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("n_solves, n_traced", [
+    pytest.param(120, 80, marks=[pytest.mark.slow, pytest.mark.process]),
+    pytest.param(10_000, 2000, marks=pytest.mark.heavy),
+])  # fmt: skip
+def test_solves_leave_nothing(n_solves, n_traced):
+    command = [sys.executable, __file__, str(n_solves), str(n_traced)]
+    subprocess.run(command, env=environment(), check=True)
+
+
+def main(n_solves, n_traced):
+    size = grown(n_solves)
+    print(f"{n_solves} solves of {len(KINDS)} kinds: grown by {size / 1e3:.0f} kB")
+    kept, objects, where = traced(n_traced)
+    print(f"{n_traced} traced: {kept} bytes and {objects} objects more")
     for statistic in where:
         print(statistic, *statistic.traceback.format(), sep="\n")
     return size > MAX_GROWN or kept > MAX_TRACED or objects > MAX_OBJECTS
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,23 +1,10 @@
 """Random problems of all kinds: each must end in a named error, or in a finite plan with a true
 status, which `gwfast.verify` checks.
-
-`python tests/heavy/random_problems.py [--cases N] [--first SEED]` prints the seeds of problems that
-fail, and how all problems ended.
 """
 
-import argparse
-import signal
-import sys
-import traceback
 import warnings
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from helpers.problems import settings
 
 import gwfast
@@ -26,7 +13,6 @@ SIZES = [*range(1, 10), *(15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129
 WEIGHTS = np.array([1.0 / (1 + n) ** 0.9 for n in SIZES])
 KINDS = "distances", "squared", "similarities", "asymmetric", "duplicates", "rank one"
 KINDS += "constant", "integers", "zero but one", "huge outlier"
-SECONDS = 60  # far more than any case takes
 
 
 def cost(kind, n, rng):
@@ -173,35 +159,3 @@ def unverified(problem, result, options):
         of_value = {"objective", "reg_objective"} if error < 0.5 else set()
         failed &= {"not_finite", "negative", *of_value}
     return wrong + [f"{result.status}, {name}: {found.residuals[name]}" for name in failed]
-
-
-def too_late(signum, frame):
-    raise TimeoutError(f"more than {SECONDS} s")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cases", type=int, default=3000)
-    parser.add_argument("--first", type=int, default=0)
-    options = parser.parse_args()
-    signal.signal(signal.SIGALRM, too_late)
-    ends, n_failed = Counter(), 0
-    for seed in range(options.first, options.first + options.cases):
-        signal.alarm(SECONDS)  # replaces the alarm of the seed before
-        try:
-            end, wrong = solve(seed)
-        except Exception as error:
-            traceback.print_exc(limit=-3)
-            end, wrong = type(error).__name__, [f"{type(error).__name__}: {error}"]
-        ends[end] += 1
-        if wrong:
-            n_failed += 1
-            print(f"{seed}: {end}: {'; '.join(wrong)}", flush=True)
-    for end, count in ends.most_common():
-        print(f"{count:6}  {end}")
-    print(f"{sum(ends.values())} cases, {n_failed} failed")
-    return n_failed > 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,21 +1,21 @@
 """Builds of the kernels that find what a usual build does not, each with all their tests.
 
-`python tests/heavy/builds.py KIND [ARGUMENT OF PYTEST ...]` copies the tree to a temporary folder,
-builds the extensions as KIND says, and runs all tests of tests/kernels and tests/linear there in
-one process. It exits with the status of the tests; a finding of a sanitizer is a failure. The
-environment variable CC names another compiler.
+A test copies the tree to a temporary folder, builds the extensions as its row of `BUILDS` says, and
+runs all tests of tests/kernels and tests/linear there in one process; a finding of a sanitizer is a
+failure. These variables change it: CC names another compiler, GWFAST_TEST_INTERPRETER a command
+that runs the tests, GWFAST_TEST_ARGUMENTS more arguments of pytest.
 """
 
-import argparse
 import os
-import shlex
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree, ignore_patterns, which
 from typing import NamedTuple
 
+import pytest
+
+pytestmark = pytest.mark.heavy
 ROOT = Path(__file__).resolve().parents[2]
 PYTEST = "-m pytest -m '' -n 0 -q --no-header -p no:cacheprovider"
 # Setup.py adds no flags for OpenMP: the program with which it probes would not link or run.
@@ -86,7 +86,7 @@ BUILDS = {
     ),
     "arm64": Build(
         "Cross-compiled, with Debian's packages for arm64 unpacked in ROOT and wheels in WHEELS: "
-        "--interpreter 'env PYTHONPATH=WHEELS qemu-aarch64 -L ROOT ROOT/usr/bin/python3'.",
+        "GWFAST_TEST_INTERPRETER='env PYTHONPATH=WHEELS qemu-aarch64 -L ROOT ROOT/usr/bin/python3'",
         "aarch64-linux-gnu-gcc",
         OWN_OPENMP,
         'export LDSHARED="$CC -shared" SETUPTOOLS_EXT_SUFFIX=.so',
@@ -95,24 +95,24 @@ BUILDS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        epilog="; ".join(f"{name}: {build.text}" for name, build in BUILDS.items()),
-    )
-    parser.add_argument("kind", choices=BUILDS)
-    parser.add_argument("--interpreter", default=sys.executable, help="command that runs the tests")
-    given, arguments = parser.parse_known_args()
-    build = BUILDS[given.kind]
-    os.environ.setdefault("CC", build.compiler)
+@pytest.mark.parametrize("kind", BUILDS)
+def test_kernels_pass_their_tests(kind, tmp_path):
+    build = BUILDS[kind]
+    interpreter = os.environ.get("GWFAST_TEST_INTERPRETER")
+    if kind == "arm64" and interpreter is None:
+        pytest.skip("GWFAST_TEST_INTERPRETER does not name a Python for arm64")
+    # Of xdist's worker that this may be, the other pytest should not know.
+    variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
+    variables.setdefault("CC", build.compiler)
+    if which(variables["CC"].split()[0]) is None:
+        pytest.skip(f"{variables['CC']} is not installed")
     if build.flags:
-        os.environ |= {"CFLAGS": build.flags, "LDFLAGS": build.flags}
+        variables |= {"CFLAGS": build.flags, "LDFLAGS": build.flags}
     if OWN_OPENMP in build.flags:
-        os.environ["GWFAST_NO_OPENMP"] = "1"
-    tests = f"{given.interpreter} {PYTEST} {build.arguments} tests/kernels tests/linear"
-    rounds = [f"{tests} {shlex.join(arguments)}"]
-    if given.kind == "isas":
-        sys.path.insert(0, str(ROOT))
+        variables["GWFAST_NO_OPENMP"] = "1"
+    tests = f"{interpreter or sys.executable} {PYTEST} {build.arguments} tests/kernels tests/linear"
+    rounds = [f"{tests} {os.environ.get('GWFAST_TEST_ARGUMENTS', '')}"]
+    if kind == "isas":
         from gwfast.kernels import _rows  # which the other builds do not need
 
         isas = _rows.supported_isas()
@@ -120,11 +120,6 @@ def main():
         rounds = [f"GWFAST_ISA={isa} {rounds[0]} -k '{others[isa]}'" for isa in isas]
     setup = f"{sys.executable} setup.py -q build_ext --inplace"
     script = "\n".join(["set -ex", build.build, setup, build.run, *rounds])
-    with tempfile.TemporaryDirectory(prefix=f"gwfast-{given.kind}-") as folder:
-        ignored = ignore_patterns(".git", ".venv", "build", "*.so")
-        copytree(ROOT, folder, ignore=ignored, dirs_exist_ok=True)
-        return subprocess.run(["bash", "-c", script], cwd=folder).returncode
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    ignored = ignore_patterns(".git", ".venv", "build", "*.so")
+    copytree(ROOT, tmp_path / "gwfast", ignore=ignored)
+    subprocess.run(["bash", "-c", script], cwd=tmp_path / "gwfast", env=variables, check=True)
