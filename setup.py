@@ -8,10 +8,18 @@ GWFAST_DEBUG=1           bounds checks in the loops, for developers
 
 Where CFLAGS has no ``-g``, nothing for debuggers is kept. What pip calls leaves nothing
 here; ``python setup.py build_ext --inplace`` keeps ``build/`` for the next time.
+
+A program with OpenMP is compiled, linked and run before the build. It is linked only if the
+build is for another machine: if PYTHON_CROSSENV is set (by crossenv, and so by conda-forge),
+or the machine that ``CC -dumpmachine`` names, or the platform that the build is for
+(_PYTHON_HOST_PLATFORM, or ``build_ext --plat-name``), is not the one that Python runs on.
 """
 
 import glob
+import itertools
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -59,8 +67,32 @@ def openmp_flags(compiler):
     return ["-fopenmp"], ["-fopenmp"]
 
 
-def openmp_problem(compiler, compile_flags, link_flags):
-    """None if a program using OpenMP compiles, links and runs, else what failed."""
+# What machines are called by compilers, by platforms of Python and by Windows.
+MACHINES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+
+def is_cross(compiler, plat_name):
+    """Whether the build is for another machine than the one that Python runs on."""
+    if os.environ.get("PYTHON_CROSSENV"):  # there platform.machine() is the other one
+        return True
+    targets = [re.split(r"[-.]", plat_name)[-1]]
+    if compiler.compiler_type != "msvc":
+        command = itertools.takewhile(lambda word: word[0] != "-", compiler.compiler_so)
+        try:
+            answer = subprocess.run(
+                [*command, "-dumpmachine"], capture_output=True, text=True, check=True
+            ).stdout
+            targets.append(answer.partition("-")[0])
+        except (OSError, subprocess.SubprocessError):
+            pass  # not GCC or Clang
+    here, *others = (MACHINES.get(x.lower(), x.lower()) for x in (platform.machine(), *targets))
+    return any(machine not in (here, "universal2") for machine in others)
+
+
+def openmp_problem(compiler, compile_flags, link_flags, runs):
+    """None if a program using OpenMP compiles, links and, if it ``runs`` here, counts its
+    threads; else what failed.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.c")
         source.write_text(PROBE)
@@ -71,6 +103,8 @@ def openmp_problem(compiler, compile_flags, link_flags):
             compiler.link_executable(objects, str(Path(folder, "probe")), extra_postargs=link_flags)
         except (CompileError, LinkError) as error:
             return f"A test program did not compile and link: {error}"
+        if not runs:
+            return None
         program = next(p for p in Path(folder).glob("probe*") if p.suffix in ("", ".exe"))
         try:
             answer = subprocess.run(
@@ -106,7 +140,8 @@ class BuildExt(build_ext):
         if enabled("GWFAST_NO_OPENMP"):
             reason = "GWFAST_NO_OPENMP is set."
         else:
-            reason = openmp_problem(self.compiler, compile_flags, link_flags)
+            runs = not is_cross(self.compiler, self.plat_name)
+            reason = openmp_problem(self.compiler, compile_flags, link_flags, runs)
         if reason is not None:
             if enabled("GWFAST_REQUIRE_OPENMP"):
                 raise CompileError(f"GWFAST_REQUIRE_OPENMP is set. {reason}")
@@ -129,6 +164,27 @@ class BuildExt(build_ext):
             extension.extra_compile_args = arithmetic + compile_flags
             extension.extra_link_args = link_flags
         super().build_extensions()
+
+
+def description(folder):
+    """README.md as PyPI shows it, where relative links are dead: they lead to this version in
+    the ``Repository`` of [project.urls], or name the page, without pictures, if there is none.
+    """
+    text, project, version = (
+        Path(folder, name).read_text("utf-8")
+        for name in ("README.md", "pyproject.toml", "gwfast/_version.py")
+    )
+    repository = re.search(r'^Repository = "(.+?)/?"', project, re.M)
+    version = re.search('"(.+)"', version)[1]
+
+    def link(found):
+        is_picture, words, target = found.groups()
+        if repository is None:
+            return "" if is_picture else words if words == target else f"{words} (`{target}`)"
+        kind = "raw" if is_picture else "blob"
+        return f"{is_picture}[{words}]({repository[1]}/{kind}/v{version}/{target})"
+
+    return re.sub(r"(!?)\[([^]]*)\]\((?!https?:|#)([^)]+)\)", link, text)
 
 
 checked = enabled("GWFAST_DEBUG")
@@ -178,10 +234,22 @@ extensions.append(Extension(SHARED, [f"{SHARED.replace('.', '/')}.c"]))
 # What pip and build call: their wheel is of the sources and nothing else, such as what
 # another version has left in build/lib, and they leave nothing here.
 FRONTENDS = {"bdist_wheel", "dist_info", "editable_wheel", "egg_info", "sdist"}
-found = set(glob.glob("*.egg-info"))
-with tempfile.TemporaryDirectory() as scratch:
-    called = not FRONTENDS.isdisjoint(sys.argv)
-    options = {"build": {"build_base": scratch}} if called else {}
-    setup(ext_modules=extensions, cmdclass={"build_ext": BuildExt}, options=options)
-    for folder in set(glob.glob("*.egg-info")) - found if called else ():
-        shutil.rmtree(folder)
+
+
+def main():
+    found = set(glob.glob("*.egg-info"))
+    with tempfile.TemporaryDirectory() as scratch:
+        called = not FRONTENDS.isdisjoint(sys.argv)
+        setup(
+            ext_modules=extensions,
+            cmdclass={"build_ext": BuildExt},
+            options={"build": {"build_base": scratch}} if called else {},
+            long_description=description(Path(__file__).parent),
+            long_description_content_type="text/markdown",
+        )
+        for folder in set(glob.glob("*.egg-info")) - found if called else ():
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

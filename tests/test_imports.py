@@ -114,7 +114,7 @@ def test_a_tree_that_is_not_the_installed_package_says_what_to_do(tree):
 
 def test_the_version_is_written_once():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.?\w+)?", gwfast.__version__)
-    for name in ("pyproject.toml", "CITATION.cff", ".ci/conda/meta.yaml"):
+    for name in ("pyproject.toml", "CITATION.cff", ".ci/conda/recipe.yaml"):
         text = (ROOT / name).read_text("utf-8")
         assert not re.search(rf"^\s*version *[:=] *\W?{gwfast.__version__}", text, re.M)
 
@@ -125,7 +125,8 @@ def test_a_front_end_of_pip_leaves_nothing_behind(tree):
     pytest.importorskip("Cython")
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, tree)
-    shutil.copytree(ROOT / "csrc", tree / "csrc")
+    for name in ("csrc", "licenses"):
+        shutil.copytree(ROOT / name, tree / name)
     before = sorted(tree.rglob("*"))
     (tree.parent / "metadata").mkdir()
     for hook in ("prepare_metadata_for_build_wheel('../metadata')", "build_sdist('../dist')"):
