@@ -23,7 +23,7 @@ NEEDED = {
     "gwfast.pot.patch": "ot",
     "gwfast.pot.patched": "ot",
     "gwfast.pot.unpatch": "ot",
-    "gwfast.distributed.cluster": "distributed",
+    "gwfast.distributed.cluster": "dask",
     "gwfast.gradients.gromov_wasserstein_loss": "torch",
 }
 SLOW = "align", "Alignment", "GromovWassersteinAligner", "plot.plot_aligned"
