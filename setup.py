@@ -67,12 +67,12 @@ def openmp_flags(compiler):
     return ["-fopenmp"], ["-fopenmp"]
 
 
-# What machines are called by compilers, by platforms of Python and by Windows.
+# Names of machines at Windows and macOS, and of the same machines at Linux.
 MACHINES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 
 def is_cross(compiler, plat_name):
-    """Whether the build is for another machine than the one that Python runs on."""
+    """Return whether the build is for another machine than the machine that Python runs on."""
     if os.environ.get("PYTHON_CROSSENV"):  # there platform.machine() is the other one
         return True
     targets = [re.split(r"[-.]", plat_name)[-1]]
@@ -90,8 +90,8 @@ def is_cross(compiler, plat_name):
 
 
 def openmp_problem(compiler, compile_flags, link_flags, runs):
-    """None if a program using OpenMP compiles, links and, if it ``runs`` here, counts its
-    threads; else what failed.
+    """Return None if a program with OpenMP compiles, links and, if it ``runs`` here, counts its
+    threads; else the reason.
     """
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "probe.c")

@@ -1,6 +1,4 @@
-"""What builds, describes and watches the package: setup.py, README.md at PyPI, the recipe, the
-workflows.
-"""
+"""The build, the description at PyPI, the conda recipe and the workflows of the package."""
 
 import re
 import runpy
@@ -14,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-# What CONTRIBUTING.md ("Once there is a repository") asks for.
+# The lines of CONTRIBUTING.md ("Once there is a repository"), filled in.
 FILLED_IN = {
     "pyproject.toml": (
         "[project.urls]\n",

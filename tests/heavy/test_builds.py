@@ -101,7 +101,7 @@ def test_kernels_pass_their_tests(kind, tmp_path):
     interpreter = os.environ.get("GWFAST_TEST_INTERPRETER")
     if kind == "arm64" and interpreter is None:
         pytest.skip("GWFAST_TEST_INTERPRETER does not name a Python for arm64")
-    # Of xdist's worker that this may be, the other pytest should not know.
+    # The other pytest is no worker of xdist, even if this process is.
     variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
     variables.setdefault("CC", build.compiler)
     if which(variables["CC"].split()[0]) is None:

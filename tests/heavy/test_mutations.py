@@ -4,7 +4,7 @@ Each test makes one change in a built copy of the tree, at a random place: a sig
 condition. It passes if the fast tests fail with the change, and is an expected failure if they do
 not: then the change has no effect, as where a bound is never met, or lacks a test. Tests of the
 changed part run first, and then all others. GWFAST_TEST_SEEDS is the number of changes, by default
-60; GWFAST_TEST_PATHS has words, one of which is in the path of each changed file;
+60; GWFAST_TEST_PATHS has words, and only files with such a word in their path are changed;
 GWFAST_TEST_TREE names another tree whose tests run, which shows what an older suite of tests caught
 on the same places; with GWFAST_TEST_FIRST=1 only tests of the changed part run.
 """
@@ -47,7 +47,7 @@ def places(folder, words=()):
 
 def succeeds(folder, *arguments):
     """Return whether Python succeeds in time with these arguments."""
-    # Of xdist's worker that this may be, the other pytest should not know.
+    # The other pytest is no worker of xdist, even if this process is.
     variables = {name: x for name, x in os.environ.items() if not name.startswith("PYTEST_")}
     variables["PYTHONDONTWRITEBYTECODE"] = "1"
     command = [sys.executable, *arguments]
