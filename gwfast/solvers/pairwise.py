@@ -234,7 +234,7 @@ class Spaces:
                 x = in_order(x, f"features[{k}]", cost.labels, columns, of=of)
                 x = as_matrix(x, f"features[{k}]", shape=(cost.n, width))
                 check_extremes(float(x.min()), float(x.max()), f"features[{k}]")
-                vectors.append(x.astype(np.float64))
+                vectors.append(np.ascontiguousarray(x, np.float64))
             features = vectors
         sizes, points = [cost.n for cost in geometries], list(map(np.flatnonzero, checked))
         for k, with_mass in enumerate(points):

@@ -23,7 +23,8 @@ SQUARES = [(spaces, "square", False) for spaces in (METRIC, ASYMMETRIC, SIGNED)]
 @pytest.mark.parametrize("spaces, loss, fused", [*SQUARES, (METRIC, "kl", True)])
 def test_each_pair_costs_what_it_costs_alone_and_no_less_than_the_bound(spaces, loss, fused):
     weights, terms, n = [masses(n, k) for k, n in enumerate(SIZES)], {}, len(SIZES)
-    features = [cloud(n, 3, k + 50) for k, n in enumerate(SIZES)]
+    # As a table of pandas has them.
+    features = [np.asfortranarray(cloud(n, 3, k + 50)) for k, n in enumerate(SIZES)]
     if fused:
         terms = dict(features=features, alpha=0.3)
     found = pairwise_gromov_wasserstein(
