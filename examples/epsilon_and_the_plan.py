@@ -21,7 +21,7 @@ import numpy as np
 from matplotlib.ticker import PercentFormatter
 
 import gwfast
-from gwfast.plot import plot_couplings
+from gwfast.plot import plot_plans
 from gwfast.words import load_sample
 
 parser = argparse.ArgumentParser(description="How epsilon changes the plan.")
@@ -58,7 +58,7 @@ for share in SHARES:
     start = plans[share] = result.plan
     spread = np.exp(result.gw.coupling.entropy()) / N_WORDS
     scores = result.evaluate(dictionary)
-    right = scores["coupling"].at[1], scores["csls"].at[1]
+    right = scores["plan"].at[1], scores["csls"].at[1]
     table.append((result.gw.gw_cost, spread, *right))
     print(
         f"{100 * share:5.3g} %  {result.gw.gw_cost:9.5f}  {spread:11.1f}  "
@@ -102,7 +102,7 @@ for share in (0.1, 0.04, 0.025, 0.01):
 
 figure = plt.figure(figsize=(7.4, 6.4), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=(3.6, 2.4), squeeze=False).flat
-plot_couplings(parts, list(PAIRS), figure=above)
+plot_plans(parts, list(PAIRS), figure=above)
 for axes in above.axes[: len(parts)]:
     axes.set_xticks([len(PAIRS)], ["others"], ha="right")
     axes.set_xlabel("translations")

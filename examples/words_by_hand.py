@@ -26,7 +26,7 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 import gwfast
-from gwfast.plot import plot_couplings
+from gwfast.plot import plot_plans
 
 parser = argparse.ArgumentParser(description="Single words by hand.")
 parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
@@ -169,7 +169,7 @@ draw_links(left, english_links, "Links of the English words", {word: word for wo
 draw_links(right, spanish_links, "Links of the Spanish words", TRANSLATIONS)
 rows = [english.index(word) for word in TRANSLATIONS]
 cols = [spanish.index(word) for word in TRANSLATIONS.values()]
-plot_couplings(
+plot_plans(
     {
         "No pair known": unknown.plan[np.ix_(rows, cols)],
         "sun = sol given": seeded.plan[np.ix_(rows, cols)],

@@ -75,7 +75,7 @@ def aligned(x, y, test, epsilon, scale, options):
     how = dict(epsilon=epsilon, seed=options.seed, n_threads=options.threads)
     result = gwfast.align(x, y, n_words=options.n_words, normalize=steps, **how)
     rules = {"ks": (1,), "convention": options.convention}
-    found = result.evaluate(test, methods=("coupling", "nn", "csls"), **rules)
+    found = result.evaluate(test, methods=("plan", "nn", "csls"), **rules)
     shares = {method: score.at[1] for method, score in found.items()}
     refined = result.refine(options.refine)
     found = refined.evaluate(test, methods=("csls",), **rules)

@@ -32,7 +32,7 @@ class Words:
         self.name, self.n_words = f"{name}, {n} words", n
         # The rarest words are hardly in the dictionaries.
         self.lists = {
-            "coupling": (dictionary, self.x.words[:n], self.y.words[:n]),
+            "plan": (dictionary, self.x.words[:n], self.y.words[:n]),
             "csls": (dictionary, self.x.words[:5000], self.y.words),
         }
 
@@ -165,7 +165,7 @@ TRANSLATIONS = (
     ("en-fr", 3000, 20_000, 5000),
     ("en-es", 3000, 20_000, 5000),
 )
-METHODS = "coupling", "barycentric", "nn", "csls", "inverted_softmax"
+METHODS = "plan", "barycentric", "nn", "csls", "inverted_softmax"
 
 
 def translations(options):

@@ -178,14 +178,14 @@ class Alignment:
         ----------
         items : str, int, array-like of these, Embeddings, array-like (n, d), or None, default=None
             Words, row numbers, or vectors as given to `align`, of `Embeddings` or an array; None is
-            all rows. "coupling" and "barycentric" take words and rows that took part.
+            all rows. "plan" and "barycentric" take words and rows that took part.
         k : int, default=10
             Translations of each item; all if there are fewer.
         direction : {"forward", "backward"}, default="forward"
             From source to target, or from target to source.
-        method : {"csls", "nn", "inverted_softmax", "coupling", "barycentric"}, default="csls"
+        method : {"csls", "nn", "inverted_softmax", "plan", "barycentric"}, default="csls"
             Rank by angles in the common space, see `nearest_neighbors`; by the entries of the
-            plan ("coupling"); or by the angle to the mean of the rows that the plan moves a row to.
+            plan ("plan"); or by the angle to the mean of the rows that the plan moves a row to.
         unknown : {"error", "empty"}, default="error"
             Whether a word that its side lacks is a ValueError, or has no translations. Words are
             found in any Unicode form.
@@ -245,7 +245,7 @@ class Alignment:
         """Return the best rows for items that took part."""
         coupling, points = self.gw.coupling, self.target.rows
         rows = _as_rows(items, coupling.shape[0])
-        if method == "coupling":
+        if method == "plan":
             return matches_of(coupling, k, rows)
         means = coupling.transform(points[: coupling.shape[1]])[rows]
         unmatched = ~means.any(axis=1)
@@ -315,8 +315,8 @@ class Alignment:
         dictionary : mapping of str to iterable of str
             A warning tells if hardly any pair fits, or more pairs fit in the opposite direction.
         methods : sequence of str or None, default=None
-            Methods of `translate`; None is "coupling" (unless loaded from a file), "nn", "csls".
-            "coupling" and "barycentric" are scored on the queries that took part with at least one
+            Methods of `translate`; None is "plan" (unless loaded from a file), "nn", "csls".
+            "plan" and "barycentric" are scored on the queries that took part with at least one
             translation, the other methods on all.
         ks : sequence of int, default=(1, 5, 10)
             Numbers of translations that are looked at.

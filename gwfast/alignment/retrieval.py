@@ -21,7 +21,7 @@ from ..utils.types import IntArray
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
 
 Retrieval: TypeAlias = Literal["nn", "csls", "inverted_softmax"]
-ByPlan: TypeAlias = Literal["coupling", "barycentric"]
+ByPlan: TypeAlias = Literal["plan", "barycentric"]
 # Neighbors in the other space that CSLS averages over, as in Conneau et al. (2018).
 N_NEIGHBORS = 10
 # Factor of the cosines in the inverted softmax, as in Smith et al. (2017).

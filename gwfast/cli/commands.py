@@ -212,7 +212,7 @@ def evaluate(folder, as_json, **settings):
     """Score the translations of a saved result.
 
     DIR is a folder of `gwfast align --output`, or a file of Alignment.save. It lacks the plan, and
-    so the methods coupling and barycentric.
+    so the methods plan and barycentric.
     """
     from . import outcome, outputs, page
 

@@ -9,7 +9,7 @@ import click
 
 # Labels of the methods of translation.
 METHODS = {
-    "coupling": "coupling",
+    "plan": "plan",
     "barycentric": "barycentric",
     "nn": "nearest neighbor",
     "csls": "CSLS",
@@ -196,7 +196,7 @@ solver = group(
     count("--refine", type=click.IntRange(0), default=5,
         help="Rounds of fitting the mapping to mutual CSLS matches, at most; 0 leaves the mapping"
         " of the plan."),
-    scoring("coupling,nn,csls"),
+    scoring("plan,nn,csls"),
     click.option("--output", type=click.Path(path_type=Path), metavar="DIR",
         help="Write there: mapping.npz, translations.tsv, dictionary.txt, result.json,"
         " report.html, dynamics.png."),

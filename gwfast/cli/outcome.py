@@ -109,7 +109,7 @@ def align(source, target, dictionary, settings, seeds=None):
     else:
         rows = known_rows if dictionary else shown
         csls = result.translate(rows, method="csls", k=10)
-    plan = result.translate(method="coupling", k=10)
+    plan = result.translate(method="plan", k=10)
     plan = plan._replace(scores=shares_of(result.gw.coupling, plan))
     shown = np.searchsorted(rows, shown)
     return Outcome(

@@ -33,7 +33,7 @@ _FILES = (
     "target.bin",
 )
 # The columns of ``translations.tsv``.
-COLUMNS = ("source", "rank", "csls", "csls_score", "coupling", "coupling_share", "mutual")
+COLUMNS = ("source", "rank", "csls", "csls_score", "plan", "plan_share", "mutual")
 
 
 def check_output(settings, *inputs):
@@ -141,7 +141,9 @@ def translations(folder, words):
         raise ValueError(f"DIR must be a folder of gwfast align, got {folder} without {path.name}")
     with open(path, encoding="utf-8", newline="\n") as stream:
         try:
-            if stream.readline().rstrip("\n").split("\t") != [*COLUMNS]:
+            # Files of versions before 1.0 call the plan a coupling.
+            header = stream.readline().rstrip("\n").replace("coupling", "plan")
+            if header.split("\t") != [*COLUMNS]:
                 raise ValueError(f"the first line must be the columns {', '.join(COLUMNS)}")
             return rows_of(stream, words)
         except ValueError as error:
@@ -167,11 +169,11 @@ def as_object(rows):
     """Return rows of ``translations.tsv`` of a word in JSON's types."""
     best = [{"word": word_of(row["csls"]), "score": float(row["csls_score"])} for row in rows]
     plan = [
-        {"word": word_of(row["coupling"]), "share": float(row["coupling_share"])}
+        {"word": word_of(row["plan"]), "share": float(row["plan_share"])}
         for row in rows
-        if row["coupling"]
+        if row["plan"]
     ]
-    return {"mutual": rows[0]["mutual"] == "yes", "csls": best, "coupling": plan}
+    return {"mutual": rows[0]["mutual"] == "yes", "csls": best, "plan": plan}
 
 
 def counted(embeddings):

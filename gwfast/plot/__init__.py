@@ -10,7 +10,7 @@ try:
 except ImportError as error:
     raise ImportError('gwfast.plot needs matplotlib: pip install "gwfast-ot[cli]"') from error
 
-from .solves import plot_candidates, plot_coupling, plot_couplings, plot_dynamics
+from .solves import plot_candidates, plot_dynamics, plot_plan, plot_plans
 from .spaces import (
     plot_aligned,
     plot_dendrogram,
@@ -23,12 +23,12 @@ from .spaces import (
 __all__ = [
     "plot_aligned",
     "plot_candidates",
-    "plot_coupling",
-    "plot_couplings",
     "plot_dendrogram",
     "plot_distance_histograms",
     "plot_distances",
     "plot_dynamics",
     "plot_embedding",
+    "plot_plan",
+    "plot_plans",
     "plot_slices",
 ]

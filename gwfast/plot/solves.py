@@ -55,7 +55,7 @@ def plot_dynamics(
         Steps have `gw_cost`, `change` and `marginal_error`. A mapping draws several solves over one
         another, under their names.
     accuracy : mapping of str to float, optional
-        Shares that the title shows, such as ``{"coupling P@1": 0.61}``.
+        Shares that the title shows, such as ``{"plan P@1": 0.61}``.
     accuracy_history : array-like of shape (n_steps,), or mapping of str to these, optional
         Share of right matches after every iteration, nan if unknown; a mapping if `history` is one.
     path : str or path-like, optional
@@ -181,8 +181,8 @@ def plot_candidates(
     return _style.finish(figure, path)
 
 
-def plot_coupling(
-    coupling: Plan,
+def plot_plan(
+    plan: Plan,
     row_labels: Sequence[str] | None = None,
     col_labels: Sequence[str] | None = None,
     *,
@@ -195,7 +195,7 @@ def plot_coupling(
 
     Parameters
     ----------
-    coupling : Coupling, array-like or sparse array of shape (n, m), or a result with a plan
+    plan : Coupling, array-like or sparse array of shape (n, m), or a result with a plan
         Neighboring rows and columns above 150 are added up; a `Coupling` is never made an array.
     row_labels, col_labels : sequence of str, optional
         Left out if there are more than 60.
@@ -204,15 +204,13 @@ def plot_coupling(
     Examples
     --------
     >>> import numpy as np, gwfast.plot
-    >>> figure = gwfast.plot.plot_coupling(np.eye(3) / 3, ["a", "b", "c"])
+    >>> figure = gwfast.plot.plot_plan(np.eye(3) / 3, ["a", "b", "c"])
     """
-    return plot_couplings(
-        {title: coupling}, row_labels, col_labels, path=path, figure=figure, ax=ax
-    )
+    return plot_plans({title: plan}, row_labels, col_labels, path=path, figure=figure, ax=ax)
 
 
-def plot_couplings(
-    couplings: Mapping[str, Plan],
+def plot_plans(
+    plans: Mapping[str, Plan],
     row_labels: Sequence[str] | None = None,
     col_labels: Sequence[str] | None = None,
     *,
@@ -224,23 +222,23 @@ def plot_couplings(
 
     Parameters
     ----------
-    couplings : mapping of str, the titles, to plans of one shape as in `plot_coupling`
-    row_labels, col_labels, path, figure, ax : see `plot_coupling`
+    plans : mapping of str, the titles, to plans of one shape as in `plot_plan`
+    row_labels, col_labels, path, figure, ax : see `plot_plan`
 
     Examples
     --------
     >>> import numpy as np, gwfast.plot
     >>> plans = {"sharp": np.eye(3) / 3, "flat": np.ones((3, 3)) / 9}
-    >>> figure = gwfast.plot.plot_couplings(plans)
+    >>> figure = gwfast.plot.plot_plans(plans)
     """
-    plans = {name: _as_plan(plan) for name, plan in dict(couplings).items()}
-    shapes = sorted({plan.shape for plan in plans.values()})
+    checked = {name: _as_plan(plan) for name, plan in dict(plans).items()}
+    shapes = sorted({plan.shape for plan in checked.values()})
     if len(shapes) != 1:
-        raise ValueError(f"couplings must be of one shape, got {shapes}")
+        raise ValueError(f"plans must be of one shape, got {shapes}")
     ((n, m),) = shapes
     rows = _style.as_labels(row_labels, "row_labels", n)
     columns = _style.as_labels(col_labels, "col_labels", m)
-    images = [_shares(plan) for plan in plans.values()]
+    images = [_shares(plan) for plan in checked.values()]
     width = min(max(5 * m / n, 3), 7, 13 / len(plans))
     size = (len(plans) * width + 1.2, min(5, width * max(n / m, 0.5) + 0.6))
     figure, panels = _style.start(figure, ax, path, size, (1, len(plans)), sharey=True)
@@ -264,9 +262,9 @@ def _as_plan(plan):
     plan = _style.part_of(plan, "coupling", "plan")
     if isinstance(plan, Coupling):
         return plan
-    plan = as_matrix(plan.toarray() if sparse.issparse(plan) else plan, "coupling")
+    plan = as_matrix(plan.toarray() if sparse.issparse(plan) else plan, "plan")
     if plan.min() < 0:
-        raise ValueError(f"coupling must not be negative, got {plan.min():.6g}")
+        raise ValueError(f"plan must not be negative, got {plan.min():.6g}")
     return plan
 
 

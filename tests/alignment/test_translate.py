@@ -48,7 +48,7 @@ def test_translations_in_both_directions(aligned, direction):
     for method in METHODS:
         found = aligned.translate(rows, method=method, k=4, direction=direction)
         assert_best(found, scores(method, x[rows], y, x), 4)
-    found = aligned.translate(rows, method="coupling", k=4, direction=direction)
+    found = aligned.translate(rows, method="plan", k=4, direction=direction)
     assert_best(found, plan[rows], 4)
     means = plan[rows] @ points[:80] / plan[rows].sum(axis=1, keepdims=True)
     found = aligned.translate(rows, method="barycentric", k=4, direction=direction)
@@ -58,9 +58,9 @@ def test_translations_in_both_directions(aligned, direction):
 def test_words_that_do_not_take_part_and_rows_without_mass(aligned):
     assert aligned.plan.shape == (80, 80) and aligned.match().shape == (80,)
     assert aligned.translate(k=999).indices.shape == (120, 110)
-    assert aligned.translate(method="coupling").indices.shape == (80, 10)
+    assert aligned.translate(method="plan").indices.shape == (80, 10)
     np.testing.assert_array_equal(np.flatnonzero(aligned.match() < 0), [4])
-    for method in ("coupling", "barycentric"):
+    for method in ("plan", "barycentric"):
         found = aligned.translate([3, 4], method=method, k=2)
         assert (found.indices[0] >= 0).all() and found.scores[0, 0] > 0
         assert (found.indices[1] == -1).all() and (found.scores[1] == 0).all()

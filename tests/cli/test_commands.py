@@ -37,7 +37,7 @@ def test_figures_and_translations_are_shown(files):
     assert facts["source"] == "a.vec: 60 words, 6 columns"
     assert facts["transport"].startswith("60 x 60 words") and {"start", "gw_cost"} <= {*facts}
     assert re.fullmatch(r"converged, .* \d+ .*, confidence \d\.\d\d", facts["status"])
-    for method in ("coupling", "nearest neighbor", "CSLS"):  # Wilson: 60 hits of 60
+    for method in ("plan", "nearest neighbor", "CSLS"):  # Wilson: 60 hits of 60
         assert [method, "1.000", "0.940 to 1.000", "1.000", "1.000", "60 of 60"] in lines
     begin = lines.index(["translations"]) + 2
     first, *others = lines[begin : begin + 20]

@@ -70,14 +70,14 @@ def shown(word):
 def test_every_line_of_translations_has_its_fields(solved):
     rows, (x, y) = solved.rows, solved.spaces.words
     assert tree(solved.folder) == sorted([*FILES, "source.vec", "target.vec"])
-    names = "source rank csls csls_score coupling coupling_share mutual"
+    names = "source rank csls csls_score plan plan_share mutual"
     assert [*rows[0]] == names.split()
     assert [int(row["rank"]) for row in rows] == [*range(1, 11)] * 80
-    assert all(row["coupling"] and 0 < float(row["coupling_share"]) <= 1 for row in rows[:600:10])
-    assert not any(row["coupling"] or row["coupling_share"] for row in rows[600:])
-    assert len({row["coupling"] for row in rows[:10]}) == 10
+    assert all(row["plan"] and 0 < float(row["plan_share"]) <= 1 for row in rows[:600:10])
+    assert not any(row["plan"] or row["plan_share"] for row in rows[600:])
+    assert len({row["plan"] for row in rows[:10]}) == 10
     # Shares of the mass of a word, not of all mass.
-    assert np.mean([float(row["coupling_share"]) for row in rows[:600:10]]) > 0.3
+    assert np.mean([float(row["plan_share"]) for row in rows[:600:10]]) > 0.3
     # Each word can be had again, and none ends a line or commands a terminal.
     text = "".join("".join(row.values()) for row in rows)
     assert text == shown(text)
@@ -149,9 +149,9 @@ def test_the_page_has_the_translations(solved):
         best = [word_of(row["csls"]) for row in (first, *others)]
         assert line[:3] == [str(k + 1), shown(word), shown(best[0])]
         assert line[4] == ", ".join(map(shown, best[1:5]))
-        assert (line[5], line[7]) == (shown(word_of(first["coupling"])), first["mutual"])
+        assert (line[5], line[7]) == (shown(word_of(first["plan"])), first["mutual"])
         if k < 60:
-            assert float(line[6]) == pytest.approx(float(first["coupling_share"]), abs=0.0051)
+            assert float(line[6]) == pytest.approx(float(first["plan_share"]), abs=0.0051)
         (right,) = listed.get(word, [""])
         hit = f" (at {best.index(right) + 1})" if right in best else ""
         verdict = f"✗ expected: {shown(right)}{hit}" if right else ""
@@ -251,11 +251,18 @@ def test_words_are_translated(solved, monkeypatch, direction):
     assert "'nothing'" in message and ("source" in message) == is_forward
     ((word, found),) = found.items()
     assert (word, found["mutual"], len(found["csls"])) == (source, True, 5)
-    assert len(found["coupling"]) == 5 * is_forward
+    assert len(found["plan"]) == 5 * is_forward
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
     out = run(*arguments, source, "-k", 1)[1]
     assert "translations  " in out and f" {source}  " in out and f" {target} " in out
+
+
+def test_translations_of_earlier_versions_are_read(solved, tmp_path):
+    text = (solved.folder / "translations.tsv").read_text("utf-8")
+    (tmp_path / "translations.tsv").write_text(text.replace("\tplan", "\tcoupling"), "utf-8")
+    ours, theirs = (run("translate", folder, "s7")[1] for folder in (solved.folder, tmp_path))
+    assert theirs == ours
 
 
 def test_hard_words_are_found_and_do_not_command_the_terminal(solved, monkeypatch):

@@ -272,7 +272,7 @@ def test_results_are_used_as_others_are():
     with placing(Cluster(Workers(), 2, 100)):
         aligned = gwfast.align(*words, **options)
     assert_allclose(aligned.mapping, expected.mapping, atol=1e-3)
-    assert aligned.translate([0, 5], method="coupling", k=2).indices.shape == (2, 2)
+    assert aligned.translate([0, 5], method="plan", k=2).indices.shape == (2, 2)
 
 
 @pytest.mark.parametrize("tier, at", [("dense", 2), ("tiled", 5)])

@@ -11,7 +11,7 @@ from helpers.problems import rotated_pair
 
 import gwfast
 
-COLUMNS = "source\trank\tcsls\tcsls_score\tcoupling\tcoupling_share\tmutual\n"
+COLUMNS = "source\trank\tcsls\tcsls_score\tplan\tplan_share\tmutual\n"
 FILES = {
     "bad.vec": b"2 2\na 1 2\nb 1\n",
     "zero.vec": b"2 2\na 1 2\nb 0 0\n",
@@ -103,7 +103,7 @@ LINES = [
     ("map saved a.vec --output x", "--output", "got x"),
     ("evaluate saved", "--dictionary", "--reverse-dictionary"),
     ("evaluate saved --dictionary other.txt", "--dictionary", "saved, got none of 1 words"),
-    ("evaluate saved --dictionary pairs.txt --methods coupling", "--methods", "coupling"),
+    ("evaluate saved --dictionary pairs.txt --methods plan", "--methods", "plan"),
     ("evaluate saved --dictionary pairs.txt --max-bytes 9", "--max-bytes", "pairs.txt"),
 ]
 ROWS = [(functools.partial(refused, line), name, value) for line, name, value in LINES]

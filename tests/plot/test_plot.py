@@ -67,8 +67,8 @@ ALL = {
     "embedding": (plot.plot_embedding, (DISTANCES, NAMES), 1),
     "distances without names": (plot.plot_distances, (DISTANCES,), 1),
     "dendrogram without names": (plot.plot_dendrogram, (DISTANCES,), 1),
-    "coupling": (plot.plot_coupling, (DISTANCES, NAMES, NAMES), 1),
-    "couplings": (plot.plot_couplings, ({"$a": DISTANCES, "_b": DISTANCES},), 2),
+    "plan": (plot.plot_plan, (DISTANCES, NAMES, NAMES), 1),
+    "plans": (plot.plot_plans, ({"$a": DISTANCES, "_b": DISTANCES},), 2),
     "aligned": (plot.plot_aligned, (CLOUD[:3], CLOUD[:4], ["$a", "_b", "$a"], NAMES), 1),
     "slices": (plot.plot_slices, (*HALVES, ["$a", "_b", "$a", "_b"], NAMES), 2),
 }
@@ -156,7 +156,7 @@ def test_every_plot_takes_the_result_that_it_is_about():
     for result, gw in ((words.gw, words.gw), (words, words.gw), (estimator, estimator.result_.gw)):
         line = plot.plot_dynamics(result).axes[0].lines[0]
         assert list(line.get_ydata()) == [step.gw_cost for step in gw.history]
-        (image,) = plot.plot_coupling(result).axes[0].images
+        (image,) = plot.plot_plan(result).axes[0].images
         np.testing.assert_allclose(image.get_array(), shares(gw.plan), atol=1e-5)
         labels = plot.plot_candidates(result).axes[0].get_yticklabels()
         assert {row.start for row in gw.candidates} <= {label.get_text() for label in labels}
@@ -188,7 +188,7 @@ def test_candidates_stand_in_their_lines():
 
 def test_plans_are_shown_as_shares_of_their_rows_and_large_ones_are_added_up():
     plan = np.array([[1.0, 3.0], [0.0, 0.0], [5.0, 0.0]])
-    axes = plot.plot_coupling(plan, ["a", "b", "$c"], ["x", "y"]).axes[0]
+    axes = plot.plot_plan(plan, ["a", "b", "$c"], ["x", "y"]).axes[0]
     np.testing.assert_allclose(axes.images[0].get_array(), [[0.25, 0.75], [0, 0], [1, 0]])
     labels = axes.get_yticklabels(), axes.get_xticklabels()
     assert [*map(texts_of, labels)] == [["a", "b", "$c"], ["x", "y"]]
@@ -196,7 +196,7 @@ def test_plans_are_shown_as_shares_of_their_rows_and_large_ones_are_added_up():
     n, m = 1000, 700
     plan = np.zeros((n, m))
     plan[np.arange(n), np.arange(n) * m // n] = 1.0
-    image = plot.plot_coupling(plan, range(n), range(m)).axes[0].images[0].get_array()
+    image = plot.plot_plan(plan, range(n), range(m)).axes[0].images[0].get_array()
     assert max(image.shape) < 400
     np.testing.assert_allclose(image.sum(axis=1), 1.0)
     # Mass on the diagonal stays there.
@@ -213,7 +213,7 @@ def test_every_kind_of_coupling_gives_the_same_picture_on_one_scale():
         assert result.coupling.form == form
     plan = plans["array"].toarray()
     plans |= {"scipy": sparse.csr_array(plan), "twice": 2 * plan}
-    panels = plot.plot_couplings(plans).axes[:5]
+    panels = plot.plot_plans(plans).axes[:5]
     assert [axes.get_title(loc="left") for axes in panels] == list(plans)
     for axes in panels:
         np.testing.assert_allclose(axes.images[0].get_array(), shares(plan), atol=1e-3)

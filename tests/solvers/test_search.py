@@ -367,7 +367,7 @@ def test_defaults_translate(shared_data, name):
     *_, n, least_plan, least_csls = PAIRS[name]
     result = gwfast.align(x.vectors, y.vectors, n_words=n)
     assert result.gw.status in ("converged", "uncertain")
-    assert precision(result, dictionary, x.words[:n], y.words[:n], "coupling") >= least_plan
+    assert precision(result, dictionary, x.words[:n], y.words[:n], "plan") >= least_plan
     assert precision(result, dictionary, x.words, y.words, "csls") >= least_csls
 
 

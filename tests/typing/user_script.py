@@ -124,7 +124,7 @@ assert_type(singlecell.principal_components(x, 2), NDArray[np.float64])
 
 pot.entropic_gromov_wasserstein(costs, costs, epsilon=0.1)
 plot.plot_dynamics(gw.history, accuracy={"P@1": 0.5}, path="dynamics.png")
-plot.plot_coupling(gw.coupling, title="plan")
+plot.plot_plan(gw.coupling, title="plan")
 gradients.gromov_wasserstein_loss(costs, costs, epsilon=0.1)
 
 

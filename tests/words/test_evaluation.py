@@ -86,14 +86,14 @@ def test_muse_looks_at_the_first_200_000_words():
         assert (score.n_queries, score.at[1]) == (n_queries, 1.0)
 
 
-BY_PLAN = "coupling", "barycentric"
+BY_PLAN = "plan", "barycentric"
 METHODS = *BY_PLAN, "nn", "csls", "inverted_softmax"
 
 
 def scores_by_hand(result, method, rows, columns, inverse_temperature):
     """Return the score of each of these targets for each of these sources."""
     _, m = result.n_words
-    if method == "coupling":
+    if method == "plan":
         return np.pad(result.plan, [(0, 0), (0, 86 - m)])[np.ix_(rows, columns)]
     if method == "barycentric":
         means = result.plan[rows] @ result.target.rows[:m]
@@ -207,12 +207,12 @@ def test_evaluate_without_a_plan_without_queries_and_turned(problem, tmp_path):
     named = result.with_words([f"s{i}" for i in range(90)], [f"t{j}" for j in range(86)])
     pairs = {f"s{partner[j]}": {f"t{j}"} for j in range(0, 86, 2)}
     found = named.evaluate(pairs)
-    assert [*found] == ["coupling", "nn", "csls"]
+    assert [*found] == ["plan", "nn", "csls"]
     named.save(tmp_path / "kept.npz")
     loaded = gwfast.Alignment.load(tmp_path / "kept.npz").evaluate(pairs)
     assert loaded == {method: found[method] for method in ("nn", "csls")}
     none = named.evaluate({"s85": {"t85"}})  # none that took part
-    assert none["coupling"].n_queries == 0 and math.isnan(none["coupling"].at[1])
+    assert none["plan"].n_queries == 0 and math.isnan(none["plan"].at[1])
     assert none["csls"].n_queries == 1
     with pytest.warns(UserWarning, match="dictionary.*reverse=True"):
         named.evaluate({right: {word} for word, (right,) in pairs.items()})
