@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.marks import mostly_slow
+from helpers.pages import PAGES, differences, parameters
 
 import gwfast
 
@@ -27,28 +28,6 @@ NEEDED = {
     "gwfast.gradients.gromov_wasserstein_loss": "torch",
 }
 SLOW = "align", "Alignment", "GromovWassersteinAligner", "plot.plot_aligned"
-# Text that each example of a page prints, in the order of the examples.
-PRINTED = {
-    "README.md": ["converged"],
-    "docs/start.md": ["converged", "", "['maison", "converged\n100% right"],
-    "docs/cells.md": ["of the types right", "of the labels right\n(200, 3)"],
-    "docs/cluster.md": ["converged [299 298 297]"],
-    "docs/coming-from.md": ["0.000"],
-    "docs/costs.md": [
-        "converged",
-        "converged",
-        "0.95 of the matches right",
-        "with 0.12 right, 0.85 of one kind",
-        "True\nTrue\n",
-        "converged",
-        "-> 0.001 converged",
-    ],
-    "docs/many-spaces.md": ["190 solved, 0 skipped", "(15, 15) 3"],
-    "docs/pot.md": ["converged", "100% right"],
-    "docs/scikit-learn.md": ["{'gromovwassersteinaligner__epsilon': 0.003"],
-    "docs/spatial.md": ["turned by 90 degrees\n0.99 of the labels right"],
-}
-PACKAGES = "anndata", "dask", "ot", "sklearn", "torch"
 MOST_PARAMETERS = {"gwfast.gromov_wasserstein": 21, "gwfast.align": 19, "gwfast.GWResult": 17}
 PUBLIC = {f"gwfast.{name}": getattr(gwfast, name) for name in gwfast.__all__}
 for room in ROOMS:
@@ -56,18 +35,6 @@ for room in ROOMS:
         module = importlib.import_module(f"gwfast.{room}")
         PUBLIC |= {f"gwfast.{room}.{name}": getattr(module, name) for name in module.__all__}
 DOCUMENTED = [name for name, value in PUBLIC.items() if callable(value)]
-
-
-def blocks(page):
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
-
-
-PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
-EXAMPLES = [
-    pytest.param(page, block, printed, id=f"{page}-{number}")
-    for page in PAGES
-    for number, (block, printed) in enumerate(zip(blocks(page), PRINTED.get(page, ()), strict=True))
-]
 
 
 def test_names_and_parameters_are_few_and_the_help_fits_on_two_screens():
@@ -109,21 +76,26 @@ def test_example_of_a_docstring_runs(name, monkeypatch):
     assert not failed
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("answered")
-# Some fits of a search over settings do not converge.
+# Some results of examples are wrong on purpose, and some fits of a search over settings.
 @pytest.mark.filterwarnings("ignore:Gromov.*'(uncertain|degenerate)':gwfast.ConvergenceWarning")
-@pytest.mark.parametrize("page, block, printed", EXAMPLES)
-def test_example_of_a_page_runs(page, block, printed, capsys, tmp_path, monkeypatch):
+@pytest.mark.filterwarnings("ignore:plans of less than 300 words:UserWarning")
+@pytest.mark.parametrize("example", parameters())
+def test_a_page_shows_what_its_example_prints(example, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
-    if "read_embeddings" in block:  # files that another example has written
-        for name, embeddings in zip(("es", "fr"), gwfast.words.load_sample()[:2], strict=True):
-            gwfast.words.write_embeddings(f"{name}.vec", embeddings)
-    for package in PACKAGES:
-        if re.search(rf"^(import|from) {package}\b", block, re.MULTILINE):
-            pytest.importorskip(package)
-    exec(compile(block, page, "exec"), {})
-    assert printed in capsys.readouterr().out
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    for package in example.needs:
+        pytest.importorskip(package)
+    if example.language == "python":
+        request.getfixturevalue("answered")
+    assert not differences(example.printed, example.run())
+
+
+def test_differences_of_outputs_are_found():
+    assert not differences("a 0.81 in 3.2 s\n", "a 0.80 in 9.1 s\n")
+    assert not differences("error 3e-06, n_iter=31", "error 7.1e-07, n_iter=40\n")
+    assert not differences("of 40 nodes, and ...", "of 41 nodes, and more\n")
+    assert differences("a 0.81", "a 0.71") and differences("a", "b") and differences("", "a")
+    assert differences("error 3e-06", "error 3e-02") and differences("12 of 5", "12 of 6")
 
 
 def test_set_up_commands_stand_in_the_readme():

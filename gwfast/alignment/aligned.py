@@ -33,6 +33,7 @@ from .retrieval import (
     best_matches,
     hubness,
     ranked,
+    unit_or_zero,
 )
 from .saving import read_alignment, write_alignment
 
@@ -207,7 +208,7 @@ class Alignment:
         if method in get_args(ByPlan):
             neighbors = way._by_plan(items, k, method)
         else:
-            queries = unit_rows(way._queries(items), "items", np.float32)
+            queries = unit_or_zero(way._queries(items))
             penalty = way._hubness(method)
             neighbors = ranked(queries, way.mapped_target, penalty, method, k, self.n_threads)
         neighbors.indices[missing], neighbors.scores[missing] = -1, 0.0
@@ -380,7 +381,7 @@ class Alignment:
                 sources, b = rows[gold.sources], temperature or INVERSE_TEMPERATURE
                 sources = _mapped(sources, self.mapping)
                 penalty = hubness(targets, sources, method, self.n_threads, b=b)
-            queries = unit_rows(_mapped(rows[gold.rows], self.mapping), "items", np.float32)
+            queries = unit_or_zero(_mapped(rows[gold.rows], self.mapping))
             neighbors = ranked(queries, targets, penalty, method, k, self.n_threads)
             return candidates[neighbors.indices]
         asked = k

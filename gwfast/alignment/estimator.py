@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..kernels.threads import resolve_n_threads
 from ..problems.epsilon import EpsilonLike
 from ..problems.geometry import Metric
 from ..solvers.options import InitLike, SolverOptions
@@ -17,7 +18,7 @@ from ..utils.types import Float32Array, IntArray, MemoryLimit, PathLike
 from ..utils.validation import one_of
 from .align import Masses, align
 from .normalize import NormalizeStep
-from .retrieval import Retrieval, nearest_neighbors
+from .retrieval import Retrieval, hubness, ranked, unit_or_zero
 
 try:
     from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -156,7 +157,9 @@ seed, checkpoint, options
             scores = self.result_.translate(vectors, k=1).scores
         else:
             mapped, targets = self.result_.transform(vectors), self.result_.transform_target(y)
-            scores = nearest_neighbors(mapped, targets, k=1, n_threads=self.n_threads).scores
+            n_threads = resolve_n_threads(self.n_threads)
+            penalty = hubness(targets, mapped, "csls", n_threads)
+            scores = ranked(unit_or_zero(mapped), targets, penalty, "csls", 1, n_threads).scores
         return float(scores.mean(dtype=np.float64))
 
     @property

@@ -79,6 +79,9 @@ def nearest_neighbors(
     queries = unit_rows(as_matrix(queries, "queries"), "queries", np.float32)
     targets = _points(targets, "targets", labels, queries.shape[1])
     sources = queries if sources is None else _points(sources, "sources", labels, queries.shape[1])
+    for x, name in ((targets, "targets"), (sources, "sources")):
+        if not x.any(axis=1).all():
+            unit_rows(x, name)  # raises an error that names the rows of zeros
     one_of(method, "method", get_args(Retrieval))
     k, n_neighbors = as_count(k, "k"), as_count(n_neighbors, "n_neighbors")
     inverse_temperature = as_positive(inverse_temperature, "inverse_temperature")
@@ -95,9 +98,19 @@ def _points(x, name, labels, n_columns):
     return x
 
 
+def unit_or_zero(x):
+    """Return float32 rows of length one; rows of zeros, to which no row is near, stay zeros."""
+    zero = ~x.any(axis=1)
+    if not zero.any():
+        return unit_rows(x, "x", np.float32)
+    unit = unit_rows(np.where(zero[:, None], x.dtype.type(1), x), "x", np.float32)
+    unit[zero] = 0.0
+    return unit
+
+
 def ranked(queries, targets, penalty, method, k, n_threads, n_neighbors=N_NEIGHBORS):
     """Return `nearest_neighbors` of unit rows among targets of known `hubness`."""
-    targets = unit_rows(targets, "targets", np.float32)
+    targets = unit_or_zero(targets)
     k = min(k, len(targets))
     blocks = []
     for cosine in _chunks(queries, targets, n_threads):
@@ -120,8 +133,7 @@ def hubness(targets, sources, method, n_threads, n_neighbors=N_NEIGHBORS, b=INVE
     """
     if method == "nn":
         return None
-    targets = unit_rows(targets, "targets", np.float32)
-    sources = unit_rows(sources, "sources", np.float32)
+    targets, sources = unit_or_zero(targets), unit_or_zero(sources)
     blocks = []
     for cosine in _chunks(targets, sources, n_threads):
         if method == "csls":
@@ -149,7 +161,7 @@ def best_matches(x, y, penalty, k, n_threads):
     `hubness` of `y`.
     """
     k = min(k, len(y))
-    x, y = unit_rows(x, "x", np.float32), unit_rows(y, "y", np.float32)
+    x, y = unit_or_zero(x), unit_or_zero(y)
     blocks, start = [], 0
     # The best source of each target so far, and its cosine less its penalty.
     backward = np.zeros(len(y), dtype=np.int64)
