@@ -1,7 +1,6 @@
 """Settings of Sphinx for the documentation: `sphinx-build -W docs docs/_build/html`."""
 
 import re
-import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -38,16 +37,21 @@ autodoc_typehints = "none"
 autodoc_default_options = {"inherited-members": "str,tuple,BaseEstimator,TransformerMixin"}
 numpydoc_show_class_members = False
 
-# The scripts are shown, not run, as the tests run them: each with the picture that it
-# made, which the repository holds.
+# The scripts run when the site is built, which takes some minutes; -D plot_gallery=0 shows them only.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "plot_gallery": False,
+    # Its workers are processes, which import the script that started them.
+    "filename_pattern": r"/(?!on_a_cluster)\w+\.py$",
+    "reset_argv": lambda conf, variables: ["--output", str(HERE / "_build" / "pictures")],
+    "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": float("inf"),
 }
+
+# A function among the settings of the gallery cannot be kept for the next build.
+suppress_warnings = ["config.cache"]
 
 INVENTORIES = {
     "python": "https://docs.python.org/3/",
@@ -91,27 +95,16 @@ def prepare(app, docname, source):
             text = re.sub(r"^```python$", "```{code-block} python", text, flags=re.M)
     for file, page in PAGES.items():
         text = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}\)", f"](/{page})", text)
+    if docname in PAGES.values():
+        text = re.sub(r"\]\(docs/([\w-]+)\.md\)", r"](/\1)", text)
     source[0] = re.sub(r"\]\(\.\./examples/(\w+)\.py\)", r"](/gallery/\1)", text)
 
 
-def show_picture(app, docname, source):
-    """Put the picture of a script at the end of its page, and show what it prints, its
-    plain blocks, as text.
-    """
-    name = docname.removeprefix("gallery/")
-    if docname in (name, "gallery/index"):
-        return
-    mark = f".. _sphx_glr_download_gallery_{name}.py:"
-    picture = f".. image:: /../examples/pictures/{name}.png\n   :alt: {name}\n\n"
-    text = re.sub(r"(?<=[\w)])::\n\n(?=    )", ":\n\n.. code-block:: text\n\n", source[0])
-    source[0] = text.replace(mark, picture + mark)
-
-
-def thumbnails(app):
-    """Show the picture of each script in the index of the gallery."""
-    folder = HERE / "gallery" / "images" / "thumb"
-    for picture in (HERE.parent / "examples" / "pictures").glob("*.png"):
-        shutil.copy(picture, folder / f"sphx_glr_{picture.stem}_thumb.png")
+def show_output(app, docname, source):
+    """Show what a script says that it prints, its plain blocks, as text."""
+    if docname.startswith("gallery/") and docname != "gallery/index":
+        blocks = r"(?<=[\w)])::\n\n(?=    )"
+        source[0] = re.sub(blocks, ":\n\n.. code-block:: text\n\n", source[0])
 
 
 def skip(app, what, name, obj, would_skip, options):
@@ -124,6 +117,5 @@ def skip(app, what, name, obj, would_skip, options):
 
 def setup(app):
     app.connect("source-read", prepare)
-    app.connect("source-read", show_picture)
-    app.connect("builder-inited", thumbnails, priority=900)
+    app.connect("source-read", show_output)
     app.connect("autodoc-skip-member", skip)

@@ -82,22 +82,39 @@ def align(
         Rows of each side that take part in the transport problem; None is all. The other rows are
         mapped.
     metric : {"cosine", "sqeuclidean", "euclidean", "dot"}, default="cosine"
-        Costs within a space, see `PointCloud`.
+        Costs within a space, by angles, distances or inner products of rows, see `PointCloud`.
     normalize : sequence of str, default=("unit", "center", "unit")
         Steps applied to all rows of each side: "unit" (length one), "center" (mean zero). A last
         step "mean", "median" or "max" divides the costs of each side by their mean, median or max.
     epsilon : float, str or Epsilon, default="auto"
-        Weight of the entropy, see `gromov_wasserstein`.
+        Softness of the plan, the weight of the entropy: a number (half of POT's), "auto" (1.75 % of
+        the objective of the product plan), another fraction such as "2%", or an `Epsilon`. 0 is the
+        exact problem.
     init : str, Seeds, array-like, GWResult or list of these, default="auto"
-        Start, see `gromov_wasserstein`; "auto" races starts on the first 1500 rows.
+        "auto": a search, in which starts race on the first 1500 rows. "product", "profile",
+        "random", "exact": one start. `Seeds`: known pairs. An array or a result: a warm start. A
+        list: starts that race. Only "auto" leads to a `confidence`.
     refine : int, default=0
         Rounds of refinement of the mapping, see `Alignment.refine`; 5 improve most translations.
     tol : float, default=1e-5
         Relative change at which the solver stops.
     time_limit : float or None, default=None
         Seconds after which the solver returns its best plan, or the refinement ends.
-    n_threads, memory_limit, seed, checkpoint, callback, progress, options
-        See `gromov_wasserstein`.
+    n_threads : int or None, default=None
+        None is one thread a core, fewer for small problems.
+    memory_limit : float, str or None, default=None
+        Bytes that a solve may take, or a text such as "2.4GB"; None is 90 % of free memory.
+    seed : int, default=0
+        Seed of random starts.
+    checkpoint : path-like or None, default=None
+        File from which the same call goes on if it was killed.
+    callback : callable or None, default=None
+        ``callback(step)`` gets an `OuterStep` after each outer iteration that follows the race; if
+        it returns true, the solver stops.
+    progress : bool or callable, default=False
+        Whether to show a progress bar, or a function ``progress(text, done, total)``.
+    options : SolverOptions or None, default=None
+        Rare settings: method, storage of kernels, inner iterations, effort of the search.
 
     Returns
     -------

@@ -7,11 +7,18 @@ from pathlib import Path
 
 # Files whose frames are on the way to the caller: contexts are entered by contextlib.
 INSIDE = str(Path(__file__).parents[1]) + os.sep, contextlib.__file__
+# Packages that call estimators for a caller: pipelines and searches over settings.
+BETWEEN = "sklearn.", "joblib."
 
 
 def outside() -> int:
     """Return the `stacklevel` of the call of this package."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(INSIDE):
+    while frame.f_back is not None and _is_on_the_way(frame):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _is_on_the_way(frame):
+    module = frame.f_globals.get("__name__", "")
+    return frame.f_code.co_filename.startswith(INSIDE) or module.startswith(BETWEEN)

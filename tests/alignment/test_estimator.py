@@ -74,6 +74,23 @@ def test_scikit_learns_checks_pass():
     checks.check_estimator(aligner, expected_failed_checks=zeros, on_skip=None)
 
 
+def test_points_at_the_mean_have_no_angle_and_are_predicted():
+    x = np.vstack([X, X.mean(axis=0)])
+    aligner = Aligner(metric="sqeuclidean", normalize=("center",), init="product", n_threads=1)
+    with pytest.warns(gwfast.ConvergenceWarning):  # the second space is one point
+        aligner.fit(x, np.ones((91, 1)))
+    assert aligner.predict(x).shape == (91,) and aligner.score(x, np.ones((91, 1))) == 0.0
+    with pytest.raises(ValueError, match="targets must have no zero rows"):
+        gwfast.nearest_neighbors(X, np.zeros((3, 5)))
+
+
+def test_warnings_name_the_line_that_called_the_pipeline():
+    pipeline = pytest.importorskip("sklearn.pipeline").make_pipeline(Aligner(epsilon=9.0))
+    with pytest.warns(gwfast.ConvergenceWarning) as told:
+        pipeline.fit(X, Y)
+    assert {warning.filename for warning in told} == {__file__}
+
+
 def test_outputs_and_candidates_of_pandas_go_by_names():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(Y, columns=[f"c{k}" for k in range(5)])
