@@ -37,7 +37,8 @@ autodoc_typehints = "none"
 autodoc_default_options = {"inherited-members": "str,tuple,BaseEstimator,TransformerMixin"}
 numpydoc_show_class_members = False
 
-# The scripts run when the site is built, which takes some minutes; -D plot_gallery=0 shows them only.
+# The scripts run when the site is built, which takes some minutes; with -D plot_gallery=0 they are
+# shown only.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",

@@ -98,9 +98,10 @@ print(f"right of those that the word list has: {100 * right:.0f} % of {len(known
 # Score
 # -----
 # For each of the 396 words in the sample's list: is the best French word one of its
-# translations? "Plan" takes the largest entry of the word's row in the plan, "barycentric" the word nearest to the mean of where the row's mass goes. The others go
-# by the mapping, the one from the plan or the refined one: "nearest neighbor" takes the
-# smallest angle, the other two correct it for hubs, words that are near everything.
+# translations? "Plan" takes the largest entry of the word's row in the plan, "barycentric" the
+# word nearest to the mean of where the row's mass goes. The others go by the mapping, the one
+# from the plan or the refined one: "nearest neighbor" takes the smallest angle, the other two
+# correct it for hubs, words that are near everything.
 #
 # The first two methods are scored on the 316 words that took part, the others on all 396. Refined,
 # nearest neighbors and CSLS are best. The words of the list are a sample, hence Wilson's intervals.

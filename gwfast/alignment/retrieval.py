@@ -80,7 +80,7 @@ def nearest_neighbors(
     targets = _points(targets, "targets", labels, queries.shape[1])
     sources = queries if sources is None else _points(sources, "sources", labels, queries.shape[1])
     for x, name in ((targets, "targets"), (sources, "sources")):
-        if not x.any(axis=1).all():
+        if not np.any(x, axis=1).all():
             unit_rows(x, name)  # raises an error that names the rows of zeros
     one_of(method, "method", get_args(Retrieval))
     k, n_neighbors = as_count(k, "k"), as_count(n_neighbors, "n_neighbors")
