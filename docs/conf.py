@@ -1,5 +1,6 @@
 """Settings of Sphinx for the documentation: `sphinx-build -W docs docs/_build/html`."""
 
+import logging
 import re
 import urllib.error
 import urllib.request
@@ -8,6 +9,9 @@ from pathlib import Path
 import gwfast
 
 HERE = Path(__file__).parent
+
+# Sphinx shows what scripts of the gallery log, too.
+logging.getLogger("gwfast").setLevel(logging.WARNING)
 
 project = "gwfast"
 author = copyright = "The gwfast authors"

@@ -27,7 +27,7 @@ import gwfast
 from gwfast.plot import plot_dendrogram, plot_embedding
 
 parser = argparse.ArgumentParser(description="All pairs of shapes.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

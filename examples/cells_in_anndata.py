@@ -33,7 +33,7 @@ except ImportError:
     sys.exit('cells_in_anndata.py needs anndata: pip install "gwfast-ot[singlecell]"')
 
 parser = argparse.ArgumentParser(description="Cells in AnnData.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

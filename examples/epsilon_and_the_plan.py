@@ -25,7 +25,7 @@ from gwfast.plot import plot_plans
 from gwfast.words import load_sample
 
 parser = argparse.ArgumentParser(description="How epsilon changes the plan.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

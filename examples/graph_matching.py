@@ -25,7 +25,7 @@ from scipy.spatial import cKDTree
 from gwfast import pot
 
 parser = argparse.ArgumentParser(description="Matching two graphs.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

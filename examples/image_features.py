@@ -31,7 +31,7 @@ except ImportError:
     sys.exit("image_features.py needs scikit-learn: pip install scikit-learn")
 
 parser = argparse.ArgumentParser(description="Aligning image features.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

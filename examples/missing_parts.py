@@ -23,7 +23,7 @@ import numpy as np
 import gwfast
 
 parser = argparse.ArgumentParser(description="Missing parts.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

@@ -108,7 +108,7 @@ def draw(found, names, path):
 
 def main():
     parser = argparse.ArgumentParser(description="Pairs on a cluster.")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+    parser.add_argument("--output", type=Path, default=Path("pictures"))
     output = parser.parse_args().output
     output.mkdir(parents=True, exist_ok=True)
     clouds, names = made_clouds(np.random.default_rng(0))

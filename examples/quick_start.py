@@ -27,7 +27,7 @@ from gwfast.plot import plot_candidates, plot_dynamics
 from gwfast.words import Embeddings, load_sample, read_embeddings, write_embeddings
 
 parser = argparse.ArgumentParser(description="Quick start.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

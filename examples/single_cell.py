@@ -33,7 +33,7 @@ import gwfast
 from gwfast import pot
 
 parser = argparse.ArgumentParser(description="Cells measured twice.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 parser.add_argument("--cells", type=Path, help="folder of scGEM, instead of made cells")
 parser.add_argument("--search", action="store_true", help="many starts for each try")
 options = parser.parse_args()

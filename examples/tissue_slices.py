@@ -26,7 +26,7 @@ from matplotlib.collections import LineCollection
 from gwfast.spatial import pairwise_align
 
 parser = argparse.ArgumentParser(description="Two slices of tissue.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

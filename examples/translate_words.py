@@ -38,7 +38,7 @@ from gwfast.words import (
 )
 
 parser = argparse.ArgumentParser(description="Word translation from files.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 

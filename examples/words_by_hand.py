@@ -29,7 +29,7 @@ import gwfast
 from gwfast.plot import plot_plans
 
 parser = argparse.ArgumentParser(description="Single words by hand.")
-parser.add_argument("--output", type=Path, default=Path(__file__).parent / "pictures")
+parser.add_argument("--output", type=Path, default=Path("pictures"))
 output = parser.parse_args().output
 output.mkdir(parents=True, exist_ok=True)
 
