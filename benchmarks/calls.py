@@ -1,4 +1,4 @@
-"""What one call costs: ``python -m benchmarks.calls``.
+"""Costs of one call: ``python -m benchmarks.calls``.
 
 Prints the milliseconds of public calls on two clouds of 10, 100 and 1000 points, each a copy of
 the other with noise: of the default call with its search, of calls without a part of it, and of
@@ -27,7 +27,7 @@ def spaces(n):
 
 
 def calls(n):
-    """Return calls on clouds of `n` points by what the table says of each."""
+    """Return calls on clouds of `n` points by their names in the table."""
     x, y = spaces(n)
     C1, C2 = cdist(x, x), cdist(y, y)
     clouds = gwfast.PointCloud(x, "sqeuclidean"), gwfast.PointCloud(y, "sqeuclidean")

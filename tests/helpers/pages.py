@@ -2,8 +2,8 @@
 
 ``python tests/helpers/pages.py [PAGE ...]`` writes what the examples print into the pages.
 
-An example is a block of Python, or of commands of gwfast. The block of text behind it is what it
-prints; between the two there may be a paragraph that ends in a colon. A comment before the block,
+An example is a block of Python, or of commands of gwfast. The block of text behind it is the
+output; between the two there may be a paragraph that ends in a colon. A comment before the block,
 which is not shown, says more::
 
     <!-- example: slow, needs torch
@@ -56,7 +56,7 @@ SMALL = 1e-4
 
 @dataclass(frozen=True)
 class Example:
-    """A block of a page, what the page says that it prints, and how it is run."""
+    """A block of a page with its output on the page and the rules of running it."""
 
     page: str
     number: int
@@ -119,7 +119,7 @@ def parameters():
 
 
 def differences(shown, printed):
-    """Return the lines of a page that are not printed, beside those that are.
+    """Return pairs of a line on the page and a line of the output that differ.
 
     Numbers may differ by 5 %, or as far as the last digit shown; "..." at the end of a line stands
     for the rest of the line.
@@ -178,7 +178,7 @@ def _write_sample():
 
 
 def _written(page):
-    """Return the text of a page with what its examples print, if this says something else."""
+    """Return the text of a page with the outputs of its examples, where they have changed."""
 
     def with_output(block):
         example = _example(page, 0, block)
