@@ -24,7 +24,7 @@ PASTE2 = "M, C1, C2, p, q, alpha, m=None, G0=None, loss_fun='square_loss'"
 def recipe(program, parameters, returns="", number=0):
     """Return a function whose body is a block of code that the page gives for a program."""
     about = PAGE.split(f"\n\n**{program}** ")[-1]
-    blocks = re.findall(r"```{code-block} python\n(.*?)```", about, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", about, re.DOTALL)
     body = blocks[number] + (f"return {returns}\n" if returns else "")
     namespace = {"gwfast": gwfast, "np": np}
     exec(f"def recipe({parameters}):\n" + textwrap.indent(body, "    "), namespace)
