@@ -26,7 +26,6 @@ from .rules import MarginalProx, MarginalTerms
 if TYPE_CHECKING:
     from .sinkhorn_solver import SinkhornSolver
 
-NO_POTENTIALS = Potentials.full((0, 0))
 # Fraction of the tolerance at which iterations end; the rest is for the rounding of columns.
 MARGIN = 0.9
 
@@ -45,7 +44,7 @@ class LinearProblem:
         self.p, self.q = solver.p, solver.q
         self.scalings, self.precision = solver.scalings, solver.precision
         self.is_given = not solver.rule.has_free_marginals
-        self.separable = kernel.separable_potentials or NO_POTENTIALS
+        self.separable = kernel.separable_potentials or Potentials.full((0, 0))
         self.translation, self.is_annealed = 0.0, False
         self.terms = self.terms_at(epsilon)
         self.scaling_map: ScalingMap | None = None

@@ -37,9 +37,6 @@ class Action(enum.Enum):
     NEWTON = 5  # take a Newton step
 
 
-ACTIONS = tuple(Action)
-
-
 class Goal(NamedTuple):
     """Tolerance and limits of the iterations of a linear problem."""
 
@@ -109,12 +106,12 @@ def next_action(look: Look, pace: Pace, goal: Goal) -> Action:
     """Return the action after some iterations."""
     numbers = goal.tol, goal.max_iter, goal.min_iter, goal.stall_error, goal.is_direct
     has_drifted = look.max_log_scaling > goal.max_log_scaling
-    action = ACTIONS[
+    action = Action(
         _judge.next_action(
             (*numbers, LOOK_EVERY, STALLED_RATE, AFTER_NEWTON),
             (*look[:4], has_drifted, look.newton_price, pace.omega, pace.error),
         )
-    ]
+    )
     if action is Action.ABSORB and pace.n_absorbed >= goal.max_kernels:
         return Action.END
     return action

@@ -16,9 +16,6 @@ from .rules import MarginalTerms, Relaxation, UnbalancedRule
 if TYPE_CHECKING:
     from .sinkhorn_solver import SinkhornSolver
 
-# Fraction of its mass that a plan keeps at least from one problem to the next.
-KEPT_MASS = 1e-3
-
 
 class UnbalancedProblem(LinearProblem):
     """A linear problem whose marginals may be missed at a price. Its plan is scaled to the
@@ -48,7 +45,8 @@ class UnbalancedProblem(LinearProblem):
         # Where costs are far above the price of all mass the next plan, of other matches, may be
         # worth having.
         log_mass, log_unit = np.log(mass) - self.log_factor, np.log(self.mass)
-        wanted = max((log_unit + log_mass) / 2, np.log(KEPT_MASS) + log_unit)
+        # From one problem to the next a plan keeps this fraction of its mass at least.
+        wanted = max((log_unit + log_mass) / 2, np.log(1e-3) + log_unit)
         # Half on either side, so that neither leaves its range.
         for x in (self.scalings.u, self.scalings.v, self.scalings.sums.values):
             x *= np.exp((wanted - np.log(mass)) / 2)

@@ -43,10 +43,6 @@ if TYPE_CHECKING:
 
 # Rounding of the objective, as a fraction of the largest of the terms that it is a difference of.
 ROUNDING = 1e-13
-# Steps after which descents of free marginals are compared: some take thousands.
-LOOK = 300
-# Points a side up to which all permutations are compared: 5040 of 7 take a millisecond.
-MOST_PERMUTED = 7
 # Seconds of descents between two looks at the time.
 SLICE = 0.03
 
@@ -189,7 +185,7 @@ class FrankWolfe:
     ) -> ExactSolution:
         """Return the `ExactSolution` from a plan (n, m), whose marginals are mended. None is the
         product plan; where points tie, also the best of the plans along eigenvectors, after a step,
-        and with free marginals also of `n_random` plans, after `LOOK` steps.
+        and with free marginals also of `n_random` plans, after 300 steps.
         """
         began, best = time.perf_counter(), None
         costs: Float64Array = np.empty(0)
@@ -200,7 +196,8 @@ class FrankWolfe:
             if not given:
                 starts += [*self._full(self._random(n_random))]
             if starts and not (limits.deadline.passed() or self.is_least(best.gw_cost)):
-                few = dataclasses.replace(limits, max_outer=1 if given else LOOK)
+                # Descents of free marginals are compared early: some take thousands of steps.
+                few = dataclasses.replace(limits, max_outer=1 if given else 300)
                 _, costs, _ = self.descend_each(np.array(starts), few)
             if len(costs):
                 start = starts[costs.argmin()]
@@ -236,7 +233,8 @@ class FrankWolfe:
         (left, right), (p, q), problem = self._values, self._masses, self.problem
         n, even = len(p), all(np.ptp(x) <= 1e-12 * x.max() for x in (p, q))
         known = problem.is_balanced and not problem.is_fused and even and self._has_all
-        if n != len(q) or n > MOST_PERMUTED or not known:
+        # The 5040 permutations of 7 points take a millisecond.
+        if n != len(q) or n > 7 or not known:
             return np.empty((0, *problem.shape))
         orders = np.array(list(itertools.permutations(range(n))))
         values = (left * right[orders[:, :, None], orders[:, None, :]]).sum(axis=(1, 2))

@@ -35,8 +35,6 @@ UNSTABLE = 1e-3
 MAX_ROUNDED = 0.01
 # Number of times that steps are halved before the loop ends: some semi-relaxed problems need 7.
 MOST_DAMPED = 8
-# Factor by which inner solutions may get tighter because the objective rose.
-MAX_TIGHTENING = 16
 # Largest `product_tol` in the end: the error of products, as a fraction of the last change.
 PRODUCT_TOL = 0.2
 
@@ -108,7 +106,8 @@ class Stopping:
             max_inner_tol=precision.max_inner_tol,
             floor=floor,
             rounding=rounding,
-            max_tightening=MAX_TIGHTENING,
+            # Factor by which inner solutions may get tighter because the objective rose.
+            max_tightening=16,
         )
 
 

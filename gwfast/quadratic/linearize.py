@@ -38,8 +38,6 @@ Tier: TypeAlias = TierName | NeighborTier
 # The tier "auto" takes one of these, as "neighbors" is an approximation.
 FULL_TIERS: tuple[TierName, ...] = get_args(TierName)[1:-1]
 TIERS: tuple[TierName, ...] = get_args(TierName)[1:]
-# Multiplications that take about as long as all else that is done with an entry.
-READ = 30
 
 
 class Placement:
@@ -103,10 +101,11 @@ def linearize(
 def work(problem: QuadraticProblem) -> int:
     """Return about the multiplications of an outer iteration, and of reading the kernel."""
     n, m = problem.shape
+    read = 30  # multiplications that take about as long as all else that is done with an entry
     if is_factored(problem):
         between = problem.between.rank if problem.is_fused else 0
-        return n * m * (clouds_of(problem)[1].rank + between + READ)
-    return n * m * (n + m + READ)
+        return n * m * (clouds_of(problem)[1].rank + between + read)
+    return n * m * (n + m + read)
 
 
 def nbytes(

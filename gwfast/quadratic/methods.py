@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from ..problems.quadratic import QuadraticProblem
     from .state import Linearization
 
-# Largest epsilon of unbalanced problems in units of the costs or of rho, whichever is larger: the
-# rounding of the entropy exceeds all other terms beyond it.
-MAX_RATIO = 1e8
-
 MethodName: TypeAlias = Literal["pgd", "ppa", "bapg"]
 
 
@@ -153,7 +149,9 @@ def _relaxed(
     scale, mass = linearization.cost_scale, state.row_sums.sum()
     rule: Any = linearization.problem.rule  # an `UnbalancedRule`
     highest = max((rho for rho in rule.rho if rho < np.inf), default=0.0) / scale
-    epsilon = min(epsilon, MAX_RATIO * max(highest, 1.0))
+    # Beyond 1e8 units of the costs or of rho, whichever is larger, the rounding of the entropy
+    # exceeds all other terms.
+    epsilon = min(epsilon, 1e8 * max(highest, 1.0))
     if highest * tol > epsilon:
         # The penalty, rho times the squared error, is to be within the tolerance too.
         tol = max(np.sqrt(tol * epsilon / highest), linearization.precision.min_inner_tol)

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from .descend import Descent
     from .judge import Limits
 
-# Entries, iterations allowed and tolerance from which on a float64 descent begins in float32:
-# clouds of 20 points take 1.1 of the time with it, of 50 points .7 to .9, of 100 points .8.
-FLOAT32_ENTRIES, FLOAT32_OUTER, FLOAT32_TOL = 2000, 50, 1e-6
 VALUE = FIELDS.index("value")
 # Numbers of csrc/gwfast.h's GWF_LIMITS that all descents share; their modules give the reasons.
 SHARED = dict(
@@ -137,10 +134,12 @@ def _in_own_type(descent: Descent, limits: Limits) -> CompiledDescent | None:
 def _in_float32(descent: Descent, limits: Limits) -> CompiledDescent | None:
     """Return the compiled descent in float32 that a float64 descent begins with, or None."""
     linearization, n_entries = descent.linearization, math.prod(descent.problem.shape)
-    few = n_entries < FLOAT32_ENTRIES or limits.max_outer < FLOAT32_OUTER or descent.steps
+    # Clouds of 20 points take 1.1 of the time if they begin in float32, of 50 points .7 to .9, of
+    # 100 points .8.
+    few = n_entries < 2000 or limits.max_outer < 50 or descent.steps
     method = linearization.method
     plain = descent.problem.is_balanced and not (method.proximal or method.alternating)
-    if few or linearization.precision is SINGLE or limits.tol > FLOAT32_TOL or not plain:
+    if few or linearization.precision is SINGLE or limits.tol > 1e-6 or not plain:
         return None
     floor = SINGLE.rounding * linearization.cost_scale / descent.epsilons.last
     # Where rounding may move the plan by more, or soon, float32 is of no use.
