@@ -11,13 +11,10 @@ import numpy as np
 from ..utils.types import Float64Array
 from .geometry import DenseCost
 
-# Number of equal parts of the mass.
-PARTS = 128
-
 
 def signature(side: DenseCost, masses: Float64Array) -> Float64Array:
-    """Means (2, `PARTS`), over equal parts of the mass, of the quantile functions of
-    the costs and of the eccentricities, the root mean square cost of each point.
+    """Means (2, 128), over equal parts of the mass, of the quantile functions of the costs and of
+    the eccentricities, the root mean square cost of each point.
     """
     costs = np.asarray(side.matrix, dtype=np.float64)
     spread = np.sqrt(np.square(costs) @ masses)
@@ -44,11 +41,12 @@ def lower_bounds(signatures: list[Float64Array]) -> Float64Array:
 
 def _means_of_parts(values, weights):
     """Means of the quantile function over equal parts of the weight."""
+    n_parts = 128
     order = np.argsort(values, kind="stable")
     ends = np.cumsum(weights[order])
     ends /= ends[-1]
     # The integral of the quantile function, which is linear between these.
     steps = np.diff(ends, prepend=0.0)
     integral = np.concatenate([[0.0], np.cumsum(values[order] * steps)])
-    integrals = np.interp(np.linspace(0, 1, PARTS + 1), np.concatenate([[0.0], ends]), integral)
-    return np.diff(integrals) * PARTS
+    integrals = np.interp(np.linspace(0, 1, n_parts + 1), np.concatenate([[0.0], ends]), integral)
+    return np.diff(integrals) * n_parts

@@ -22,8 +22,6 @@ T = TypeVar("T")
 MASS_TOLERANCE = 1e-4
 # Larger counts are this many, as kernels count in 64 bits, and loops add.
 NO_LIMIT = 2**31 - 1
-# Masses below this share of the largest are none: float32 plans have no room for them.
-LEAST_MASS = 1e-30
 
 
 def as_any_array(x: Any, name: str) -> NDArray[Any]:
@@ -167,9 +165,10 @@ def _weights_of(x: ArrayLike | None, name: str, size: int) -> tuple[Float64Array
         return np.full(size, 1.0 / size), 1.0
     x = as_vector(x, name, size)
     low, high, total = check_masses(x, name)
-    kept = total
-    if low < LEAST_MASS * high:
-        x[x < LEAST_MASS * high] = 0.0
+    # Masses below this share of the largest are none: float32 plans have no room for them.
+    kept, least = total, 1e-30 * high
+    if low < least:
+        x[x < least] = 0.0
         kept = extent(x)[2]
     x /= kept
     return x, total

@@ -30,11 +30,6 @@ from .confidence import LEVEL, TIE, confidence_of, kind_of
 from .isomorphism import symmetry, twins
 from .seeds import AnyStart, Seeds
 
-# Ratio of the costs of both sides below which the smaller ones are lost in rounding.
-NOTHING = 1e-13
-# Relative difference of objectives within which another plan may be the right one: a straight
-# lineage and its reverse differ by 1 to 4 %.
-RIVAL = 0.05
 SEEDS = "a few known pairs (init=Seeds(...))"
 
 
@@ -287,7 +282,8 @@ def _diagnose(
         )
     if status == Ending.CONVERGED and rival <= TIE:
         status = Ending.TIE
-    elif status == Ending.CONVERGED and rival <= RIVAL:
+    # A straight lineage and its reverse differ by 1 to 4 %.
+    elif status == Ending.CONVERGED and rival <= 0.05:
         within = f"two plans with little in common are within {max(rival, 0.01):.0%}"
         return Ending.RIVAL, f"{within}; {Ending.RIVAL.advice}"
     return status, status.advice
@@ -313,8 +309,9 @@ def all_tie(problem: QuadraticProblem) -> bool:
     if problem.loss == "square":
         of_x, of_y = (_extent(side) for side in (problem.x, problem.y))
         # Rounding of costs of one side is more than the other side adds to an objective.
-        x |= of_x <= NOTHING * of_y
-        y |= of_y <= NOTHING * of_x
+        rounding = 1e-13
+        x |= of_x <= rounding * of_y
+        y |= of_y <= rounding * of_x
     # Without fixed marginals masses of the columns are free, or of both sides.
     return x or y if problem.is_balanced else y and (x or problem.marginals == "semirelaxed")
 

@@ -18,10 +18,6 @@ from ...utils.deadline import NEVER, Deadline
 from ...utils.types import Float32Array
 from .starts import Start, distinct, is_similarity
 
-# Candidates, pairs of them that are compared, rows that these are compared on, pairs that are
-# refined, and anchors in the end.
-N_CANDIDATES, N_PAIRS, N_ROWS, N_REFINED, N_ANCHORS = 64, 256, 64, 12, 8
-
 
 def anchor_starts(
     problem: QuadraticProblem, most: int = 3, deadline: Deadline = NEVER
@@ -70,10 +66,11 @@ def _placed(
     agree = np.abs(lengths - y[cols[first], cols[second]]) <= 0.3 * unit
     agree &= (rows[first] != rows[second]) & (cols[first] != cols[second])
     agree &= lengths - np.diag(x)[rows[first]] >= 1.5 * unit
-    first, second = first[agree][:N_PAIRS], second[agree][:N_PAIRS]
+    # The first pairs are compared on some rows, and the best of them are refined.
+    first, second = first[agree][:256], second[agree][:256]
     if not len(first):
         return []
-    seen = np.linspace(0, len(x) - 1, min(len(x), N_ROWS)).astype(np.intp)
+    seen = np.linspace(0, len(x) - 1, min(len(x), 64)).astype(np.intp)
     distances = np.square(x[np.ix_(seen, rows)].T[:, :, None] - y[:, cols].T[:, None, :])
     of_rows = np.broadcast_to(linear, (len(x), linear.shape[1]))[seen]
     scores = np.empty(len(first))
@@ -81,7 +78,7 @@ def _placed(
         deadline.check()
         scores[k] = _trimmed(((distances[i] + distances[j]) / 2 + of_rows).min(axis=1), share)
     refined = []
-    for k in np.argsort(scores, kind="stable")[:N_REFINED]:
+    for k in np.argsort(scores, kind="stable")[:12]:
         deadline.check()
         pair = [first[k], second[k]]
         refined.append(_refined(x, y, linear, rows[pair], cols[pair], share))
@@ -105,17 +102,17 @@ def _candidates(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the numbers of pairs of points whose nearest costs (n, n - 1), (m, m - 1) agree best,
     in turn for several numbers of these.
     """
-    n, m, by_number = len(x), len(y), []
+    n, m, n_candidates, by_number = len(x), len(y), 64, []
     # On 32 planted parts of 60 points 3 nearest costs alone led to 27 of the optima; where most
     # costs tie, as in graphs, few nearest costs tell nothing.
     for k in sorted({min(k, max(n // 3, 3)) for k in (3, 6, 24)}):
         left, right = x[:, :k], y[:, :k]
         distances = np.square(left).sum(axis=1)[:, None] + np.square(right).sum(axis=1)
         distances = (distances - 2.0 * left @ right.T).ravel()
-        closest = np.argpartition(distances, min(N_CANDIDATES, n * m - 1))[:N_CANDIDATES]
+        closest = np.argpartition(distances, min(n_candidates, n * m - 1))[:n_candidates]
         by_number.append(closest[np.argsort(distances[closest], kind="stable")])
     in_turn = np.stack(by_number, axis=1).ravel()
-    return in_turn[np.sort(np.unique(in_turn, return_index=True)[1])[:N_CANDIDATES]]
+    return in_turn[np.sort(np.unique(in_turn, return_index=True)[1])[:n_candidates]]
 
 
 def _refined(
@@ -139,7 +136,7 @@ def _refined(
             break
         good = mutual[np.argsort(least[mutual], kind="stable")][: max(2 * len(mutual) // 3, 3)]
         chosen, near = [good[0]], x[good, good[0]]
-        for _ in range(min(N_ANCHORS, len(good)) - 1):  # far from one another
+        for _ in range(min(8, len(good)) - 1):  # far from one another
             chosen.append(good[near.argmax()])
             near = np.minimum(near, x[good, chosen[-1]])
         rows, cols = np.array(chosen), best[chosen]

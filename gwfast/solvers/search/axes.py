@@ -20,8 +20,6 @@ from ...utils.deadline import NEVER, Deadline
 from ...utils.types import Float32Array, Float64Array, FloatArray
 from .starts import Start, couple, distinct
 
-# Iterations on few points.
-N_ITERATIONS = 10
 TINY = 1e-30
 
 
@@ -239,7 +237,8 @@ def _descended(
     x, y = _clouds(problem)
     p, q = problem.p.astype(np.float32), problem.q.astype(np.float32)
     left, right = (one.features @ one.signature.astype(np.float32) for one in (x, y))
-    for number in range(N_ITERATIONS + 1):
+    n_iterations = 10
+    for number in range(n_iterations + 1):
         scores -= scores.max(axis=1, keepdims=True)
         # A column that no row prefers keeps its mass.
         np.exp(np.maximum(scores, -60.0, out=scores), out=scores)
@@ -250,7 +249,7 @@ def _descended(
         product = (u[:, None] * x.features).T @ scores
         contraction = product @ (v[:, None] * y.features)
         exponents = left @ contraction @ right.T
-        if number == N_ITERATIONS:
+        if number == n_iterations:
             break
         scores = exponents * np.float32(2.0 / epsilon)
     scores *= u[:, None]

@@ -65,10 +65,6 @@ COARSE = Limits(max_outer=1000, max_inner=1000, tol=5e-3, marginal_tol=1e-3)
 FLOAT32 = Limits(max_outer=1000, max_inner=1000, tol=1e-4, marginal_tol=1e-4)
 # Time of the first plan of a problem after another level, in updates of its plan.
 UPDATES = 3
-# Points a side from which on starts along axes race: of 99 problems of fewer points they led to two
-# optima, which clusterings lead to in less time. Batches of these starts, estimates of the axes and
-# starts that race of each batch; and points a side on which starts are pruned.
-MANY, N_BATCHES, N_ESTIMATES, N_AXES, AXES_POINTS = 2000, 2, 3, 6, 600
 
 
 class Found(NamedTuple):
@@ -223,8 +219,10 @@ def _first(
     sure = confidence_of(won, Ending.CONVERGED, kind) >= LEVEL
     if sure and not options.search_time:
         return best, rows, rival, done, level, higher
-    has_axes = is_factored(problem) and problem.is_balanced and max(problem.shape) >= MANY
-    for batch in range(N_BATCHES * has_axes):
+    # Starts along axes led to two optima of 99 problems of fewer points, which clusterings lead to
+    # in less time.
+    has_axes = is_factored(problem) and problem.is_balanced and max(problem.shape) >= 2000
+    for batch in range(2 if has_axes else 0):
         axes = _along_axes(problem, options, schedule.last, batch)
         if not axes:
             break
@@ -390,11 +388,13 @@ def _default(
 def _along_axes(
     problem: QuadraticProblem, options: ResolvedSettings, epsilon: float, batch: int
 ) -> list[Start]:
-    """Return a batch of starts along axes of two clouds, pruned on few points."""
-    parts = fewer_points(problem, options, AXES_POINTS)
+    """Return a batch of six starts along three estimates of the axes of two clouds, pruned on few
+    points.
+    """
+    parts = fewer_points(problem, options, 600)
     few, rows = next(parts, (problem, [np.arange(n) for n in problem.shape]))
-    seeds = [options.seed + batch * N_ESTIMATES + k for k in range(N_ESTIMATES)]
-    return axis_starts(problem, few, rows, epsilon, seeds, N_AXES, options.limits.deadline)
+    seeds = [options.seed + 3 * batch + k for k in range(3)]
+    return axis_starts(problem, few, rows, epsilon, seeds, 6, options.limits.deadline)
 
 
 def _balanced_start(options: ResolvedSettings, report: Reporter) -> Start:

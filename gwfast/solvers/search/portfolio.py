@@ -47,7 +47,6 @@ WON, WENT_ON, LOST, SKIPPED, TIED = "won", "went on", "lost", "out of time", "ti
 ROUGH = Limits(200, 50, tol=1e-2, marginal_tol=1e-2, stopping=UNJUDGED, damps=False)
 # A race compares objectives, which miss by the marginal error times their largest terms.
 EXACT = Limits(200, 1000, tol=1e-4, marginal_tol=1e-4, damps=False)
-FOLLOWED = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
 # Iterations after which candidates are compared, first for duplicates alone, and their limits.
 ROUNDS = (4, ROUGH), (7, ROUGH), (8, EXACT), (20, EXACT), (40, EXACT), (80, EXACT)
 
@@ -478,7 +477,8 @@ class Restarts:
         # A descent that is 1.5 % above the best soon after annealing is given up.
         most = min(n_annealed + 13, limits.max_outer)
         if candidate.is_moving and candidate.n_outer < most:
-            candidate.advance(limits.within(FOLLOWED), most)
+            followed = Limits(100, 1000, tol=1e-3, marginal_tol=1e-3, damps=False)
+            candidate.advance(limits.within(followed), most)
         if candidate.is_late or not candidate.value <= bound(best, 0.015):
             return LOST
         if candidate.value >= best.value and is_same(candidate, best):
