@@ -14,12 +14,8 @@ from ..utils.deadline import NEVER
 from .maps import orthogonal, refine_maps
 from .retrieval import best_matches, hubness
 
-# Rows of a side that maps are refined on, and compared on; the least that say anything; rounds.
-MOST_ROWS, COMPARED, LEAST_ROWS, ROUNDS = 3000, 2000, 300, 5
-# Standard errors by which the plan's map must exceed all others to be right, and below which it is
-# no better than they are; and the confidence in either.
-STANDS_OUT, IS_ALIKE = 5.0, 2.0
-RIGHT, DOUBTED = 0.99, 0.5
+# Standard errors by which a map must exceed all others to be right.
+STANDS_OUT = 5.0
 
 
 class Agreement(NamedTuple):
@@ -48,19 +44,21 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
     random map, on rows beyond `n_words` if there are enough, none if there are few rows; and mutual
     matches of the first rows under another map that agrees clearly better than the first, or None.
     """
-    parts = [side[: min(n, MOST_ROWS)] for side, n in zip((x, y), n_words, strict=True)]
-    if min(map(len, parts)) < LEAST_ROWS:
+    # Rows of a side that maps are refined on, and compared on; and the least that say anything.
+    n_refined, n_compared, n_least = 3000, 2000, 300
+    parts = [side[: min(n, n_refined)] for side, n in zip((x, y), n_words, strict=True)]
+    if min(map(len, parts)) < n_least:
         return (), None
-    asked = [side[n : n + COMPARED] for side, n in zip((x, y), n_words, strict=True)]
-    if min(map(len, asked)) < LEAST_ROWS:
-        asked = [side[:COMPARED] for side in (x, y)]
+    asked = [side[n : n + n_compared] for side, n in zip((x, y), n_words, strict=True)]
+    if min(map(len, asked)) < n_least:
+        asked = [side[:n_compared] for side in (x, y)]
     d, e = mapping.shape
     chance = np.random.default_rng(seed).standard_normal((d, e))
     starts = [("plan", mapping)]
     starts += [("other optimum", orthogonal(rival[:d, :e])) for rival in rivals]
     agreements_found, matches_of_maps, better, most = [], [], None, 0.0
     for name, start in [*starts, ("chance", orthogonal(chance))]:
-        maps = refine_maps(*parts, start, None, ROUNDS, n_threads, lambda event: None, NEVER)[:2]
+        maps = refine_maps(*parts, start, None, 5, n_threads, lambda event: None, NEVER)[:2]
         figures, matches, _ = _agreement(*asked, *maps, n_threads)
         # With half of the matches in common two maps are one.
         if name == "chance" or all(np.mean(matches == other) < 0.5 for other in matches_of_maps):
@@ -120,11 +118,13 @@ def weighed(gw, evidence):
         return gw
     plan, chance = evidence[0], gw.confidence
     gap = min(_gap(plan, agreement) for agreement in others)
-    if gap >= STANDS_OUT and chance < RIGHT:
-        candidates = Candidates(gw.candidates, RIGHT, gw.candidates.rivals)
+    right, doubted = 0.99, 0.5  # confidence in a map that stands out, and in a map that does not
+    if gap >= STANDS_OUT and chance < right:
+        candidates = Candidates(gw.candidates, right, gw.candidates.rivals)
         return dataclasses.replace(gw, candidates=candidates, ending=Ending.CONVERGED, advice="")
-    if gap < IS_ALIKE and chance > DOUBTED:
-        candidates = Candidates(gw.candidates, DOUBTED, gw.candidates.rivals)
+    # Below two standard errors the map of the plan is no better than the others.
+    if gap < 2.0 and chance > doubted:
+        candidates = Candidates(gw.candidates, doubted, gw.candidates.rivals)
         advice = "rows agree no better than under another optimum of the search"
         advice = f"{advice}; try SolverOptions(search_time=...), known pairs, or more n_words"
         return dataclasses.replace(

@@ -24,9 +24,6 @@ from .exact import with_one_mean
 from .unified import LeftToPot, refused
 
 __all__ = ["emd", "emd2", "sinkhorn"]
-# Ratio of costs beyond which the larger, such as costs of forbidden pairs, leave too few digits for
-# the smaller: the tolerance of the solver is a fraction of the largest cost.
-MOST_COST = 1e6
 
 
 def least_plan(program, cost):
@@ -74,9 +71,12 @@ def _transported(a, b, M):
         raise refused(error) from error
     program = LinearProgram(Balanced(p, q))
     plan, value = least_plan(program, cost)
-    if largest * p.sum() > MOST_COST * abs(value):
+    # Beyond this ratio of costs the larger, such as costs of forbidden pairs, leave too few digits
+    # for the smaller: the tolerance of the solver is a fraction of the largest cost.
+    max_ratio = 1e6
+    if largest * p.sum() > max_ratio * abs(value):
         highest = np.abs(cost[cost != 0]).min(initial=largest)
-        while (highest := MOST_COST * highest) < largest:
+        while (highest := max_ratio * highest) < largest:
             plan, value = least_plan(program, np.minimum(cost, highest))
             # No plan costs less for lowered costs, nor for higher ones.
             if not plan[cost > highest].any():

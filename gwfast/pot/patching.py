@@ -39,8 +39,6 @@ FUNCTIONS = {
     for name in family.__all__
     if inspect.isfunction(getattr(family, name))
 }
-# Versions of POT whose answers the functions here have been compared with.
-COMPARED = ("0.9.7",)
 # Where POT has had them since 0.9.5; a version that lacks one keeps the others.
 HOMES = ("ot", "ot.coot", "ot.gromov", "ot.optim", "ot.solvers")
 
@@ -183,8 +181,9 @@ def _pots_functions():
     except ImportError as error:
         raise ImportError("swapping POT's functions needs POT: pip install POT") from error
     version = str(getattr(sys.modules["ot"], "__version__", "of no version"))
-    if ".".join(version.split(".")[:3]) not in COMPARED:
-        message = f"gwfast.pot was compared with POT {', '.join(COMPARED)}, not with POT {version}"
+    compared = ("0.9.7",)  # versions of POT whose answers the functions here were compared with
+    if ".".join(version.split(".")[:3]) not in compared:
+        message = f"gwfast.pot was compared with POT {', '.join(compared)}, not with POT {version}"
         warnings.warn(f"{message}: answers, arguments and logs may differ", stacklevel=outside())
     # POT does not import it itself: it needs other packages.
     homes += [sys.modules[name] for name in sys.modules.keys() & {"ot.gnn"}]

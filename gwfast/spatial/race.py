@@ -22,8 +22,6 @@ from .motions import Motions
 # Relative difference of objectives up to which plans of one motion are one optimum: single spots
 # are matched otherwise. With .001 every sixth right end of a partial problem stays uncertain.
 SAME = 3e-3
-# Relative difference of objectives below which plans of distinct motions leave doubt.
-NEAR = 0.02
 
 
 class End(NamedTuple):
@@ -125,14 +123,15 @@ def _confidence(ends, motions, problem):
             gap = min(gap, (end.gw.gw_cost - gw.gw_cost) / max(abs(gw.gw_cost), 1e-300))
         elif end.gw.gw_cost <= _bound(gw, SAME):
             kinds.add(end.kind)
+    is_close = gap < 0.02  # so that plans of distinct motions leave doubt
     # A balanced plan has no choice.
     forced = not problem.is_balanced and motions.laid(gw.coupling) < problem.rule.mass
     # Log odds that no optimum is lower: for one kind of start, each further kind that led there
     # (two count), a gap, and a plan of more mass than its motion lays upon spots. Of 670 simulated
     # tissues, 249 full overlaps with two kinds and a gap had none lower by 1 %, 121 partial
     # overlaps none, 74 that asked for too much 3, and 73 without a gap 4.
-    odds = 1.0 + 0.7 * min(len(kinds) - 1, 2) + 1.5 * (gap >= NEAR) - 1.5 * forced
-    doubt = f"two plans with little in common are within {gap:.1%}" if gap < NEAR else ""
+    odds = 1.0 + 0.7 * min(len(kinds) - 1, 2) + 1.5 * (not is_close) - 1.5 * forced
+    doubt = f"two plans with little in common are within {gap:.1%}" if is_close else ""
     return 1.0 / (1.0 + math.exp(-odds)), doubt
 
 
