@@ -26,10 +26,10 @@ def frame(columns: Mapping[Any, Any], index: Any = None) -> pd.DataFrame:
     return pd.DataFrame(dict(columns), index=index)
 
 
-def of_tuples(names: tuple[str, ...], rows: Any, index: Any = None) -> pd.DataFrame:
+def of_tuples(names: tuple[str, ...], rows: Any) -> pd.DataFrame:
     """Return a DataFrame of named tuples, if any."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(names)
-    return frame(dict(zip(names, map(list, columns), strict=True)), index)
+    return frame(dict(zip(names, map(list, columns), strict=True)))
 
 
 def as_names(names: ArrayLike | None, name: str, size: int) -> NDArray[Any]:

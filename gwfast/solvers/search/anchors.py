@@ -19,10 +19,8 @@ from ...utils.types import Float32Array
 from .starts import Start, distinct, is_similarity
 
 
-def anchor_starts(
-    problem: QuadraticProblem, most: int = 3, deadline: Deadline = NEVER
-) -> list[Start]:
-    """Return different starts of symmetric costs, the best first, at most `most`."""
+def anchor_starts(problem: QuadraticProblem, deadline: Deadline = NEVER) -> list[Start]:
+    """Return different starts of symmetric costs, the best first, at most three."""
     (n, m), linear = problem.shape, np.zeros((1, 1))
     # Costs are copied in float64.
     if not 4 <= min(n, m) <= max(n, m) <= 2500 or problem.alpha == 0:
@@ -39,7 +37,7 @@ def anchor_starts(
         share *= problem.mass / min(problem.p.sum(), problem.q.sum())
     if n > m:
         costs, linear = costs[::-1], np.transpose(linear)
-    plans = _placed(costs[0], costs[1], linear, share, most, deadline)
+    plans = _placed(costs[0], costs[1], linear, share, deadline)
     return [
         Start(f"anchors {rank}", functools.partial(_as_plan, plan.T if n > m else plan), "anchors")
         for rank, plan in enumerate(plans)
@@ -53,7 +51,7 @@ def _as_plan(plan: np.ndarray, problem: QuadraticProblem, n_threads: int) -> Flo
 
 
 def _placed(
-    x: np.ndarray, y: np.ndarray, linear: np.ndarray, share: float, most: int, deadline: Deadline
+    x: np.ndarray, y: np.ndarray, linear: np.ndarray, share: float, deadline: Deadline
 ) -> list[np.ndarray]:
     """Return densities (n, m) of matches, by the costs (n, n) and (m, m) of both sides, n <= m."""
     (near_x, unit_x), (near_y, unit_y) = _nearest(x), _nearest(y)
@@ -83,7 +81,7 @@ def _placed(
         pair = [first[k], second[k]]
         refined.append(_refined(x, y, linear, rows[pair], cols[pair], share))
     refined.sort(key=lambda placed: placed[0])
-    kept = distinct(refined, most, lambda placed, other: (placed[1] != other[1]).mean() > 0.5)
+    kept = distinct(refined, 3, lambda placed, other: (placed[1] != other[1]).mean() > 0.5)
     widths = [max(score, (unit / 4) ** 2) for score, *_ in kept]
     return [
         np.exp(-0.5 * cost / width) + 1e-30 for (*_, cost), width in zip(kept, widths, strict=True)

@@ -566,6 +566,6 @@ def _with_entropy(
                 finer = solve(problem, sharper)
                 result = finer if finer.history else result
         if entropic_result.history:
-            plan = as_plan(result.plan, "init", problem.shape, np.float64)
+            plan = as_plan(result.plan, problem.shape, np.float64)
             return (problem.mass * plan).astype(np.float64, copy=False), entropic_result
     return None, None

@@ -38,7 +38,6 @@ def as_start(
     problem: QuadraticProblem,
     seed: int = 0,
     *,
-    name: str = "init",
     also: Sequence[str] = (),
     dtype: DTypeLike = np.float32,
 ) -> AnyStart:
@@ -46,7 +45,7 @@ def as_start(
     if isinstance(init, GWResult):
         if init.coupling.shape != problem.shape:
             raise ValueError(
-                f"{name} must have a plan of shape {problem.shape}, got {init.coupling.shape}"
+                f"init must have a plan of shape {problem.shape}, got {init.coupling.shape}"
             )
         return given(init.coupling, "result", "result")
     if isinstance(init, Start | Seeds):
@@ -54,12 +53,12 @@ def as_start(
     if isinstance(init, str):
         starts = {"product": PRODUCT, "profile": PROFILE, "random": random(seed)}
         starts["exact"] = exact_start(seed)
-        return starts[one_of(init, name, (*starts, *also))]
+        return starts[one_of(init, "init", (*starts, *also))]
     if init is None or hasattr(init, "plan"):
         type_name = f"the class {init.__name__}" if isinstance(init, type) else type(init).__name__
-        raise TypeError(f"{name} must be the name of a start, Seeds or a plan, got {type_name}")
-    plan = in_order(init, name, *problem.orders, of="x and y")
-    return given(as_plan(plan, name, problem.shape, dtype))
+        raise TypeError(f"init must be the name of a start, Seeds or a plan, got {type_name}")
+    plan = in_order(init, "init", *problem.orders, of="x and y")
+    return given(as_plan(plan, problem.shape, dtype))
 
 
 def is_list_of_starts(init: InitLike | Start) -> TypeGuard[list[OneInit]]:

@@ -151,21 +151,19 @@ def is_similarity(costs: np.ndarray) -> bool:
     return bool(np.median(costs) - least <= 1e-9 * (costs.max() - least))
 
 
-def as_plan(
-    plan: ArrayLike, name: str, shape: tuple[int, int], dtype: DTypeLike = np.float32
-) -> FloatArray:
+def as_plan(plan: ArrayLike, shape: tuple[int, int], dtype: DTypeLike = np.float32) -> FloatArray:
     """Return a caller's plan, checked and scaled to mass one."""
     try:
-        plan = as_matrix(plan, name, shape=shape)
+        plan = as_matrix(plan, "init", shape=shape)
     except ValueError as error:
         if "must have shape" in str(error) and np.shape(plan)[1] == 2:
             error.args = (f"{error}; known pairs are Seeds(pairs)",)
         raise
     if plan.min() < 0:
-        raise ValueError(f"{name} must not be negative, got {plan.min()}")
+        raise ValueError(f"init must not be negative, got {plan.min()}")
     total = plan.sum(dtype=np.float64)
     if not total > 0:
-        raise ValueError(f"{name} must have mass, got a sum of 0")
+        raise ValueError("init must have mass, got a sum of 0")
     return np.ascontiguousarray(plan / total, dtype=dtype)
 
 
