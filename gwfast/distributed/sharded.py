@@ -86,7 +86,7 @@ class ShardedKernel(Kernel):
             _kernels.rescale_columns(scalings.v, q, scalings.sums)
         return max(peaks)
 
-    def iterate(self, p, q, scalings, omega, max_iter, tol, rule=None):
+    def iterate(self, p, q, scalings, omega, max_iter, tol, scaling_map=None):
         error, done = np.inf, 0
         while done < max_iter and not error <= tol:
             sums, rows, errors = zip(*self.ask_scaled("iterate", scalings, omega), strict=True)

@@ -40,7 +40,6 @@ class Team:
 
     def __init__(self, engine, problem, tier, n_shards):
         n, _ = self.shape = problem.shape
-        self.ranks = problem.x.rank, problem.y.rank
         # Numbers of kernels and of choices of entries, by which shards identify them.
         self.numbers = itertools.count(1)
         bounds = np.linspace(0, n, min(n_shards, *self.shape) + 1).round().astype(int)

@@ -53,7 +53,7 @@ class LinearProblem:
 
     def terms_at(self, epsilon: float) -> MarginalTerms:
         """Return what the marginals contribute to the problem at some epsilon."""
-        return self.solver.rule.terms(self.separable, epsilon)
+        return self.solver.rule.terms(self.separable)
 
     def goal(self, tol: float, max_iter: int) -> Goal:
         """Return where iterations end for the tolerance `tol` of the marginals."""

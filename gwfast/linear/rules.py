@@ -152,7 +152,7 @@ class Balanced:
         """Return the L1 distance of these marginals from the masses."""
         return float(np.abs(rows - self.p).sum() + np.abs(cols - self.q).sum())
 
-    def terms(self, separable: Potentials, epsilon: float) -> MarginalTerms:
+    def terms(self, separable: Potentials) -> MarginalTerms:
         """Return the `MarginalTerms` of a linear problem whose cost lacks minus the `separable`
         potentials.
         """
@@ -177,7 +177,7 @@ class Semirelaxed(Balanced):
         sums, masses = (cols, self.q) if self.side else (rows, self.p)
         return float(np.abs(sums - masses).sum())
 
-    def terms(self, separable: Potentials, epsilon: float) -> MarginalTerms:
+    def terms(self, separable: Potentials) -> MarginalTerms:
         free = MarginalProx(0.0, separable.f if self.side else separable.g)
         return (
             MarginalTerms(free, MarginalProx())
@@ -203,7 +203,7 @@ class PartialRule(Balanced):
         excess = np.maximum(rows - self.p, 0.0).sum() + np.maximum(cols - self.q, 0.0).sum()
         return float(excess + abs(rows.sum() - self.mass))
 
-    def terms(self, separable: Potentials, epsilon: float) -> MarginalTerms:
+    def terms(self, separable: Potentials) -> MarginalTerms:
         # A side whose mass all moves has no cap: its scalings would grow by little each time.
         all_moves = (1.0 + ALL_MOVES) * self.mass
         rows, columns = (

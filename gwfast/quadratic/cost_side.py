@@ -80,7 +80,7 @@ class CostSide:
         """Make the matrix and the products. OutOfTime after the deadline."""
         geometry, slope, self.unit = self._geometry, self._slope, weight / self.scale
         if not self._is_simple:
-            self._make_by_blocks(weight, dtype, deadline)
+            self._make_by_blocks(dtype, deadline)
             return
         # If h is linear, the matrix is ``(C - middle) * factor``.
         offset, factor, copy = self.center / slope, slope * self.unit, None
@@ -106,7 +106,7 @@ class CostSide:
             return None
         return self._linear_and_product(*self._geometry.moments(self._middle, masses), masses)
 
-    def _make_by_blocks(self, weight: float, dtype: DTypeLike, deadline: Deadline) -> None:
+    def _make_by_blocks(self, dtype: DTypeLike, deadline: Deadline) -> None:
         """The same of any loss, and of costs that are not symmetric."""
         geometry, p, fixed = self._geometry, self.masses, self._fixed
         cost, n = geometry.matrix, geometry.n

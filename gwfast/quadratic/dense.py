@@ -439,7 +439,7 @@ class DenseLinearization(Linearization):
     def exactness(self, last: State, before: State, after: State) -> tuple[bool, bool]:
         return before.moments.is_exact, after.moments.is_full and not last.moments.is_full
 
-    def sharpened(self, before: State, after: State, epsilon: float) -> State | None:
+    def sharpened(self, after: State, epsilon: float) -> State | None:
         if after.moments.is_full:
             return after
         product, value = self._product(after.plan, None, 0.0)

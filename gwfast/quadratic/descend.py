@@ -493,7 +493,7 @@ def _follow(
     verdict = verdict_on(descent.steps, linearization, limits, former, final=final, ended=ended)
     if verdict.sharpens:
         units = linearization.cost_scale, linearization.precision
-        sharper = linearization.sharpened(before, state, in_units(step.epsilon, *units))
+        sharper = linearization.sharpened(state, in_units(step.epsilon, *units))
         if sharper is None:
             exact = (*descent.steps[:-1], step._replace(exact=True))
             descent = dataclasses.replace(descent, steps=exact)

@@ -428,7 +428,7 @@ class FactoredLinearization(Linearization):
     def exactness(self, last: State, before: State, after: State) -> tuple[bool, bool]:
         return not self._k and before.support.entries is None, False
 
-    def sharpened(self, before: State, after: State, epsilon: float) -> State | None:
+    def sharpened(self, after: State, epsilon: float) -> State | None:
         if not self._k:
             return after._replace(support=Truncation())
         left, right = self.left_factor(after.moments), self.right.features

@@ -131,7 +131,7 @@ class Linearization:
         """Return the weighted sum of states, with the potentials of the last one."""
         raise NotImplementedError
 
-    def sharpened(self, before: State, after: State, epsilon: float) -> State | None:
+    def sharpened(self, after: State, epsilon: float) -> State | None:
         """Return the state `after` without approximations, or None if there were none."""
         raise NotImplementedError
 
