@@ -19,10 +19,6 @@ from ..solvers.search.confidence import LEVEL
 from ..utils.precision import DOUBLE
 from .motions import Motions
 
-# Relative difference of objectives up to which plans of one motion are one optimum: single spots
-# are matched otherwise. With .001 every sixth right end of a partial problem stays uncertain.
-SAME = 3e-3
-
 
 class End(NamedTuple):
     """The result that a start of some kind leads to."""
@@ -89,7 +85,7 @@ def race(
             f"overlap={mass:.3g} forces spots to wrong places: {laid:.2f} can be laid upon spots"
         )
     ends.sort(key=lambda end: end.gw.gw_cost)
-    gw, same = ends[0].gw, _bound(ends[0].gw, SAME)
+    gw, same = ends[0].gw, _bound(ends[0].gw)
     rows = []
     for number, end in enumerate(ends):
         is_same = end.gw.gw_cost <= same
@@ -121,7 +117,7 @@ def _confidence(ends, motions, problem):
     for end in ends:
         if motions.are_distinct(end.gw.coupling, gw.coupling):
             gap = min(gap, (end.gw.gw_cost - gw.gw_cost) / max(abs(gw.gw_cost), 1e-300))
-        elif end.gw.gw_cost <= _bound(gw, SAME):
+        elif end.gw.gw_cost <= _bound(gw):
             kinds.add(end.kind)
     is_close = gap < 0.02  # so that plans of distinct motions leave doubt
     # A balanced plan has no choice.
@@ -135,6 +131,8 @@ def _confidence(ends, motions, problem):
     return 1.0 / (1.0 + math.exp(-odds)), doubt
 
 
-def _bound(gw, fraction):
-    """Return the objective that exceeds the objective of a result by this fraction."""
-    return gw.gw_cost + fraction * abs(gw.gw_cost)
+def _bound(gw):
+    """Return the objective up to which plans of the motion of a result are the same optimum."""
+    # Single spots are matched otherwise. With .001 every sixth right end of a partial problem stays
+    # uncertain.
+    return gw.gw_cost + 3e-3 * abs(gw.gw_cost)

@@ -19,7 +19,7 @@ T = np.random.default_rng(0).standard_normal((12, 4))
 S, X = T[:, :2], np.arange(60.0).reshape(12, 5) % 7  # spots and their counts
 WITH_PCA = anndata_of(T)
 WITH_PCA.obsm["X_pca"] = T
-A, WHOLE, NAMED = (S, X), anndata_of(X, S), anndata_of(X, S, var_names="abcde")
+A, NAMED = (S, X), anndata_of(X, S, var_names="abcde")
 OTHER_GENES, DOUBLED = (anndata_of(X, S, var_names=names) for names in ("ABCDE", "ababc"))
 
 
