@@ -301,7 +301,7 @@ class _Search:
         if refined is None:
             return
         order, ranks, _ = refined
-        order, n_colors = order - [[0], [n]], ranks[-1] + 1
+        before, order, n_colors = n_colors, order - [[0], [n]], ranks[-1] + 1
         if n_colors == n:
             cols = np.empty(n, dtype=np.intp)
             cols[order[0]] = order[1]
@@ -309,6 +309,8 @@ class _Search:
             if abs(differences).max() <= self._rounding:
                 yield cols
             return
+        if n_colors <= before:
+            return  # rounding hides what the last choice has told apart
         rows, cols = order[:, ranks == np.bincount(ranks).argmax()] + [[0], [n]]
         weights = self._weights[0, rows]
         # Rows of twins differ at these points only: any order is as good.
