@@ -81,6 +81,13 @@ def test_equal_points_are_named_and_others_are_not(as_cost):
     assert any(f"{group} (and 1 more groups) cannot" in result.advice for group in groups)
 
 
+def test_two_places_of_a_hundred_points_each_are_named():
+    places = PointCloud((np.arange(200) % 2.0)[:, None], "sqeuclidean")
+    points = PointCloud(cloud(200, 2, 0), "sqeuclidean")
+    result = gromov_wasserstein(points, places)
+    assert "points 0, 2, 4 and 97 more of y (and 1 more groups) cannot" in result.advice
+
+
 def test_points_of_unlike_costs_to_one_another_or_of_other_linear_costs_differ():
     ring = np.minimum(path(12), 12 - path(12))
     for cost, linear in ((ring, None), (star(10), np.arange(110.0).reshape(11, 10))):
