@@ -110,7 +110,7 @@ static inline double gwf_next_omega(double omega, double rate, double most) {
     return eta >= 1.0 ? omega : gwf_max(omega, gwf_min(2.0 / (1.0 + sqrt(1.0 - eta)), most));
 }
 
-/* What comes after some Sinkhorn iterations. */
+/* Actions after some Sinkhorn iterations, as in linear/pace.py. */
 enum { GWF_END, GWF_ITERATE, GWF_PLAIN, GWF_PACE, GWF_ABSORB, GWF_NEWTON };
 
 /* Tolerance and limits of a linear problem, and the numbers after some iterations of it. */

@@ -7,8 +7,6 @@ from pathlib import Path
 
 # Files whose frames are on the way to the caller: contexts are entered by contextlib.
 INSIDE = str(Path(__file__).parents[1]) + os.sep, contextlib.__file__
-# Packages that call estimators for a caller: pipelines and searches over settings.
-BETWEEN = "sklearn.", "joblib."
 
 
 def outside() -> int:
@@ -20,5 +18,7 @@ def outside() -> int:
 
 
 def _is_on_the_way(frame):
+    """Return whether a frame is of this package, or of a package that calls estimators."""
     module = frame.f_globals.get("__name__", "")
-    return frame.f_code.co_filename.startswith(INSIDE) or module.startswith(BETWEEN)
+    of_package = frame.f_code.co_filename.startswith(INSIDE)
+    return of_package or module.startswith(("sklearn.", "joblib."))
