@@ -1,4 +1,4 @@
-"""The public names; `gwfast` has them all, and those that `gwfast.__init__` adds."""
+"""The public names; `gwfast` has them all, and the names that `gwfast.__init__` adds."""
 
 from .alignment.align import align
 from .alignment.aligned import Alignment

@@ -11,7 +11,8 @@ from .._version import __version__
 from .shard import Shard
 from .team import RESUMED, Lost, NoWorkers
 
-# What Dask raises for a worker that went away, or was restarted. What a shard raises is an answer.
+# The errors that Dask raises for a worker that went away, or was restarted. An error that a shard
+# raises is an answer.
 GONE = OSError, CancelledError, asyncio.TimeoutError
 
 

@@ -103,8 +103,8 @@ def has_ties(costs: Float64Array, masses: Float64Array) -> bool:
 def random_plans(
     rng: np.random.Generator, product: FloatArray, mass: float, count: int
 ) -> FloatArray:
-    """Return plans (count, n, m) of independent exponential entries times those of the product plan
-    (n, m), with its dtype and its mass: they have about its marginals.
+    """Return plans (count, n, m) of independent exponential entries times the product plan (n, m),
+    with its dtype and its mass: they have about its marginals.
     """
     plans = rng.standard_exponential((count, *product.shape), dtype=product.dtype)
     plans *= product

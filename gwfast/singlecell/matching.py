@@ -182,7 +182,7 @@ def align(
         Write the alignment into AnnData objects under this key; None writes nothing. Both get
         ``obsm["X_gwfast"]``, coordinates in the representation of `adata_y`, `adata_x` gets
         ``uns["gwfast"]`` and, with `labels`, ``obs["gwfast_<labels>"]`` and their shares from 0 to
-        1, ``obs["gwfast_<labels>_share"]``, in place of those of an earlier call.
+        1, ``obs["gwfast_<labels>_share"]``, in place of the columns of an earlier call.
 
     Returns
     -------

@@ -77,8 +77,8 @@ class Checkpoint:
     def load(
         self, arrays: Mapping[str, tuple[tuple[int, ...], DTypeLike]], n_steps: int = 0
     ) -> dict[str, Any]:
-        """Return what was saved: arrays of these names, shapes and dtypes, and at most so many
-        steps. ValueError if the file is damaged, holds more, or is another solve's.
+        """Return what was saved: arrays of these names, shapes and dtypes, and at most
+        `n_steps` steps. ValueError if the file is damaged, holds more, or is another solve's.
         """
         # 1000 candidates take 0.6 MB, and a step 1040 bytes at most. A text of brackets alone takes
         # six times as much once JSON has read it.
