@@ -56,7 +56,7 @@ def isomorphisms(
         free = linear <= ROUNDING * linear.max()
         # Only points that are linked at no cost may have one color.
         links = sparse.block_array([[None, free], [free.T, None]])
-        colors += 1 / (np.e + csgraph.connected_components(links)[1])
+        colors += 1 / (math.e + csgraph.connected_components(links)[1])
     masses = problem.p
     if problem.rule.takes_mass:  # of the first points
         masses = np.diff(np.minimum(masses.cumsum(), problem.mass), prepend=0.0)
@@ -125,7 +125,7 @@ def twins(
     # Twins have the same multiset of costs, and so nearly the same sum of any function of these.
     sums = np.empty(n)
     for rows in row_blocks(n, n):
-        sums[rows] = (1.0 / (np.e + matrix[rows] / (most or 1.0))).sum(axis=1, dtype=np.float64)
+        sums[rows] = (1.0 / (math.e + matrix[rows] / (most or 1.0))).sum(axis=1, dtype=np.float64)
     order = sums.argsort()
     close = np.diff(sums[order]) <= 2.0 * _rounding(geometry) * n**0.5
     if not close.any():
@@ -219,7 +219,7 @@ class Canonical:
         self._original, linear = problem, np.zeros((1, 1))
         if problem.linear_cost is not None:
             linear = problem.linear_cost / max(np.abs(problem.linear_cost).max(), 1e-300)
-            linear = 1 / (np.e + linear)
+            linear = 1 / (math.e + linear)
         rows, of_x = _ordered(problem.x, problem.p, linear)
         cols, of_y = _ordered(problem.y, problem.q, np.transpose(linear))
         self._orders = rows, cols
@@ -270,7 +270,7 @@ class _Search:
         self._costs, self._rounding, n = costs, rounding, costs.shape[1]
         costs /= max(np.abs(costs).max(), np.finfo(float).tiny)
         # Sums of these times colors are equal for equal multisets of costs and colors.
-        self._weights = 1 / (np.e + costs) + 1 / (np.pi + costs.transpose(0, 2, 1))
+        self._weights = 1 / (math.e + costs) + 1 / (math.pi + costs.transpose(0, 2, 1))
         self._weights[:, np.arange(n), np.arange(n)] += 1.0  # a point's own color
         self._colors, self._own = np.random.default_rng(0).random((2, n))
         self._left = min(2 * n, most)  # choices; each point needs one at most if none is wrong
