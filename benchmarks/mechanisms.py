@@ -5,8 +5,8 @@ import re
 from .common.runner import ROOT
 
 # Files, whole or the larger functions, classes, types and macros that only the mechanism needs. The
-# verdicts in judge.h, which both outer loops call, are C for the compiled loop's sake: without it
-# they would be as long in Python, so that only their wrappers count.
+# decisions in judge.h are C because the compiled loop calls them too. Python would need as many
+# lines for them, so only their wrappers count.
 WHERE = {
     "low_rank_updates": {
         "gwfast/quadratic/low_rank.py": "Outer Product Reference LowRankPart summed Projections"

@@ -113,17 +113,19 @@ static inline double gwf_next_omega(double omega, double rate, double most) {
 /* Actions after some Sinkhorn iterations, as in linear/pace.py. */
 enum { GWF_END, GWF_ITERATE, GWF_PLAIN, GWF_PACE, GWF_ABSORB, GWF_NEWTON };
 
-/* Tolerance and limits of a linear problem, and the numbers after some iterations of it. */
+/* Tolerance and limits of a linear problem; and the numbers after some iterations of it, among them
+ * their over-relaxation, and the error at the last look. */
 typedef struct {
     double tol, max_iter, min_iter, stall_error, is_direct, look_every, stalled_rate, after_newton;
+    double over_relaxes, most_omega;
 } gwf_goal;
 typedef struct {
     double n_iter, error, seconds, seconds_left, has_drifted, newton_price, omega, last_error;
 } gwf_look;
 
-/* The factor of the error in an iteration, since the last look. */
-static inline double gwf_rate(const gwf_goal *goal, const gwf_look *look) {
-    return pow(look->error / look->last_error, 1.0 / goal->look_every);
+/* Return whether scalings and rate are looked at after `n_iter` iterations. */
+static inline int gwf_is_look(const gwf_goal *goal, double n_iter) {
+    return n_iter == 1.0 || fmod(n_iter, goal->look_every) == 0.0;
 }
 
 /* Return whether a Newton step is cheaper than the iterations left at this rate. */
@@ -135,19 +137,33 @@ static inline int gwf_newton_pays(const gwf_goal *goal, const gwf_look *look, do
     return log(gwf_max(goal->tol, DBL_MIN) / look->error) / log(rate) > look->newton_price;
 }
 
-/* Return the action after some iterations. */
-static inline int gwf_next_action(const gwf_goal *goal, const gwf_look *look) {
+/* Return the action after some iterations, of which the error fell by `rate` each. */
+static inline int gwf_action(const gwf_goal *goal, const gwf_look *look, double rate) {
     /* Close is 0 for NaN: a broken kernel is seen below, by its scalings. */
     const int close = look->error <= goal->tol && look->n_iter >= goal->min_iter;
     const int over = close || look->seconds_left < 0.0;
     if (goal->is_direct != 0.0 || look->n_iter >= goal->max_iter || (over && look->omega == 1.0))
         return GWF_END;
     if (over || look->n_iter + 1.0 == goal->max_iter) return GWF_PLAIN;
-    if (look->n_iter != 1.0 && fmod(look->n_iter, goal->look_every) != 0.0) return GWF_ITERATE;
+    if (!gwf_is_look(goal, look->n_iter)) return GWF_ITERATE;
     if (look->has_drifted != 0.0) return GWF_ABSORB;
-    const double rate = gwf_rate(goal, look);
     if (gwf_newton_pays(goal, look, rate)) return GWF_NEWTON;
     return look->error < goal->stall_error && rate > goal->stalled_rate ? GWF_END : GWF_PACE;
+}
+
+/* Return the action after some iterations, and set `omega` and `last_error` for the next ones. */
+static inline int gwf_next_action(const gwf_goal *goal, gwf_look *look) {
+    const double rate = pow(look->error / look->last_error, 1.0 / goal->look_every);
+    const int action = gwf_action(goal, look, rate);
+    if (action == GWF_PACE) {
+        if (goal->over_relaxes != 0.0)
+            look->omega = gwf_next_omega(look->omega, rate, goal->most_omega);
+        look->last_error = gwf_max(look->error, DBL_MIN);
+    } else if (action != GWF_ITERATE) {
+        look->omega = 1.0;
+    }
+    if (action == GWF_ABSORB || action == GWF_NEWTON) look->last_error = INFINITY;
+    return action;
 }
 
 /* The quadratic form x' a y. */

@@ -1,11 +1,14 @@
-"""Verdicts of both outer loops (csrc/judge.h): functions of numbers."""
+"""Decisions that compiled loops and loops in Python share (csrc/judge.h): functions of numbers."""
 from libc.stddef cimport ptrdiff_t
 
 import numpy as np
 
 cdef extern from "judge.h" nogil:
     """
-    enum { GWF_NUMBERS = sizeof(gwf_goal) / sizeof(double) };
+    enum {
+        GWF_OF_GOAL = sizeof(gwf_goal) / sizeof(double),
+        GWF_OF_LOOK = sizeof(gwf_look) / sizeof(double),
+    };
     static const char *const gwf_limit_names[] = {GWF_LIMITS(GWF_QUOTED) 0};
     """
     enum:
@@ -33,12 +36,12 @@ cdef extern from "judge.h" nogil:
     int gwf_fails(const gwf_limits *limits, double grown, double *reach, double *shrinks)
     double gwf_next_omega(double omega, double rate, double most)
     enum:
-        GWF_NUMBERS
+        GWF_OF_GOAL, GWF_OF_LOOK
     ctypedef struct gwf_goal:
         double tol
     ctypedef struct gwf_look:
-        double n_iter
-    int gwf_next_action(const gwf_goal *goal, const gwf_look *look)
+        double omega, last_error
+    int gwf_next_action(const gwf_goal *goal, gwf_look *look)
     int gwf_lead(
         const gwf_limits *limits, gwf_products *of, double reach, int k, int last, double *by,
         double *foretold)
@@ -149,18 +152,24 @@ def has_stalled(changes, double floor, ptrdiff_t after):
 
 
 def next_action(tuple goal, tuple look):
-    """Return the number of the action after some Sinkhorn iterations, by the fields of the C
-    structs `gwf_goal` and `gwf_look`.
+    """Return the number of the action after some Sinkhorn iterations, and `omega` and `last_error`
+    for the next ones, by the fields of the C structs `gwf_goal` and `gwf_look`.
     """
     cdef gwf_goal of_goal
     cdef gwf_look of_look
-    cdef double *goals = <double *>&of_goal
-    cdef double *looks = <double *>&of_look
-    if len(goal) != GWF_NUMBERS or len(look) != GWF_NUMBERS:
-        raise ValueError(f"goal and look must have {GWF_NUMBERS} numbers each")
-    for k in range(GWF_NUMBERS):
-        goals[k], looks[k] = goal[k], look[k]
-    return gwf_next_action(&of_goal, &of_look)
+    fill_all(<double *>&of_goal, GWF_OF_GOAL, goal)
+    fill_all(<double *>&of_look, GWF_OF_LOOK, look)
+    action = gwf_next_action(&of_goal, &of_look)
+    return action, of_look.omega, of_look.last_error
+
+
+cdef int fill_all(double *fields, int count, tuple numbers) except -1:
+    """Set all fields of a struct of numbers."""
+    if len(numbers) != count:
+        raise ValueError(f"there must be {count} numbers, got {len(numbers)}")
+    for k in range(count):
+        fields[k] = numbers[k]
+    return 0
 
 
 def next_omega(double omega, double rate, double most):

@@ -5,7 +5,6 @@ takes the same actions by the same functions (csrc/judge.h).
 
 import enum
 import math
-import sys
 from typing import NamedTuple
 
 from ..kernels import _judge
@@ -79,39 +78,22 @@ class Pace(NamedTuple):
             n_next = max(int(LONGEST_CALL / self.seconds), 1)
         return n_next
 
-    def rate(self, error: float) -> float:
-        """Return the factor of the error in an iteration, since the last look."""
-        return (error / self.error) ** (1.0 / LOOK_EVERY)
-
-    def after(self, look: Look, action: Action, goal: Goal) -> "Pace":
-        """Return the pace after an action."""
-        omega, error, n_absorbed = self.omega, self.error, self.n_absorbed
-        if action is Action.PLAIN:
-            omega = 1.0
-        elif action in (Action.ABSORB, Action.NEWTON):
-            omega, error, n_absorbed = 1.0, math.inf, n_absorbed + (action is Action.ABSORB)
-        elif action is Action.PACE:
-            if goal.over_relaxes:
-                omega = _judge.next_omega(omega, self.rate(look.error), MAX_OMEGA)
-            error = max(look.error, sys.float_info.min)
-        return Pace(omega, error, look.seconds, n_absorbed)
-
 
 def is_look(n_iter: int) -> bool:
     """Return whether scalings and rate are looked at after that many iterations."""
     return n_iter == 1 or n_iter % LOOK_EVERY == 0
 
 
-def next_action(look: Look, pace: Pace, goal: Goal) -> Action:
-    """Return the action after some iterations."""
+def next_action(look: Look, pace: Pace, goal: Goal) -> tuple[Action, Pace]:
+    """Return the action after some iterations, and the pace of the next ones."""
     numbers = goal.tol, goal.max_iter, goal.min_iter, goal.stall_error, goal.is_direct
     has_drifted = look.max_log_scaling > goal.max_log_scaling
-    action = Action(
-        _judge.next_action(
-            (*numbers, LOOK_EVERY, STALLED_RATE, AFTER_NEWTON),
-            (*look[:4], has_drifted, look.newton_price, pace.omega, pace.error),
-        )
+    number, omega, error = _judge.next_action(
+        (*numbers, LOOK_EVERY, STALLED_RATE, AFTER_NEWTON, goal.over_relaxes, MAX_OMEGA),
+        (*look[:4], has_drifted, look.newton_price, pace.omega, pace.error),
     )
-    if action is Action.ABSORB and pace.n_absorbed >= goal.max_kernels:
-        return Action.END
-    return action
+    action, n_absorbed = Action(number), pace.n_absorbed
+    if action is Action.ABSORB:
+        n_absorbed += 1
+        action = action if n_absorbed <= goal.max_kernels else Action.END
+    return action, Pace(omega, error, look.seconds, n_absorbed)

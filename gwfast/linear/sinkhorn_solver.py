@@ -88,12 +88,11 @@ class SinkhornSolver:
         goal, pace, action, n_iter = problem.goal(tol, max_iter), Pace(), Action.ITERATE, 0
         while action is not Action.END:
             look = problem.iterate(pace, n_iter, goal)
-            n_iter, action = look.n_iter, next_action(look, pace, goal)
+            n_iter, (action, pace) = look.n_iter, next_action(look, pace, goal)
             if action is Action.ABSORB and not problem.absorb():
                 return self.vanish(kernel)
             if action is Action.NEWTON:
                 n_iter += problem.newton_step(look, goal)
-            pace = pace.after(look, action, goal)
         if not problem.absorb_runaways():
             return self.vanish(kernel)
         return LinearSolution(problem.solution(), self.scalings, n_iter, look.error)

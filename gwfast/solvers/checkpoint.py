@@ -81,7 +81,7 @@ class Checkpoint:
         `n_steps` steps. ValueError if the file is damaged, holds more, or is another solve's.
         """
         # 1000 candidates take 0.6 MB, and a step 1040 bytes at most. A text of brackets alone takes
-        # six times as much once JSON has read it.
+        # six times its size once JSON has read it.
         most = (4 << 20) + 1200 * n_steps
         total = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in arrays.values())
         with self.reading(), open(self.path, "rb") as stream:

@@ -74,7 +74,7 @@ def open_array(
     """
     members: zipfile.ZipFile = archive.zip  # type: ignore[assignment]
     member = members.NameToInfo.get(f"{name}.npy") or members.getinfo(name)
-    # zipfile unpacks members of other kinds at once, of any size; NumPy writes none of that size.
+    # zipfile unpacks members of other kinds at once, of any size; NumPy writes no other kinds.
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"expected {name[:60]!r} stored or deflated, got {member.compress_type}")
     if member.file_size > budget:

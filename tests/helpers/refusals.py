@@ -8,8 +8,8 @@ def row(call, name, value, shown=None, error=ValueError, **others):
 
 
 def refused(call, error=ValueError, /, **arguments):
-    """Return a row for each bad value of each argument: values in a list, which the message shows
-    itself or, if the error is a TypeError, by their types; or in a dict, by what it shows of them.
+    """Return a row for each bad value of each argument: the message shows the values of a
+    list or, if the error is a TypeError, their types; a dict has values by the text that is shown.
     """
     rows = []
     for name, values in arguments.items():

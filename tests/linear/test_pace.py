@@ -55,19 +55,30 @@ LOOK = Look(16, 0.1, 1e-3, math.inf)
 )
 def test_next_action(action, look, pace, goal):
     args = LOOK._replace(**look), PACE._replace(**pace), GOAL._replace(**goal)
-    assert next_action(*args) is action
+    assert next_action(*args)[0] is action
 
 
-def test_pace_after_each_action():
-    pace = Pace(1.5, 0.2, 1e-3)
-    after = {action: pace.after(LOOK._replace(seconds=2e-3), action, GOAL) for action in Action}
-    assert after[Action.ITERATE] == pace._replace(seconds=2e-3)
-    assert after[Action.PLAIN] == pace._replace(seconds=2e-3, omega=1.0)
-    assert after[Action.NEWTON] == Pace(seconds=2e-3)
-    assert after[Action.ABSORB] == Pace(seconds=2e-3, n_absorbed=1)
-    assert after[Action.PACE].error == 0.1
-    assert after[Action.PACE].omega > 1.5
-    assert pace.after(LOOK, Action.PACE, GOAL._replace(over_relaxes=False)).omega == 1.5
+@pytest.mark.parametrize(
+    ("look", "pace"),
+    [
+        (dict(n_iter=15), dict(omega=1.5)),
+        (dict(n_iter=99), dict(omega=1.0)),
+        (dict(newton_price=13.0), dict(omega=1.0, error=math.inf)),
+        (dict(max_log_scaling=26.0), dict(omega=1.0, error=math.inf, n_absorbed=1)),
+    ],
+    ids=["iterate", "plain", "newton", "absorb"],
+)
+def test_pace_after_an_action(look, pace):
+    before = PACE._replace(omega=1.5)
+    _, after = next_action(LOOK._replace(seconds=2e-3, **look), before, GOAL)
+    assert after == before._replace(seconds=2e-3, **pace)
+
+
+def test_pace_follows_the_rate():
+    _, after = next_action(LOOK, PACE, GOAL)
+    assert after.error == 0.1 and after.omega == pytest.approx(2.0 / (1.0 + math.sqrt(0.5)))
+    _, after = next_action(LOOK, PACE, GOAL._replace(over_relaxes=False))
+    assert after.error == 0.1 and after.omega == 1.0
 
 
 def test_number_of_iterations_of_a_call():

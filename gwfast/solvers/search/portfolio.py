@@ -379,8 +379,8 @@ class Restarts:
         then starts of `fields` race, which are functions, and starts from `clusters`, if these
         help.
         """
-        # The budget is some solves of the winner, or updates of so many entries if that is more, up
-        # to a number of outer iterations, which take longer where marginals are free.
+        # The budget is a number of solves of the winner, or of updates of entries if these take
+        # longer, up to a number of outer iterations, which take longer if marginals are free.
         solves, entries = (5.0, 1.5e8) if self._factored else (1.5, 2.5e7)
         least = min(
             entries / max(self._linearization.problem.shape) ** 2, 150.0 if self._free else 1000.0
