@@ -3,9 +3,9 @@
  * when it begins and gwf_restore when it ends, so that the caller's code and other libraries keep
  * the setting that they have. Elsewhere than on x86 and 64-bit Arm nothing is set.
  *
- * GWF_FLUSH_BITS are the bits of the control register that flush, GWF_FLAGS its exception flags,
- * and GWF_SUBNORMAL_SEEN the flag for a subnormal operand. The memory clobbers keep
- * compilers from moving loads and stores, and with them arithmetic on memory, across a change. */
+ * GWF_FLUSH_BITS are the bits of the control register that flush, GWF_FLAGS its exception flags.
+ * The memory clobbers keep compilers from moving loads and stores, and with them arithmetic on
+ * memory, across a change. */
 #ifndef GWFAST_FLUSH_H
 #define GWFAST_FLUSH_H
 
@@ -19,16 +19,13 @@
 /* MXCSR: FTZ is bit 15, DAZ bit 6. */
 #define GWF_FLUSH_BITS 0x8040u
 #define GWF_FLAGS 0x3fu
-#define GWF_SUBNORMAL_SEEN 0x2u
 #elif defined(__aarch64__) || defined(_M_ARM64)
 /* FPCR: FZ, of operands and results, is bit 24. The flags are in another register. */
 #define GWF_FLUSH_BITS 0x1000000u
 #define GWF_FLAGS 0u
-#define GWF_SUBNORMAL_SEEN 0u
 #else
 #define GWF_FLUSH_BITS 0u
 #define GWF_FLAGS 0u
-#define GWF_SUBNORMAL_SEEN 0u
 #endif
 
 /* The control register of the calling thread. */

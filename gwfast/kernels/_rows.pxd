@@ -92,7 +92,7 @@ cdef extern from "gwfast.h" nogil:
     float GWF_HUGE
 
 cdef extern from "flush.h" nogil:
-    uint64_t GWF_FLUSH_BITS, GWF_FLAGS, GWF_SUBNORMAL_SEEN
+    uint64_t GWF_FLUSH_BITS, GWF_FLAGS
     uint64_t begin_flush "gwf_flush"()
     void end_flush "gwf_restore"(uint64_t)
     uint64_t gwf_float_control()

@@ -8,7 +8,6 @@ CACHE_LINE: int
 MOST_THREADS: int
 FLUSH_BITS: int
 FLAGS: int
-SUBNORMAL_SEEN: int
 
 def aligned_empty(shape: int | tuple[int, ...], dtype: DTypeLike = ...) -> NDArray[Any]: ...
 def openmp_version() -> int: ...

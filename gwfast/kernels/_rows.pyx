@@ -144,9 +144,9 @@ def select_isa(name):
     isa = gwf_supported_isa(names.index(name))
 
 
-# Bits of the floating-point control register that flush subnormal numbers, the flags of past
-# operations, and the flag for a subnormal operand. 0 if unknown.
-FLUSH_BITS, FLAGS, SUBNORMAL_SEEN = GWF_FLUSH_BITS, GWF_FLAGS, GWF_SUBNORMAL_SEEN
+# Bits of the floating-point control register that flush subnormal numbers, and the flags of past
+# operations. 0 if unknown.
+FLUSH_BITS, FLAGS = GWF_FLUSH_BITS, GWF_FLAGS
 
 
 def float_controls(int n_threads=1):
