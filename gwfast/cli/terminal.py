@@ -69,7 +69,10 @@ def show(text, title):
     if not out.is_terminal:
         out.file.write(text)
         return
+    spaced = True  # an empty line, or nothing, stands above
     for block in (title + text).strip("\n").split("\n\n"):
+        if not spaced:
+            out.print()
         lines = block.split("\n")
         rows = [line.split("\t") for line in lines if "\t" in line]
         title, *captions = [line for line in lines if "\t" not in line] or [""]
@@ -87,3 +90,4 @@ def show(text, title):
             colors = {"✓ ": "green", "+ ": "green", "✗ ": "red", "- ": "red"}
             table.add_row(*(Text(cell, colors.get(cell[:2], "")) for cell in row))
         out.print(table, *captions, sep="\n")
+        spaced = bool(title and not captions)  # a table ends with an empty line
