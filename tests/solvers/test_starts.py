@@ -30,6 +30,21 @@ def test_profiles_of_points_that_look_the_same_are_the_product_and_random_starts
     assert np.abs(plans[0] - plans[2]).sum() > 0.1
 
 
+def test_contacts_in_doubt_have_starts_by_paths_and_by_random_walks():
+    rng = np.random.default_rng(0)
+    points = rng.random((16, 2))
+    costs = []
+    for _ in range(2):
+        lengths = np.triu(distances(points) + 0.03 * rng.standard_normal((16, 16)), 1)
+        costs.append((lengths + lengths.T + np.eye(16) < 0.25).astype(float))
+    result = gromov_wasserstein(*costs)
+    ends = {row.start: row.gw_cost for row in result.candidates}
+    assert {"paths auto", "paths 0.5%", "diffusion 2", "diffusion 4"} <= set(ends)
+    # They begin at plans for other costs, and so lower than one that knows nothing.
+    assert min(ends["diffusion 2"], ends["diffusion 4"]) < ends["product"]
+    assert min(ends["paths auto"], ends["paths 0.5%"]) < ends["product"]
+
+
 def test_a_result_is_a_warm_start():
     x, y, _ = rotated_pair(80, 3, 1, noise=0.02)
     known = gromov_wasserstein(PointCloud(x), PointCloud(y))
