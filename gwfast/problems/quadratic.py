@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..linear.rules import Balanced, as_rule, neutral
 from ..utils.blocks import row_blocks
 from ..utils.labels import Labels, in_order, labels_of
 from ..utils.pot_names import QUADRATIC, knows_pot_names
-from ..utils.types import Float64Array
+from ..utils.types import Float64Array, FloatArray
 from ..utils.validation import as_matrix, as_positive, one_of
 from .cross_cost import CrossCost
 from .geometry import Geometry
@@ -196,6 +197,13 @@ class QuadraticProblem:
         return between.toarray() if isinstance(between, CrossCost) else between
 
     @property
+    def linear_rows(self) -> Callable[[slice], FloatArray] | None:
+        """The function that returns rows of the costs between the spaces, or None."""
+        if isinstance(self.between, CrossCost):
+            return self.between.rows
+        return None if self.between is None else self.between.__getitem__
+
+    @property
     def is_fused(self) -> bool:
         """True with costs between the spaces."""
         return self.between is not None
@@ -209,10 +217,9 @@ class QuadraticProblem:
         """Return the least linear cost times the mass, weighted, if it is negative; else zero. No
         plan depends on a constant in the linear costs, and so no epsilon should.
         """
-        between = self.between
-        if between is None or (isinstance(between, CrossCost) and between.metric != "dot"):
+        between, rows = self.between, self.linear_rows
+        if rows is None or (isinstance(between, CrossCost) and between.metric != "dot"):
             return 0.0
-        rows = between.rows if isinstance(between, CrossCost) else between.__getitem__
         blocks = row_blocks(*self.shape)
         least = min(float(rows(part).min()) for part in blocks)
         return (1.0 - self.alpha) * self.mass * min(least, 0.0)

@@ -263,7 +263,7 @@ class Linearized:
         self.column_sums = sum(self.plan(s).sum(axis=0) for s in self.slices)
         self.mass = float(np.abs(self.row_sums).sum())
         self._weight = problem.alpha if problem.is_fused else 1.0
-        self._linear, rest = problem.linear_cost, 1.0 - self._weight
+        self._linear, rest = problem.linear_rows, 1.0 - self._weight
         own = costs.separable(self.row_sums, self.column_sums)
         self.separable = own if separable is None else separable
         self._bilinear = costs.bilinear(self.plan)
@@ -276,10 +276,13 @@ class Linearized:
         self.magnitude = self._weight * (sizes + entry * self.mass)
         self.largest = np.abs(own[0]).max() + np.abs(own[1]).max() + entry
         if self._linear is not None:
-            dots = (np.vdot(self.plan(s), self._linear[s]) for s in self.slices)
-            self.linear_cost = float(sum(dots))
-            self.cost_scale = max(self.cost_scale, rest * float(np.ptp(self._linear)) / 4)
-            self.magnitude += rest * float(np.abs(self._linear).max())
+            lowest, highest = np.inf, -np.inf
+            for rows in self.slices:
+                linear = self._linear(rows)
+                self.linear_cost += float(np.vdot(self.plan(rows), linear))
+                lowest, highest = min(lowest, linear.min()), max(highest, linear.max())
+            self.cost_scale = max(self.cost_scale, rest * float(highest - lowest) / 4)
+            self.magnitude += rest * float(max(highest, -lowest))
         value = costs.value(self.plan, self.row_sums, self.column_sums, self._bilinear)
         self.gw_cost = self._weight * value + rest * self.linear_cost
 
@@ -288,7 +291,7 @@ class Linearized:
         f, g = self.separable
         made = self._weight * (f[rows, None] + g + self._bilinear(rows))
         if self._linear is not None:
-            made += (1.0 - self._weight) / 2 * self._linear[rows]
+            made += (1.0 - self._weight) / 2 * self._linear(rows)
         return made
 
 
@@ -364,7 +367,7 @@ class GibbsPlan:
             f, g = (np.nan_to_num(x / self._epsilon) for x in potentials)
             best = self._iterated(best, f, g, max_iter, enough)
         if not best.worst <= enough:
-            best = self._iterated(best, *self._regressed(), max_iter, enough)
+            best = self._iterated(best, *self._regressed(max_iter), max_iter, enough)
         return best
 
     def _exponent(self, rows: slice) -> Float64Array:
@@ -417,13 +420,13 @@ class GibbsPlan:
             unused = sum(float(masses @ np.minimum(x.max() - x, 1.0)) for masses, x in sides)
         return Distance(total, unused, truncated_mass)
 
-    def _regressed(self) -> tuple[Float64Array, Float64Array]:
+    def _regressed(self, max_iter: int) -> tuple[Float64Array, Float64Array]:
         """Return potentials by least squares: where logarithms of the other plan can be trusted,
         they are sums of two potentials but for the cost. Proximal steps weigh them by mass.
         """
         linearized = self._linearized
         f, g = (np.zeros(size) for size in linearized.problem.shape)
-        for _ in range(200):
+        for _ in range(min(max_iter, 200)):
             total, weights = np.zeros(len(g)), np.full(len(g), 1e-30)
             for rows in linearized.slices:
                 plan = linearized.plan(rows)

@@ -271,3 +271,17 @@ def test_a_wrong_permutation_is_no_end_of_proximal_steps():
     assert found.status == "uncertain"
     right = gwfast.verify(problem, np.eye(12) / 12, epsilon=proof.epsilon, method="ppa")
     assert right.holds and right.gap.value < 1e-9
+
+
+def test_costs_between_clouds_are_taken_by_rows(monkeypatch):
+    """A matrix of these costs has no place beside a plan of 50,000 points."""
+    x, y, _ = rotated_pair(60, 3, 5, noise=0.05)
+    between = gwfast.CrossCost(x, y)
+    sides = PointCloud(x, "sqeuclidean"), PointCloud(y, "sqeuclidean")
+    result = gromov_wasserstein(*sides, linear_cost=between, epsilon=0.05)
+    stored = verify(QuadraticProblem(*sides, linear_cost=between.toarray()), result)
+    monkeypatch.setattr(gwfast.CrossCost, "toarray", None)
+    found = verify(QuadraticProblem(*sides, linear_cost=between), result)
+    assert found.holds and stored.holds
+    assert found.linear_cost == pytest.approx(stored.linear_cost, rel=1e-12)
+    assert found.stationarity.value == pytest.approx(stored.stationarity.value, rel=1e-6)
