@@ -132,8 +132,8 @@ def largest_products(queries: FloatArray, items: FloatArray, k: int, n_threads: 
     # Of 300,000 points 98 % of the 32 best items are listed, in a seventh of the time of the exact
     # search.
     cells_per_root, listed_per_root = 6, 24
-    # The search by cells takes half the time with 50,000 items.
-    if m <= 30_000 or n < cells_per_root:
+    # The search by cells takes half the time with 50,000 items, of 232 best ones with 20,000.
+    if m <= (30_000 if k <= 64 else 10_000) or n < cells_per_root:
         return largest(_product(queries, items, n_threads), k, n_threads).indices
     # Deviations of queries from their mean change products by their length in the metric of the
     # covariance of the items.
@@ -148,10 +148,10 @@ def largest_products(queries: FloatArray, items: FloatArray, k: int, n_threads: 
         scores = aligned_empty((len(centers[some]), m))
         _kernels.copy_rows(_product(centers[some], items, n_threads), scores, n_threads)
         for cell, score in enumerate(scores, some.start):
-            short, own = (
-                np.argpartition(score, m - listed)[-listed:],
-                order[start[cell] : start[cell + 1]],
-            )
+            own = order[start[cell] : start[cell + 1]]
+            short = np.argpartition(score, m - listed)[m - listed :]
+            # With the best first, the search among them takes a quarter of the time.
+            short = short[np.argsort(-score[short])]
             product = _product(queries[own], items[short], n_threads)
             found[own] = short[largest(product, k, n_threads).indices]
     return found
