@@ -187,7 +187,7 @@ def translations(options):
         for label, result in (("none", plain), ("5 rounds", plain.refine(5))):
             found = result.evaluate(dictionary, methods=METHODS, ks=(1,))
             shares = [f"{score.at[1]:.3f}" for score in found.values()]
-            queries = f"{found['coupling'].n_queries:,} / {found['nn'].n_queries:,}"
+            queries = f"{found['plan'].n_queries:,} / {found['nn'].n_queries:,}"
             rows.append([title, label, *shares, queries, f"{ceiling:.3f}"])
     runner.show("P@1", ["data", "refinement", *METHODS, "queries", "supervised"], rows)
 
