@@ -316,6 +316,10 @@ class FactoredLinearization(Linearization):
         linear = self._linear_value(moments, rows, cols)
         return float(total + bilinear + self._half * linear) + penalty
 
+    def own_objective(self, state: State) -> float:
+        sums = state.row_sums, state.column_sums
+        return self.objective_of(state.moments, *sums, self._separable(*sums))
+
     def _linear_value(self, moments: Float64Array, rows: Float64Array, cols: Float64Array) -> float:
         between = self.problem.between
         if between is None:
