@@ -157,6 +157,8 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1] or not graph.shape[0]:
         raise ValueError(f"{name} must be square, got shape {graph.shape}")
     graph = sparse.csr_array(graph, dtype=np.float64)
+    # SciPy before 1.15 finds paths by indices of 32 bits alone.
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
     if graph.nnz and not (np.isfinite(graph.data).all() and graph.data.min() >= 0):
         bad = graph.data[~(np.isfinite(graph.data) & (graph.data >= 0))][0]
         raise ValueError(f"{name} must have finite edges that are not negative, got {bad}")

@@ -14,7 +14,7 @@ from gwfast import PointCloud, cosine_similarity
 def cosines(x, y):
     units = []
     for side in (x, y):
-        scaled = (side / np.abs(side).max().astype(np.longdouble)).astype(np.float64)
+        scaled = (side.astype(np.longdouble) / np.abs(side).max()).astype(np.float64)
         units.append(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
     return units[0] @ units[1].T
 

@@ -25,7 +25,7 @@ def graph_of(n, seed):
 def test_they_are_the_lengths_of_paths(n, unweighted, directed, seed):
     graph = graph_of(n, seed)
     if directed:
-        back = sparse.coo_array((graph.data[::-1], graph.coords[::-1]), graph.shape)
+        back = sparse.coo_array((graph.data[::-1], (graph.col, graph.row)), graph.shape)
         graph = sparse.coo_array(graph.tocsr() + 2 * back.tocsr())
     expected = csgraph.shortest_path(graph.tocsr(), directed=directed, unweighted=unweighted)
     for form in (sparse.coo_array, sparse.csr_matrix, sparse.csc_array):
