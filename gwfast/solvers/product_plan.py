@@ -131,14 +131,13 @@ def _linear_term(
     problem: QuadraticProblem, of: Callable[[np.ndarray], np.ndarray] = np.asarray
 ) -> float:
     """Return ``p' C q`` of the costs C between the spaces, or of a function of them."""
-    between, (p, q) = problem.between, problem.rule.product()
-    factored = isinstance(between, CrossCost)
-    if factored and (of is np.asarray or between.metric != "dot"):  # then no cost is negative
-        return between.mean(p, q)
-    n, m = problem.shape
-    blocks = row_blocks(n, m, CACHED_BYTES)
-    costs = (between.rows(rows) if factored else between[rows] for rows in blocks)
-    return sum(float(p[rows] @ of(cost) @ q) for rows, cost in zip(blocks, costs, strict=True))
+    between, costs, (p, q) = problem.between, problem.linear_rows, problem.rule.product()
+    if isinstance(between, CrossCost) and (of is np.asarray or between.metric != "dot"):
+        return between.mean(p, q)  # no cost is negative
+    if costs is None:
+        return 0.0
+    blocks = row_blocks(*problem.shape, CACHED_BYTES)
+    return sum(float(p[rows] @ of(costs(rows)) @ q) for rows in blocks)
 
 
 def warn_of_scales(results: Iterable[GWResult]) -> None:

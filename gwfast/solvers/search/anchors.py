@@ -29,9 +29,8 @@ def anchor_starts(problem: QuadraticProblem, deadline: Deadline = NEVER) -> list
     if all(map(is_similarity, costs)):
         costs = [-cost for cost in costs]
     if problem.is_fused:
-        between = problem.between
-        linear = between.rows(slice(None)) if hasattr(between, "rows") else between
-        linear = (1.0 - problem.alpha) / (2.0 * problem.alpha) * linear.astype(np.float64)
+        weight = (1.0 - problem.alpha) / (2.0 * problem.alpha)
+        linear = weight * np.asarray(problem.linear_cost, dtype=np.float64)
     share = 0.8  # other points may lack a match
     if problem.rule.takes_mass:
         share *= problem.mass / min(problem.p.sum(), problem.q.sum())
