@@ -158,7 +158,7 @@ def _as_edges(graph: Any, weight: str, name: str) -> sparse.csr_array:
         raise ValueError(f"{name} must be square, got shape {graph.shape}")
     graph = sparse.csr_array(graph, dtype=np.float64)
     # SciPy before 1.15 finds paths by indices of 32 bits alone.
-    dtype = sparse.get_index_dtype(maxval=max(graph.nnz, graph.shape[0]))
+    dtype = np.int32 if graph.nnz < 1 << 31 else np.int64
     graph.indices, graph.indptr = graph.indices.astype(dtype), graph.indptr.astype(dtype)
     if graph.nnz and not (np.isfinite(graph.data).all() and graph.data.min() >= 0):
         bad = graph.data[~(np.isfinite(graph.data) & (graph.data >= 0))][0]

@@ -66,7 +66,9 @@ def test_twins_are_described_as_the_functions_that_they_call():
         assert twin is not own and twin.__wrapped__ is own
         assert (own.__name__, twin.__name__, twin.__doc__) == (name, name, own.__doc__)
         assert inspect.signature(twin) == inspect.signature(own)
-        assert typing.get_type_hints(twin) == typing.get_type_hints(own)
+        # Python 3.10 makes a hint optional if the default is None, which a twin does not have.
+        assert twin.__annotations__ == own.__annotations__
+        assert typing.get_type_hints(twin).keys() == typing.get_type_hints(own).keys()
         assert all(pickle.loads(pickle.dumps(x)) is x for x in (own, twin))
 
 
