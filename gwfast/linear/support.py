@@ -149,12 +149,24 @@ def largest_products(queries: FloatArray, items: FloatArray, k: int, n_threads: 
         _kernels.copy_rows(_product(centers[some], items, n_threads), scores, n_threads)
         for cell, score in enumerate(scores, some.start):
             own = order[start[cell] : start[cell + 1]]
-            short = np.argpartition(score, m - listed)[m - listed :]
-            # With the best first, the search among them takes a quarter of the time.
-            short = short[np.argsort(-score[short])]
+            short = _best(score, listed)
             product = _product(queries[own], items[short], n_threads)
             found[own] = short[largest(product, k, n_threads).indices]
     return found
+
+
+def _best(score: FloatArray, k: int) -> IntArray:
+    """Return the k items with the largest scores, the best first: `largest` takes a quarter of the
+    time on items in this order.
+    """
+    m = len(score)
+    # A threshold from a sample leaves few items to sort: of a million, in a quarter of the time.
+    sample = score[:: max(m >> 14, 1)]
+    rank = min(int(1.1 * k * len(sample) / m) + 1, len(sample))
+    found = np.flatnonzero(score >= np.partition(sample, -rank)[-rank])
+    if len(found) < k:
+        found = np.argpartition(score, m - k)[m - k :]
+    return found[np.argsort(-score[found])][:k]
 
 
 def _product(queries: FloatArray, items: FloatArray, n_threads: int) -> Product:
