@@ -177,12 +177,13 @@ def align(
     n_threads = resolve_n_threads(n_threads)
     contraction = _contraction(gw.coupling, source.rows, target.rows, n_threads)
     mapping, evidence = orthogonal(contraction), ()
-    if gw.candidates.rivals and (refine or gw.ending == Ending.UNCERTAIN):
+    in_doubt = gw.candidates.rivals and gw.ending == Ending.UNCERTAIN
+    if (refine or in_doubt) and not deadline.passed():
         compare = functools.partial(
             agreements, source.rows, target.rows, gw.coupling.shape, seed=seed, n_threads=n_threads
         )
         evidence, pairs = compare(mapping, gw.candidates.rivals)
-        if pairs is not None and not deadline.passed():
+        if pairs is not None and gw.candidates.rivals and not deadline.passed():
             again = dataclasses.replace(settings, init=Seeds(pairs), checkpoint=None, callback=None)
             other = chosen(gw, solve(problem, again), contraction)
             if other is not None:

@@ -70,8 +70,9 @@ class Alignment:
         CSLS of the best matches), change (fraction of matches that changed), seconds.
     evidence : tuple of Agreement
         How well rows agree under the map of the plan, of other optima of the search and of chance:
-        start, cosine (mean, of mutual nearest neighbors), error, share. Of a search that was
-        refined or in doubt; of rows beyond `n_words` if there are enough. A right map stands out.
+        start, cosine (mean, of mutual nearest neighbors), error, share. Of an alignment that was
+        refined, or a search in doubt; of 300 rows or more, beyond `n_words` if there are enough. A
+        right map stands out.
     seconds : float
         Time of the alignment.
     n_threads : int

@@ -41,11 +41,14 @@ class Agreement(NamedTuple):
 
 def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
     """Return the `Agreement` of a map, of different maps by the contractions of `rivals`, and of a
-    random map, on rows beyond `n_words` if there are enough, none if there are few rows; and mutual
+    random map, all refined on the first `n_words` rows, on 1000 if these are few, and compared
+    on rows beyond them, if there are enough; none if there are few rows in all. And return mutual
     matches of the first rows under another map that agrees clearly better than the first, or None.
     """
     # Rows of a side that maps are refined on, and compared on; and the least that say anything.
     n_refined, n_compared, n_least = 3000, 2000, 300
+    if min(n_words) < n_least:
+        n_words = 1000, 1000
     parts = [side[: min(n, n_refined)] for side, n in zip((x, y), n_words, strict=True)]
     if min(map(len, parts)) < n_least:
         return (), None
@@ -109,21 +112,21 @@ def weighed(gw, evidence):
 
     Wrong optima agree alike, a right one stands out. The comparison is within the same data, so
     that nothing depends on how near neighbors are there. If two other optima have led to the map of
-    the plan, it is compared with chance; with one nothing changes.
+    the plan, it is compared with chance, which never lowers the confidence, as all maps of few
+    columns agree; with one nothing changes.
     """
-    others = [agreement for agreement in evidence if agreement.start == "other optimum"]
-    if evidence and not others and len(gw.candidates.rivals) > 1:
-        others = [evidence[-1]]
-    if not others or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
+    if not evidence or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
         return gw
-    plan, chance = evidence[0], gw.confidence
-    gap = min(_gap(plan, agreement) for agreement in others)
+    plan, *others, by_chance = evidence
+    if not others and len(gw.candidates.rivals) < 2:
+        return gw
+    gap = min(_gap(plan, other) for other in others or [by_chance])
     right, doubted = 0.99, 0.5  # confidence in a map that stands out, and in a map that does not
-    if gap >= STANDS_OUT and chance < right:
+    if gap >= STANDS_OUT and gw.confidence < right:
         candidates = Candidates(gw.candidates, right, gw.candidates.rivals)
         return dataclasses.replace(gw, candidates=candidates, ending=Ending.CONVERGED, advice="")
     # Below two standard errors the map of the plan is no better than the others.
-    if gap < 2.0 and chance > doubted:
+    if others and gap < 2.0 and gw.confidence > doubted:
         candidates = Candidates(gw.candidates, doubted, gw.candidates.rivals)
         advice = "rows agree no better than under another optimum of the search"
         advice = f"{advice}; try SolverOptions(search_time=...), known pairs, or more n_words"

@@ -186,9 +186,9 @@ def _joined(parts):
 
 def _chunks(x, y, n_threads):
     """Yield products of blocks of unit rows of `x` with the unit rows of `y`, in one buffer."""
-    # 32 MiB of float32 stay in cache until they are ranked; with fewer than 256 rows products with
+    # 8 MiB of float32 stay in cache until they are ranked; with fewer than 256 rows products with
     # many targets wait for memory.
-    step = min(x.shape[0], max(256, 2**23 // y.shape[0]))
+    step = min(x.shape[0], max(256, 2**21 // y.shape[0]))
     buffer = aligned_empty((step, y.shape[0]))
     panels = Panels(y, True, n_threads=n_threads)
     for i in range(0, x.shape[0], step):

@@ -19,6 +19,7 @@ METHODS = {
 # or has an option that the running command lacks, is left out of the list.
 _PHRASES = {
     "SolverOptions(search_time=...)": "--search-time SECONDS",
+    "SolverOptions with a larger search_time": "a larger --search-time",
     "a few known pairs (init=Seeds(...))": "a few known pairs (--seeds FILE)",
     'init="auto"': "--init auto",
     "SolverOptions with a larger n_neighbors or tier='tiled'": "--tier tiled",

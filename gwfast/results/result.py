@@ -205,8 +205,9 @@ class GWResult:
 
     @property
     def confidence(self) -> float:
-        """An estimate of the chance that a search found the lowest optimum, fitted to some 900
-        problems; below .93 the status is "uncertain". NaN if there was no search.
+        """An estimate of the chance that a search found the lowest optimum, by some 900 problems:
+        at most .99, or 1 of isomorphic costs; below .93 the status is "uncertain". NaN if there was
+        no search.
         """
         return self.candidates.confidence
 

@@ -233,6 +233,7 @@ def test_advice_names_options_of_the_command(stand_in, name):
     texts = [
         *ADVICE,
         f"try SolverOptions(search_time=...), {seeds}, or more points",
+        f"try SolverOptions with a larger search_time, {seeds}, or more points",
         f'try init="auto" or {seeds}, or costs without outliers',
         "try a larger epsilon than 0.1, or SolverOptions(max_inner=...)",
         "all plans have the same objective; costs that differ, or a linear_cost, decide",

@@ -213,6 +213,7 @@ def test_the_page_marks_its_status_and_says_each_text_once(files, options, statu
     found, _ = ask(*ALIGN[:4], *options, "--output", "out")
     page = (files / "out" / "report.html").read_text("utf-8")
     assert found["gw"]["status"] == status and f'class="{mark}">{status}<' in page
+    assert ("<dt>agreement<" in page) == bool(found["evidence"])
     advice = found["gw"]["advice"].partition(";")[0]
     boxes = re.findall('<p class="notice">(.*)</p>', page)
     assert not advice or sum(advice in html.unescape(box) for box in boxes) == 1

@@ -40,6 +40,8 @@ WEIGHTS = {
 GAPS = {CLOUDS: 0.1, DISTANCES: 0.1, SIMILARITIES: 0.3, FREE: 0.1, EXACT: 0.4, EXACT_FREE: 3.0}
 # Confidence from which on a search looks no further, and a result is not "uncertain".
 LEVEL = 0.93
+# Largest estimate: four of 91 problems with `LEVEL` or more were wrong, see `docs/optimum.md`.
+MOST = 0.99
 # Relative difference of objectives below which two optima are a tie.
 TIE = 1e-3
 # Statuses of results whose objective stands still.
@@ -128,8 +130,8 @@ def kind_of(problem: QuadraticProblem, exact: bool = False) -> str:
 def confidence_of(
     candidates: Sequence[Candidate], status: Ending | None, kind: str = DISTANCES
 ) -> float:
-    """Return `confidence` by the candidates of a search of a kind; NaN if nothing has won, or one
-    start was alone.
+    """Return `confidence` by the candidates of a search of a kind, at most `MOST`; 1 for isomorphic
+    costs; NaN if nothing has won, or one start was alone.
     """
     winner = winner_of(candidates)
     if winner is None:
@@ -138,7 +140,7 @@ def confidence_of(
         return 1.0
     if len(candidates) == 1:
         return np.nan
-    return float(confidence(Evidence.of(candidates, status, kind), WEIGHTS[kind]))
+    return min(float(confidence(Evidence.of(candidates, status, kind), WEIGHTS[kind])), MOST)
 
 
 def winner_of(candidates: Sequence[Candidate]) -> Candidate | None:

@@ -1,0 +1,49 @@
+"""How well rows agree under the map of an alignment, beside other maps."""
+
+import numpy as np
+import pytest
+from helpers.problems import cloud, rotated_pair
+
+import gwfast
+
+
+def gap(first, second):
+    """The difference of mean cosines in standard errors."""
+    return (first.cosine - second.cosine) / np.hypot(first.error, second.error)
+
+
+@pytest.mark.parametrize("n_words, init", [(350, "profile"), (100, "profile"), (350, "auto")])
+def test_refined_rows_agree_better_than_by_chance(n_words, init):
+    """After one start, too, and if few rows took part."""
+    x, y, _ = rotated_pair(700, 8, 3, noise=0.1)
+    found = gwfast.align(x, y, n_words=n_words, init=init, refine=2)
+    plan, *others, chance = found.evidence
+    assert (plan.start, chance.start) == ("plan", "chance") and gap(plan, chance) > 5
+    assert {other.start for other in others} <= {"other optimum"}
+    assert bool(others) <= (init == "auto")
+
+
+def test_alignments_without_evidence():
+    """It is not asked for, there are too few rows, or time was up."""
+    x, y, _ = rotated_pair(310, 8, 3, noise=0.1)
+    assert gwfast.align(x, y, init="profile").evidence == ()
+    assert gwfast.align(x[:250], y[:250], init="profile", refine=1).evidence == ()
+    with pytest.warns(gwfast.ConvergenceWarning):
+        assert gwfast.align(x, y, refine=1, time_limit=1e-9).evidence == ()
+
+
+def test_a_map_that_stands_out_is_converged_and_others_are_not():
+    x = cloud(400, 20, 1)
+    found = gwfast.align(x, x, refine=1)
+    assert found.gw.converged and found.gw.confidence >= 0.99
+    with pytest.warns(gwfast.ConvergenceWarning):
+        found = gwfast.align(x, cloud(400, 20, 2), refine=1)
+    assert found.gw.status == "uncertain" and found.gw.confidence <= 0.5
+
+
+def test_chance_lowers_no_confidence():
+    """All maps of few columns agree."""
+    x, y, _ = rotated_pair(400, 2, 3, noise=0.01)
+    found = gwfast.align(x, y, metric="sqeuclidean", init="profile", refine=1)
+    plan, chance = found.evidence
+    assert found.gw.converged and plan.cosine == pytest.approx(chance.cosine, abs=1e-3)
