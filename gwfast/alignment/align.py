@@ -88,8 +88,7 @@ def align(
         step "mean", "median" or "max" divides the costs of each side by their mean, median or max.
     epsilon : float, str or Epsilon, default="auto"
         Softness of the plan, the weight of the entropy: a number (half of POT's), "auto" (1.75 % of
-        the objective of the product plan), another fraction such as "2%", or an `Epsilon`. 0 is the
-        exact problem.
+        the objective of the product plan), another fraction such as "2%", or an `Epsilon`.
     init : str, Seeds, array-like, GWResult or list of these, default="auto"
         "auto": a search, in which starts race on the first 1500 rows. "product", "profile",
         "random", "exact": one start. `Seeds`: known pairs. An array or a result: a warm start. A
@@ -180,7 +179,13 @@ def align(
     in_doubt = gw.candidates.rivals and gw.ending == Ending.UNCERTAIN
     if (refine or in_doubt) and not deadline.passed():
         compare = functools.partial(
-            agreements, source.rows, target.rows, gw.coupling.shape, seed=seed, n_threads=n_threads
+            agreements,
+            source.rows,
+            target.rows,
+            gw.coupling.shape,
+            seed=seed,
+            n_threads=n_threads,
+            deadline=deadline,
         )
         evidence, pairs = compare(mapping, gw.candidates.rivals)
         if pairs is not None and gw.candidates.rivals and not deadline.passed():

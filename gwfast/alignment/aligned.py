@@ -71,8 +71,7 @@ class Alignment:
     evidence : tuple of Agreement
         How well rows agree under the map of the plan, of other optima of the search and of chance:
         start, cosine (mean, of mutual nearest neighbors), error, share. Of an alignment that was
-        refined, or a search in doubt; of 300 rows or more, beyond `n_words` if there are enough. A
-        right map stands out.
+        refined, or a search in doubt; empty if all maps agree, as of few columns, or rows are few.
     seconds : float
         Time of the alignment.
     n_threads : int
@@ -427,8 +426,7 @@ class Alignment:
     def save(self, path: PathLike, *, rows: bool = True) -> None:
         """Write a file for `Alignment.load`, whole or not at all.
 
-        The file keeps all but the plan of `gw`, `evidence` and `n_threads`; :doc:`/words` describes
-        its arrays.
+        The file keeps all but the plan of `gw` and `n_threads`; :doc:`/words` describes its arrays.
 
         Parameters
         ----------

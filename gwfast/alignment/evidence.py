@@ -3,6 +3,7 @@ agree under its map, beside maps from other optima of the search and a map from 
 """
 
 import dataclasses
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -39,11 +40,12 @@ class Agreement(NamedTuple):
     share: float
 
 
-def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
+def agreements(x, y, n_words, mapping, rivals, seed, n_threads, deadline):
     """Return the `Agreement` of a map, of different maps by the contractions of `rivals`, and of a
-    random map, all refined on the first `n_words` rows, on 1000 if these are few, and compared
-    on rows beyond them, if there are enough; none if there are few rows in all. And return mutual
-    matches of the first rows under another map that agrees clearly better than the first, or None.
+    random map, all refined on the first `n_words` rows, on 1000 if these are few, and compared on
+    rows beyond them, if there are enough. There are none if rows are few in all, if any map agrees,
+    as in few columns, or if they take more than a quarter of the time that is left. And return
+    mutual matches of the first rows under another map that agrees clearly better, or None.
     """
     # Rows of a side that maps are refined on, and compared on; and the least that say anything.
     n_refined, n_compared, n_least = 3000, 2000, 300
@@ -57,21 +59,29 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads):
         asked = [side[:n_compared] for side in (x, y)]
     d, e = mapping.shape
     chance = np.random.default_rng(seed).standard_normal((d, e))
-    starts = [("plan", mapping)]
+    starts = [("plan", mapping), ("chance", orthogonal(chance))]
     starts += [("other optimum", orthogonal(rival[:d, :e])) for rival in rivals]
-    agreements_found, matches_of_maps, better, most = [], [], None, 0.0
-    for name, start in [*starts, ("chance", orthogonal(chance))]:
+    found, matches_of_maps, better, most = [], [], None, 0.0
+    began = time.perf_counter()
+    for number, (name, start) in enumerate(starts):
+        spent = time.perf_counter() - began
+        if number and deadline.passed(4 * spent / number * (len(starts) - number)):
+            return (), None
         maps = refine_maps(*parts, start, None, 5, n_threads, lambda event: None, NEVER)[:2]
         figures, matches, _ = _agreement(*asked, *maps, n_threads)
+        # Of 2 columns the mean cosine by chance is 1.00, of 8 .90, of words .25 to .57.
+        if name == "chance" and figures[0] > 0.95:
+            return (), None
         # With half of the matches in common two maps are one.
         if name == "chance" or all(np.mean(matches == other) < 0.5 for other in matches_of_maps):
-            agreements_found.append(Agreement(name, *figures))
+            found.append(Agreement(name, *figures))
             matches_of_maps.append(matches)
-            gap = _gap(agreements_found[-1], agreements_found[0])
+            gap = _gap(found[-1], found[0])
             if gap >= max(STANDS_OUT, most):
                 _, matches, rows = _agreement(*parts, *maps, n_threads)
                 better, most = np.column_stack([rows, matches[rows]]), gap
-    return tuple(agreements_found), better
+    plan, by_chance, *others = found
+    return (plan, *others, by_chance), better
 
 
 def _gap(first, second):
@@ -108,29 +118,33 @@ def chosen(gw, other, contraction):
 
 
 def weighed(gw, evidence):
-    """Return the result of a search with the confidence that the evidence leaves, and its status.
+    """Return a result with the confidence that the evidence leaves, and its status.
 
     Wrong optima agree alike, a right one stands out. The comparison is within the same data, so
-    that nothing depends on how near neighbors are there. If two other optima have led to the map of
-    the plan, it is compared with chance, which never lowers the confidence, as all maps of few
-    columns agree; with one nothing changes.
+    that nothing depends on how near neighbors are there. To stand out from chance raises the
+    confidence only if two other optima have led to the map of the plan: many wrong maps do.
     """
     if not evidence or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
         return gw
     plan, *others, by_chance = evidence
-    if not others and len(gw.candidates.rivals) < 2:
-        return gw
-    gap = min(_gap(plan, other) for other in others or [by_chance])
     right, doubted = 0.99, 0.5  # confidence in a map that stands out, and in a map that does not
-    if gap >= STANDS_OUT and gw.confidence < right:
-        candidates = Candidates(gw.candidates, right, gw.candidates.rivals)
-        return dataclasses.replace(gw, candidates=candidates, ending=Ending.CONVERGED, advice="")
+    is_random = _gap(plan, by_chance) < STANDS_OUT
+    gap = min((_gap(plan, other) for other in others), default=np.inf)
+    met = others or len(gw.candidates.rivals) > 1
+    if met and gap >= STANDS_OUT and not is_random and gw.confidence < right:
+        return _with(gw, right, Ending.CONVERGED)
     # Below two standard errors the map of the plan is no better than the others.
-    if others and gap < 2.0 and gw.confidence > doubted:
-        candidates = Candidates(gw.candidates, doubted, gw.candidates.rivals)
-        advice = "rows agree no better than under another optimum of the search"
-        advice = f"{advice}; try SolverOptions(search_time=...), known pairs, or more n_words"
-        return dataclasses.replace(
-            gw, candidates=candidates, ending=Ending.UNCERTAIN, advice=advice
-        )
+    if (is_random or gap < 2.0) and not gw.confidence <= doubted:
+        than = "a random map" if is_random else "another optimum of the search"
+        longer = "SolverOptions(search_time=...)" if gw.candidates else 'init="auto"'
+        advice = f"rows agree no better than under {than}"
+        advice = f"{advice}; try {longer}, known pairs, or more n_words"
+        return _with(gw, min(gw.confidence, doubted), Ending.UNCERTAIN, advice)  # NaN of one start
     return gw
+
+
+def _with(gw, confidence, ending, advice=""):
+    """Return a result with another confidence, ending and advice before its remarks."""
+    candidates = Candidates(gw.candidates, confidence, gw.candidates.rivals)
+    advice = "; ".join(filter(None, [advice, *gw.remarks]))
+    return dataclasses.replace(gw, candidates=candidates, ending=ending, advice=advice)

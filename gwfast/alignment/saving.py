@@ -15,6 +15,7 @@ from ..utils.archives import read_fields
 from ..utils.atomic_files import replacing
 from ..utils.types import PathLike
 from ..utils.validation import as_count, as_matrix, as_positive, one_of
+from .evidence import Agreement
 from .maps import RefineStep
 from .normalize import Normalizer, VectorStep
 
@@ -34,6 +35,8 @@ def write_alignment(alignment: Any, path: PathLike, *, rows: bool) -> None:
         "n_words": alignment.n_words,
         "seconds": alignment.seconds,
         "refinement": np.reshape(alignment.refinement, (-1, len(RefineStep._fields))),
+        "evidence_starts": np.array([agreement.start for agreement in alignment.evidence], str),
+        "evidence": np.reshape([agreement[1:] for agreement in alignment.evidence], (-1, 3)),
     }
     if alignment._gw is not None:
         # The labels are the words, which the file has already.
@@ -138,7 +141,15 @@ def _from_arrays(read, names):
             RefineStep(int(iteration), int(n_pairs), *map(float, measures))
             for iteration, n_pairs, *measures in read("refinement").tolist()
         ),
+        "evidence": _evidence_of(read, names),
     }
+
+
+def _evidence_of(read, names):
+    if "evidence" not in names:
+        return ()
+    rows = zip(read("evidence_starts").tolist(), read("evidence").tolist(), strict=True)
+    return tuple(Agreement(start, *map(float, measures)) for start, measures in rows)
 
 
 def _gw_of(read, names):

@@ -35,6 +35,7 @@ def rendered(name, **data):
         has_openmp=openmp_version() > 0,
         wide=out.width >= 72 or not out.is_terminal,
         signs=("✓", "✗") if out.encoding.startswith("utf") else ("+", "-"),
+        plus_minus="±" if out.encoding.startswith("utf") else "+-",
         number=lambda value, form: "-" if value is None else format(value, form),
     )
     return environment.get_template(name).render(data)

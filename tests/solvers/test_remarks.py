@@ -54,6 +54,13 @@ def test_plans_that_lose_known_pairs_are_uncertain(as_cost, options):
     assert count < 4 and lost.status == "uncertain" and not lost.converged
 
 
+def test_translations_of_a_point_count_as_one_known_pair():
+    pairs = [*TRUE, *([row, (col + 9) % 40] for row, col in TRUE[:6])]
+    side = distances(cloud(40, 3, 0))
+    result = gromov_wasserstein(side, side, init=Seeds(pairs))
+    assert "keeps 8 of 8 known pairs" in result.advice and result.converged
+
+
 def test_known_pairs_are_counted_if_they_win():
     starts = [Seeds(FALSE[:5]), "product", Seeds(TRUE)]
     result = gromov_wasserstein(SIDE, SIDE, init=starts)

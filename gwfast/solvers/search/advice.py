@@ -215,9 +215,12 @@ def warn_of(result: GWResult, limits: Limits) -> None:
     if result.method == "cg":
         size = abs(result.gw_cost) or 1.0
         at_last = f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
+    error = f"{result.marginal_error:.1e} (marginal_tol {limits.marginal_tol:.1e})"
+    errors = f" with {at_last} and marginal error {error}"
+    if result.status == Status.UNCERTAIN:  # within tolerance
+        errors = ""
     warnings.warn(
-        f"{ended} iterations with {at_last} and marginal error {result.marginal_error:.1e} "
-        f"(marginal_tol {limits.marginal_tol:.1e}): {result.advice}",
+        f"{ended} iterations{errors}: {result.advice}",
         ConvergenceWarning,
         stacklevel=outside(),
     )

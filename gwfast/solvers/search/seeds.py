@@ -113,13 +113,15 @@ class Seeds:
 
     def kept_by(self, coupling: Coupling) -> tuple[int, int]:
         """Return how many of the pairs that take part a plan keeps, as the best match of the first
-        or of the second point, and how many there are.
+        or of the second point, and how many there are. Several pairs of a point, on the side that
+        has fewer points, count as one: a word may have several translations.
         """
         rows, cols = np.asarray(self.pairs)[self._take_part(coupling.shape)].T
         kept = are_matches(coupling, rows, cols)
         if not kept.all():
             kept |= are_matches(coupling.T, cols, rows)
-        return int(kept.sum()), len(kept)
+        fewer = min(rows, cols, key=lambda side: len(np.unique(side)))
+        return len(np.unique(fewer[kept])), len(np.unique(fewer))
 
     def _take_part(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
         return np.asarray((np.asarray(self.pairs) < shape).all(axis=1))
