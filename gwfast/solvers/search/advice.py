@@ -220,9 +220,7 @@ def warn_of(result: GWResult, limits: Limits) -> None:
     if result.status == Status.UNCERTAIN:  # within tolerance
         errors = ""
     warnings.warn(
-        f"{ended} iterations{errors}: {result.advice}",
-        ConvergenceWarning,
-        stacklevel=outside(),
+        f"{ended} iterations{errors}: {result.advice}", ConvergenceWarning, stacklevel=outside()
     )
 
 
