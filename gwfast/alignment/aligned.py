@@ -70,8 +70,9 @@ class Alignment:
         CSLS of the best matches), change (fraction of matches that changed), seconds.
     evidence : tuple of Agreement
         How well rows agree under the map of the plan, of other optima of the search and of chance:
-        start, cosine (mean, of mutual nearest neighbors), error, share. Of an alignment that was
-        refined, or a search in doubt; empty if all maps agree, as of few columns, or rows are few.
+        start, cosine (mean, of mutual nearest neighbors), error, share. Of `align` with `refine`
+        above 0, or a search in doubt; empty if all maps agree, as of few columns, if rows are few,
+        or if time is.
     seconds : float
         Time of the alignment.
     n_threads : int

@@ -44,7 +44,7 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads, deadline):
     """Return the `Agreement` of a map, of different maps by the contractions of `rivals`, and of a
     random map, all refined on the first `n_words` rows, on 1000 if these are few, and compared on
     rows beyond them, if there are enough. There are none if rows are few in all, if any map agrees,
-    as in few columns, or if they take more than a quarter of the time that is left. And return
+    as in few columns, or if they take more than half of the time that is left. And return
     mutual matches of the first rows under another map that agrees clearly better, or None.
     """
     # Rows of a side that maps are refined on, and compared on; and the least that say anything.
@@ -65,11 +65,11 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads, deadline):
     began = time.perf_counter()
     for number, (name, start) in enumerate(starts):
         spent = time.perf_counter() - began
-        if number and deadline.passed(4 * spent / number * (len(starts) - number)):
+        if number and deadline.passed(2 * spent / number * (len(starts) - number)):
             return (), None
         maps = refine_maps(*parts, start, None, 5, n_threads, lambda event: None, NEVER)[:2]
         figures, matches, _ = _agreement(*asked, *maps, n_threads)
-        # Of 2 columns the mean cosine by chance is 1.00, of 8 .90, of words .25 to .57.
+        # By chance the mean cosine of 2 columns is 1.00, of 8 columns .90, of words .25 to .57.
         if name == "chance" and figures[0] > 0.95:
             return (), None
         # With half of the matches in common two maps are one.
@@ -118,28 +118,28 @@ def chosen(gw, other, contraction):
 
 
 def weighed(gw, evidence):
-    """Return a result with the confidence that the evidence leaves, and its status.
+    """Return the result of a search with the confidence that the evidence leaves, and its status.
 
     Wrong optima agree alike, a right one stands out. The comparison is within the same data, so
-    that nothing depends on how near neighbors are there. To stand out from chance raises the
-    confidence only if two other optima have led to the map of the plan: many wrong maps do.
+    that nothing depends on how near neighbors are there. Of a map that does not stand out from
+    chance nothing is said: the rows that are compared may have no counterparts. To stand out from
+    chance alone says something only if two other optima have led to the same map: wrong maps do.
     """
     if not evidence or gw.ending not in (Ending.CONVERGED, Ending.UNCERTAIN):
         return gw
     plan, *others, by_chance = evidence
-    right, doubted = 0.99, 0.5  # confidence in a map that stands out, and in a map that does not
-    is_random = _gap(plan, by_chance) < STANDS_OUT
-    gap = min((_gap(plan, other) for other in others), default=np.inf)
     met = others or len(gw.candidates.rivals) > 1
-    if met and gap >= STANDS_OUT and not is_random and gw.confidence < right:
+    if not met or _gap(plan, by_chance) < STANDS_OUT:
+        return gw
+    gap = min((_gap(plan, other) for other in others), default=np.inf)
+    right, doubted = 0.99, 0.5  # confidence in a map that stands out, and in a map that does not
+    if gap >= STANDS_OUT and gw.confidence < right:
         return _with(gw, right, Ending.CONVERGED)
     # Below two standard errors the map of the plan is no better than the others.
-    if (is_random or gap < 2.0) and not gw.confidence <= doubted:
-        than = "a random map" if is_random else "another optimum of the search"
-        longer = "SolverOptions(search_time=...)" if gw.candidates else 'init="auto"'
-        advice = f"rows agree no better than under {than}"
-        advice = f"{advice}; try {longer}, known pairs, or more n_words"
-        return _with(gw, min(gw.confidence, doubted), Ending.UNCERTAIN, advice)  # NaN of one start
+    if gap < 2.0 and gw.confidence > doubted:
+        advice = "rows agree no better than under another optimum of the search"
+        advice = f"{advice}; try SolverOptions(search_time=...), known pairs, or more n_words"
+        return _with(gw, doubted, Ending.UNCERTAIN, advice)
     return gw
 
 

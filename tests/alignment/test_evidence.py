@@ -48,13 +48,12 @@ def test_few_columns_have_no_evidence():
     assert found.evidence == () and found.gw.converged
 
 
-def test_a_start_that_agrees_as_by_chance_is_uncertain():
-    """Wrong pairs that the plan keeps."""
-    x, y = cloud(400, 20, 1), cloud(400, 20, 2)
-    pairs = np.column_stack([range(300), np.random.default_rng(0).permutation(400)[:300]])
-    with pytest.warns(gwfast.ConvergenceWarning, match="no better than under a random map.*auto"):
-        found = gwfast.align(x, y, init=gwfast.Seeds(pairs), epsilon=0.003, refine=1)
-    assert found.gw.status == "uncertain" and np.isnan(found.gw.confidence)
+def test_rows_without_counterparts_leave_no_doubt():
+    """Rows beyond `n_words`, on which maps are compared."""
+    x, y, _ = rotated_pair(500, 12, 3, noise=0.1)
+    x, y = np.vstack([x, cloud(400, 12, 4)]), np.vstack([y, cloud(400, 12, 5)])
+    found = gwfast.align(x, y, n_words=500, refine=2)
+    assert found.gw.converged and found.gw.confidence > 0.9 and len(found.evidence) > 1
 
 
 def test_evidence_leaves_time_for_the_refinement_and_is_saved(tmp_path):

@@ -58,7 +58,7 @@ def test_translations_of_a_point_count_as_one_known_pair():
     pairs = [*TRUE, *([row, (col + 9) % 40] for row, col in TRUE[:6])]
     side = distances(cloud(40, 3, 0))
     result = gromov_wasserstein(side, side, init=Seeds(pairs))
-    assert "keeps 8 of 8 known pairs" in result.advice and result.converged
+    assert "keeps 8 of 8 points with known pairs" in result.advice and result.converged
 
 
 def test_known_pairs_are_counted_if_they_win():
@@ -115,6 +115,15 @@ def test_mirror_images_are_uncertain_and_named(x, y, epsilon):
     n = len(result.plan)
     assert result.status == "uncertain" and not result.converged
     assert f"a symmetry moves {n} points" in result.advice and "0 to " in result.advice
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_mirror_images_of_many_points_in_many_columns_are_uncertain(noise):
+    """Sums of costs of 200 points differ by little."""
+    half = np.random.default_rng(0).standard_normal((100, 20)) * np.linspace(3, 0.3, 20)
+    x = np.vstack([half, half * np.where(np.arange(20) == 0, -1, 1)])
+    result = gromov_wasserstein(PointCloud(x), PointCloud(x + noise * cloud(200, 20, 1)))
+    assert result.status == "uncertain" and "a symmetry moves 200 points" in result.advice
 
 
 def test_a_batch_warns_as_single_calls_do():

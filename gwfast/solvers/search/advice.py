@@ -119,8 +119,8 @@ def remarked(
             remarks.append(f"{count}, not searched")
         start = starts[winner]
         if isinstance(start, Seeds):
-            kept, n_pairs = start.kept_by(result.coupling)
-            remarks.append(f"keeps {kept} of {n_pairs} known pair{'s' * (n_pairs != 1)}")
+            kept, n_pairs, what = start.kept_by(result.coupling)
+            remarks.append(f"keeps {kept} of {n_pairs} {what}")
             if 2 * kept < n_pairs and ending == Ending.CONVERGED:
                 ending = Ending.UNCERTAIN
                 remarks.append('these may be wrong; try init="auto", or other pairs')

@@ -288,9 +288,9 @@ class _Search:
             order = sums[..., 0].argsort(axis=1)
             order += n * np.arange(len(order))[:, None]
             ranked = sums.take(order)
-            if abs(ranked - ranked[0]).max() > self._rounding * n:
+            if abs(ranked - ranked[0]).max() > self._rounding * n**0.5:
                 return None
-            np.cumsum(np.diff(ranked[0]) > self._rounding * n, out=ranks[1:])
+            np.cumsum(np.diff(ranked[0]) > self._rounding * n**0.5, out=ranks[1:])
             before, n_colors = n_colors, ranks[-1] + 1
             colors.put(order, self._colors[ranks])
         return order, ranks, ranked

@@ -111,17 +111,21 @@ class Seeds:
         plan = sparse.coo_array((weights, (rows, cols)), shape=shape)
         return SparseCoupling(plan.tocsr(), n_threads)
 
-    def kept_by(self, coupling: Coupling) -> tuple[int, int]:
+    def kept_by(self, coupling: Coupling) -> tuple[int, int, str]:
         """Return how many of the pairs that take part a plan keeps, as the best match of the first
-        or of the second point, and how many there are. Several pairs of a point, on the side that
-        has fewer points, count as one: a word may have several translations.
+        or of the second point, how many there are, and what these are. Of several pairs of a point,
+        as of a word with several translations, a plan can keep one: points are counted then, of the
+        side that has fewer.
         """
-        rows, cols = np.asarray(self.pairs)[self._take_part(coupling.shape)].T
+        rows, cols = np.unique(np.asarray(self.pairs)[self._take_part(coupling.shape)], axis=0).T
         kept = are_matches(coupling, rows, cols)
         if not kept.all():
             kept |= are_matches(coupling.T, cols, rows)
         fewer = min(rows, cols, key=lambda side: len(np.unique(side)))
-        return len(np.unique(fewer[kept])), len(np.unique(fewer))
+        n_points, what = len(np.unique(fewer)), "known pairs"
+        if n_points < len(rows):
+            what = "points with known pairs"
+        return len(np.unique(fewer[kept])), n_points, what
 
     def _take_part(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
         return np.asarray((np.asarray(self.pairs) < shape).all(axis=1))
