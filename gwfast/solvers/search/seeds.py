@@ -122,7 +122,7 @@ class Seeds:
         if not kept.all():
             kept |= are_matches(coupling.T, cols, rows)
         fewer = min(rows, cols, key=lambda side: len(np.unique(side)))
-        n_points, what = len(np.unique(fewer)), "known pairs"
+        n_points, what = len(np.unique(fewer)), "known pairs" if len(rows) > 1 else "known pair"
         if n_points < len(rows):
             what = "points with known pairs"
         return len(np.unique(fewer[kept])), n_points, what
