@@ -188,7 +188,7 @@ def align(
             deadline=deadline,
         )
         evidence, pairs = compare(mapping, gw.candidates.rivals)
-        if pairs is not None and gw.candidates.rivals and not deadline.passed():
+        if pairs is not None and not deadline.passed():
             again = dataclasses.replace(settings, init=Seeds(pairs), checkpoint=None, callback=None)
             other = chosen(gw, solve(problem, again), contraction)
             if other is not None:

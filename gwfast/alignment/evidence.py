@@ -11,6 +11,7 @@ import numpy as np
 from ..problems.geometry import unit_rows
 from ..results.status import Ending
 from ..results.tables import Candidates
+from ..solvers.search.confidence import MOST
 from ..utils.deadline import NEVER
 from .maps import orthogonal, refine_maps
 from .retrieval import best_matches, hubness
@@ -45,7 +46,7 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads, deadline):
     random map, all refined on the first `n_words` rows, on 1000 if these are few, and compared on
     rows beyond them, if there are enough. There are none if rows are few in all, if any map agrees,
     as in few columns, or if they take more than half of the time that is left. And return
-    mutual matches of the first rows under another map that agrees clearly better, or None.
+    mutual matches of the first rows under the map of a rival that agrees clearly better, or None.
     """
     # Rows of a side that maps are refined on, and compared on; and the least that say anything.
     n_refined, n_compared, n_least = 3000, 2000, 300
@@ -77,7 +78,7 @@ def agreements(x, y, n_words, mapping, rivals, seed, n_threads, deadline):
             found.append(Agreement(name, *figures))
             matches_of_maps.append(matches)
             gap = _gap(found[-1], found[0])
-            if gap >= max(STANDS_OUT, most):
+            if name != "chance" and gap >= max(STANDS_OUT, most):
                 _, matches, rows = _agreement(*parts, *maps, n_threads)
                 better, most = np.column_stack([rows, matches[rows]]), gap
     plan, by_chance, *others = found
@@ -132,10 +133,10 @@ def weighed(gw, evidence):
     if not met or _gap(plan, by_chance) < STANDS_OUT:
         return gw
     gap = min((_gap(plan, other) for other in others), default=np.inf)
-    right, doubted = 0.99, 0.5  # confidence in a map that stands out, and in a map that does not
-    if gap >= STANDS_OUT and gw.confidence < right:
-        return _with(gw, right, Ending.CONVERGED)
+    if gap >= STANDS_OUT and gw.confidence < MOST:
+        return _with(gw, MOST, Ending.CONVERGED)
     # Below two standard errors the map of the plan is no better than the others.
+    doubted = 0.5
     if gap < 2.0 and gw.confidence > doubted:
         advice = "rows agree no better than under another optimum of the search"
         advice = f"{advice}; try SolverOptions(search_time=...), known pairs, or more n_words"

@@ -119,9 +119,12 @@ def remarked(
             remarks.append(f"{count}, not searched")
         start = starts[winner]
         if isinstance(start, Seeds):
-            kept, n_pairs, what = start.kept_by(result.coupling)
-            remarks.append(f"keeps {kept} of {n_pairs} {what}")
-            if 2 * kept < n_pairs and ending == Ending.CONVERGED:
+            kept, n_points, n_pairs = start.kept_by(result.coupling)
+            what = f"known pair{'s' * (n_pairs > 1)}"
+            if n_points < n_pairs:
+                what = "points with known pairs"
+            remarks.append(f"keeps {kept} of {n_points} {what}")
+            if 2 * kept < n_points and ending == Ending.CONVERGED:
                 ending = Ending.UNCERTAIN
                 remarks.append('these may be wrong; try init="auto", or other pairs')
     if is_settled:
@@ -215,13 +218,11 @@ def warn_of(result: GWResult, limits: Limits) -> None:
     if result.method == "cg":
         size = abs(result.gw_cost) or 1.0
         at_last = f"a gap of {result.gap / size:.1e} of the objective (tol {limits.tol:.1e})"
-    error = f"{result.marginal_error:.1e} (marginal_tol {limits.marginal_tol:.1e})"
-    errors = f" with {at_last} and marginal error {error}"
-    if result.status == Status.UNCERTAIN:  # within tolerance
-        errors = ""
-    warnings.warn(
-        f"{ended} iterations{errors}: {result.advice}", ConvergenceWarning, stacklevel=outside()
-    )
+    ended += " iterations"
+    if result.status != Status.UNCERTAIN:  # which is within tolerance
+        error = f"{result.marginal_error:.1e} (marginal_tol {limits.marginal_tol:.1e})"
+        ended += f" with {at_last} and marginal error {error}"
+    warnings.warn(f"{ended}: {result.advice}", ConvergenceWarning, stacklevel=outside())
 
 
 def _diagnose(

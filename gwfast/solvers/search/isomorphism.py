@@ -283,14 +283,17 @@ class _Search:
         """
         n, before = len(self._own), -1
         ranks = np.zeros(n, dtype=np.intp)
+        # Errors of n costs add up by the root of n; a bound of n times one hides colors from 200
+        # points on.
+        rounding = self._rounding * n**0.5
         while before < n_colors < n:
             sums = self._weights @ colors.reshape(-1, n, 1)
             order = sums[..., 0].argsort(axis=1)
             order += n * np.arange(len(order))[:, None]
             ranked = sums.take(order)
-            if abs(ranked - ranked[0]).max() > self._rounding * n**0.5:
+            if abs(ranked - ranked[0]).max() > rounding:
                 return None
-            np.cumsum(np.diff(ranked[0]) > self._rounding * n**0.5, out=ranks[1:])
+            np.cumsum(np.diff(ranked[0]) > rounding, out=ranks[1:])
             before, n_colors = n_colors, ranks[-1] + 1
             colors.put(order, self._colors[ranks])
         return order, ranks, ranked

@@ -111,21 +111,18 @@ class Seeds:
         plan = sparse.coo_array((weights, (rows, cols)), shape=shape)
         return SparseCoupling(plan.tocsr(), n_threads)
 
-    def kept_by(self, coupling: Coupling) -> tuple[int, int, str]:
+    def kept_by(self, coupling: Coupling) -> tuple[int, int, int]:
         """Return how many of the pairs that take part a plan keeps, as the best match of the first
-        or of the second point, how many there are, and what these are. Of several pairs of a point,
-        as of a word with several translations, a plan can keep one: points are counted then, of the
-        side that has fewer.
+        or of the second point, of how many, and the number of all. A plan can keep one of several
+        pairs of a point, as of a word with several translations: these count as one pair, by the
+        points of the side that has fewer.
         """
         rows, cols = np.unique(np.asarray(self.pairs)[self._take_part(coupling.shape)], axis=0).T
         kept = are_matches(coupling, rows, cols)
         if not kept.all():
             kept |= are_matches(coupling.T, cols, rows)
         fewer = min(rows, cols, key=lambda side: len(np.unique(side)))
-        n_points, what = len(np.unique(fewer)), "known pairs" if len(rows) > 1 else "known pair"
-        if n_points < len(rows):
-            what = "points with known pairs"
-        return len(np.unique(fewer[kept])), n_points, what
+        return len(np.unique(fewer[kept])), len(np.unique(fewer)), len(rows)
 
     def _take_part(self, shape: tuple[int, int]) -> NDArray[np.bool_]:
         return np.asarray((np.asarray(self.pairs) < shape).all(axis=1))
